@@ -2,8 +2,8 @@
 
 The results folder itself may be a link, and so may what lies above it. Below it nothing is read or written through a link, and no
 FIFO, socket or device is opened: links and kinds are looked at before a file is opened, and it is opened in a way that follows
-none and waits for nobody. Whoever can write to the folder while it is read may still swap a folder for a link in between; so who
-shares one shares it with those who may.
+none and waits for nobody. A folder of folders is looked at once a second. Whoever can write to the folder while it is read may
+still swap a folder for a link in between; so who shares one shares it with those who may.
 """
 
 import io
@@ -218,7 +218,7 @@ def _array(content: bytes) -> "npt.NDArray[Any]":
     return values.reshape(shape, order="F" if by_columns else "C").copy()
 
 
-@lru_cache(4096)
+@lru_cache(256)  # of a study few are different; a header has 10 kB at most
 def _header(content: bytes) -> "tuple[tuple[int, ...], bool, np.dtype[Any], int]":
     """Return shape, order, type and place of an array by its file's beginning: to read one takes longer than its values."""
     from numpy.lib import format as npy

@@ -46,9 +46,9 @@ def bundle_rows(place: str, only: Collection[str]) -> list[dict[str, Any]]:
             runs: dict[str, list[str]] = {}
             for run in plan.runs:
                 runs.setdefault(plan.variants[run.variant].label, []).append(run.id)
-            place = f"{about.study} {about.preset} (records {about.records[:SHORT]}, {{}})"
+            source = f"{about.study} {about.preset} (records {about.records[:SHORT]}, {{}})"
             return [
-                {"source": place.format(label), "model": label} | row
+                {"source": source.format(label), "model": label} | row
                 for label, ids in runs.items()
                 for row in _rows(results, ids, only)
             ]

@@ -27,7 +27,7 @@ def replicated(bundle, folder, **train):
         report=[Table("beside", metrics=(SCORE, "params"), targets=targets)],
     )
     recstudy.run(study, seeds=2, results=folder, ray=False)
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["report", str(Results(folder).study("again", "quick"))])
     return (Results(folder).study("again", "quick") / "report/tables/beside.md").read_text()
 
