@@ -15,8 +15,8 @@ from recstudy.errors import ConfigError, StorageError, choices
 from recstudy.metrics import METRICS
 from recstudy.papers.own_tables import asking_folder
 from recstudy.records import Result, Results, read_json, read_record
-from recstudy.records.bundles import RESULTS, about_bundle, unzipped
 from recstudy.records.plans import read_plan
+from recstudy.records.published import RESULTS, about_bundle, unzipped
 from recstudy.records.study_schema import PARTS
 
 DEPTHS = "train.evaluation_depths"  # at which a run is scored besides: of no number here

@@ -14,7 +14,7 @@ from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.entries import md
 from recstudy.papers import by_name
 from recstudy.publishing.bundle import CITATION, CODE, CRATE, MANIFEST, README, REPORT
-from recstudy.records.bundles import ABOUT, RESULTS
+from recstudy.records.published import ABOUT, RESULTS
 from recstudy.records.reading import dumped
 from recstudy.records.study_schema import About
 from recstudy.report.names import plain

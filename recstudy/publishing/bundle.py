@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from recstudy.errors import StorageError
 from recstudy.records import PlanRecord, Results
-from recstudy.records.bundles import RESULTS, about_bundle, unzipped
+from recstudy.records.published import RESULTS, about_bundle, unzipped
 from recstudy.records.study_schema import About
 
 if TYPE_CHECKING:

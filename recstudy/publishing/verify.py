@@ -38,7 +38,7 @@ from recstudy.publishing.bundle import (
 )
 from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
 from recstudy.publishing.printed import MARKUP, Difference, compare
-from recstudy.records.bundles import NO_BUNDLE
+from recstudy.records.published import NO_BUNDLE
 from recstudy.report.names import improved, plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE

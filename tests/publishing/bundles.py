@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recstudy.publishing.bundle import MANIFEST, README, Bundle, digest_of_records, sha256_of
-from recstudy.records.bundles import ABOUT
+from recstudy.records.published import ABOUT
 
 
 def sealed(root: Path) -> Path:

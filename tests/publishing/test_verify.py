@@ -18,7 +18,7 @@ from recstudy.publishing import Bundle
 from recstudy.publishing.bundle import opened
 from recstudy.publishing.printed import compare
 from recstudy.publishing.verify import verify
-from recstudy.records.bundles import unzipped
+from recstudy.records.published import unzipped
 
 
 def told(root: Path) -> str:
@@ -257,7 +257,7 @@ def test_links_and_twins_in_a_zip_are_refused(tmp_path):
 
 def test_a_zip_that_unpacks_to_more_than_a_bundle_may_hold_is_refused(tmp_path, monkeypatch):
     file = a_zip(tmp_path / "bomb.zip", *((zipfile.ZipInfo(f"a/{at}"), b"0" * 1000) for at in range(20)))
-    monkeypatch.setattr("recstudy.records.bundles.MOST_BYTES", 10_000)
+    monkeypatch.setattr("recstudy.records.published.MOST_BYTES", 10_000)
 
     with pytest.raises(StorageError, match="more than a bundle may hold"), unzipped(file):
         pass
