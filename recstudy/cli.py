@@ -24,7 +24,7 @@ from recstudy.records.locks import Held
 from recstudy.records.plans import record_look
 from recstudy.report.names import plural
 from recstudy.study.kept_report import keep_report, kept_report, report_source
-from recstudy.study.repository import PACKAGE, code_version, package_state
+from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, study_texts
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select, varied
 from recstudy.terminal import console, environment, finish, parsed, say, sigterm_restored
@@ -295,7 +295,8 @@ def _checked(plan: Plan | SearchPlan, configs: Iterable[RunConfig], options: Com
     _check_report(plan)
     _tell(hints(configs) if not plan.smoke else ())
     data = data_folder(options.data)
-    return Where(options.address, data, options.download, *code_version(), options.log, options.log_losses, options.no_ray)
+    how = options.log, options.log_losses, options.no_ray
+    return Where(options.address, data, options.download, *code_version(), *how, sources=digest_of_texts(study_texts()))
 
 
 @contextmanager

@@ -1,10 +1,13 @@
 """`/compare?runs=ID,ID` or `?a=...&b=...`: 2 to 12 runs, or two studies, beside each other."""
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from difflib import unified_diff
 
 from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import Html, table, warning_lines, words_table
+from recstudy.analysis.page import Html, code, table, warning_lines, words_table
 from recstudy.analysis.rows import origin
 from recstudy.analysis.tables.render import cell_text
 from recstudy.board.curves import curves_html, drawn_as, run_curves
@@ -16,11 +19,15 @@ from recstudy.board.sources import Sources, main_metric, some_variants
 from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
-from recstudy.records import EpochLine, read_log
+from recstudy.records import Attempt, EpochLine, read_log
+from recstudy.records.plans import sources_of
 from recstudy.report import Differences
 from recstudy.report.names import DASH, axis_title, metric, number
 
 SIDES = "abcdefghijkl"  # what each is called
+LINES, SHOWN = 6000, 400  # lines of a file that are compared, and lines of all differences that are shown
+KINDS = {"+": "ins", "-": "del"}
+COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 def compare_page(sources: Sources, address: Address) -> Page:
@@ -61,6 +68,7 @@ def _runs(sources: Sources, run_ids: Sequence[str], address: Address) -> list[Re
         *differences,
         Recipe("curves", "Curves", drawn, lambda: _curves(sides, address)),
         Recipe("settings", "Settings", needs, lambda: difference([side.configs[0] for side in sides], heads)),
+        Recipe("code", "Code", needs, lambda: _code(sources, sides)),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(sides)),
         Recipe("provenance", "Provenance", needs, lambda: _provenance(sides)),
     ]
@@ -118,6 +126,61 @@ def _curves(sides: list[StudyRecords], address: Address) -> str:
         for side, run, results in runs
     )
     return "<p>None has finished an epoch.</p>" if data.empty else curves_html(data, "Curves of these runs", address)
+
+
+def _code(sources: Sources, sides: list[StudyRecords]) -> str:
+    """Show the lines of the studies' own files in which each run differs from the first, and the commits of the rest."""
+    first, shown = sides[0], ""
+    texts, seen = _texts(sources, first), set[str]()
+    for name, side in zip(SIDES[1:], sides[1:], strict=False):
+        digest, told = _sources(side), f"from a to {name}"
+        if digest != _sources(first) and digest not in seen:
+            seen.add(digest)
+            shown += _changes(texts, _texts(sources, side), told)
+        shown += _commits(first, side, told)
+    return shown or "<p>No difference is recorded.</p>"
+
+
+def _sources(side: StudyRecords) -> str:
+    """Return the digest of the text that the last attempt of a run was made with; empty where none was recorded."""
+    attempts = read_log(side.results.run(side.rows[0].id).attempts, Attempt)
+    return next((one.sources for one in reversed(attempts) if one.started is not None), "")
+
+
+def _texts(sources: Sources, side: StudyRecords) -> dict[str, str]:
+    digest, results = _sources(side), sources.poller.results
+    studies = sources.poller.studies_of(side.rows[0].id)
+    return next((found for study in studies if (found := sources_of(results.study(*study), digest))), {})
+
+
+def _changes(one: Mapping[str, str], other: Mapping[str, str], told: str) -> str:
+    """Return the changed lines of the files; a text that is not kept, or too long to be compared in a moment, is said to be."""
+    if not one or not other:
+        return f'<p class="note">Whether the study\'s own files differ {text(told)} is not known: not both texts are kept.</p>'
+    lines: list[str] = []
+    for path in sorted(one.keys() | other.keys()):
+        old, new = one.get(path, "").splitlines(), other.get(path, "").splitlines()
+        if len(old) + len(new) > LINES and old != new:
+            lines.append(f"{path}: too long to be compared here")
+        elif old != new:
+            lines += unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="", n=2)
+    marked = [f"<{KINDS[line[0]]}>{text(line)}</{KINDS[line[0]]}>" if line[:1] in KINDS else text(line) for line in lines[:SHOWN]]
+    left = f'<p class="note">{len(lines) - SHOWN:,} more lines.</p>' if len(lines) > SHOWN else ""
+    joined = "\n".join(marked)
+    return f'<p>The study\'s own files {text(told)}:</p><pre class="diff" tabindex="0"><code>{joined}</code></pre>{left}'
+
+
+def _commits(one: StudyRecords, other: StudyRecords, told: str) -> str:
+    """Return the command that shows how the code of recstudy, or of the study's repository, differs."""
+    made = [side.rows[0].provenance for side in (one, other)]
+    commits = [(by.recstudy or by.made_by).rpartition(", then ")[2].removesuffix(" with changes") for by in made]
+    if commits[0] == commits[1] or not all(map(COMMIT.fullmatch, commits)):
+        return ""
+    parts = [side.results.run(side.rows[0].id).made_by for side in (one, other)]
+    files = [{file: digest for part in of.values() for file, digest in part.files.items()} for of in parts]
+    apart = sorted(file for file, digest in files[0].items() if file.startswith("recstudy/") and files[1].get(file) != digest)
+    words = f"<p>The commits differ {text(told)}; of recstudy, {len(apart)} files that compute these runs. In the repository:</p>"
+    return words + code(shlex.join(["git", "diff", *commits, *(["--", *apart] if apart else [])]))
 
 
 def _provenance(sides: list[StudyRecords]) -> str:

@@ -48,8 +48,9 @@ def merged_study(ours: Path, theirs: Path) -> tuple[dict[str, bytes], list[str]]
             united = unite(ours / log.name, log)
         elif log.match("trials-*.jsonl"):
             united = _followed(ours / log.name, _new_trials(ours / log.name, log))
-        else:  # what follows from a log is computed again, where it is
-            united = contents(log) if log.match("importance-*.json") and not (ours / log.name).exists() else None
+        else:  # what follows from a log is computed again, where it is; texts are named by their digest
+            lacking = log.match("importance-*.json") or log.match("sources-*.json")
+            united = contents(log) if lacking and not (ours / log.name).exists() else None
         if united is not None:
             files[log.name] = united
     return files, said

@@ -266,6 +266,7 @@ class Attempt:
     recstudy: str = ""
     ended: str | None = None
     drained: bool = False
+    sources: str = ""  # the digest of the study's own text: `sources-DIGEST.json` beside its plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

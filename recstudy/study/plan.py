@@ -18,9 +18,11 @@ from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.fields import Tunable
 from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.opened import there
 from recstudy.plugins import bundle, remember, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
-from recstudy.records.plans import earlier_runs, kept_plans, same_cells
+from recstudy.records.files import write_json
+from recstudy.records.plans import SOURCES, SOURCES_MOST, earlier_runs, kept_plans, same_cells
 from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import CodeRecord, now
 from recstudy.records.stores import without_secrets
@@ -37,7 +39,7 @@ from recstudy.records.study_schema import (
 from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
-from recstudy.study.repository import INSIDE, code_version
+from recstudy.study.repository import INSIDE, code_version, digest_of_texts, study_texts
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
 from recstudy.train.code import codes, part_names
@@ -237,6 +239,11 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     for one in (one for one in before if same_cells(one, record)):
         record = _with_begun(replace(record, created=one.created or record.created), one, results)
     remember(bundle())
+    texts = study_texts()
+    kept = files[1].with_name(SOURCES.format(digest_of_texts(texts)))
+    if texts and not there(kept) and sum(map(len, texts.values())) <= SOURCES_MOST:
+        with results.changing(kept):
+            write_json(kept, texts)
     with results.changing(*files):
         for file in files:
             write_record(file, record)

@@ -1,11 +1,14 @@
-"""Which commits a study's code is of: its own repository's, and recstudy's where that is another one."""
+"""Which code a study is of: commits of its own repository, and of recstudy's where that is another one; its own files' text."""
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from recstudy.plugins import study_file
+from recstudy.plugins import bundle, study_file
+from recstudy.plugins.bundle import source
+from recstudy.source import sha
 
 PACKAGE = Path(__file__).parents[1]
 INSIDE = PACKAGE / "studies"  # where a wheel brings the studies that lie beside the package in a checkout
@@ -40,6 +43,23 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
         return CodeVersion(commit, dirty, "")
     own, changed = _commit(package)
     return CodeVersion(commit, dirty or changed, f"{own}{' with changes' * changed}")
+
+
+def study_texts() -> dict[str, str]:
+    """Return the text of the study's file and of the modules that it defines things in, by their paths below its folder.
+
+    Raises:
+        ConfigError: some of it cannot be read, or was defined where there is no file.
+    """
+    file, texts = study_file(), dict(bundle().files)
+    if file is not None and file.path.suffix == ".py" and not file.installed:
+        texts.setdefault(file.path.relative_to(file.root).as_posix(), source(file.path))
+    return texts
+
+
+def digest_of_texts(texts: Mapping[str, str]) -> str:
+    """Return what runs and the file in which the texts are kept are told by; empty where there is no text."""
+    return sha(f"{path}\0{text}" for path, text in sorted(texts.items())) if texts else ""
 
 
 def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int]]:

@@ -93,7 +93,7 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
             return _hung(trial, folder, hung) if hung else {"status": "done"}
         host, process = socket.gethostname(), os.getpid()
         begun = Attempt(started=now(), host=host, process=process, commit=trial.commit, dirty=trial.dirty)
-        folder.begin(replace(begun, recstudy=trial.recstudy))
+        folder.begin(replace(begun, recstudy=trial.recstudy, sources=trial.sources))
         write_json(folder.config, trial.config)
         folder.send()  # a worker that is killed early has tried, too
         return _fit(trial, folder, report, leave, write=True)

@@ -64,6 +64,10 @@ def test_it_runs_is_read_and_outlives_its_modules(stranger, home):
         ("mixer_study", str(stranger.study)),
         ("", str(home / "mixer_network.py")),
     ]
+    (kept,) = (stranger.results / FOLDER).glob("sources-*.json")
+    assert json.loads(kept.read_text()) == {file.name: file.read_text() for file in (stranger.study, home / "mixer_network.py")}
+    begun = [json.loads(file.read_text())["sources"] for file in stranger.results.glob("runs/*/attempts.jsonl")]
+    assert begun == [kept.stem.removeprefix("sources-")] * RUNS
     assert len({point["variant"] for point in points(stranger)}) == RUNS
     assert "all finished before" in stranger.run()
 
