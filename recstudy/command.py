@@ -40,14 +40,19 @@ class Report:
     path: Place
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     trust: Imports = False
+    price: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
+    """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
+        from recstudy.analysis.machines import Price
         from recstudy.analysis.report import show_report
+
+        price = Price.parse(self.price) if self.price else None
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)
-            show_report(results, name, preset, self.report.formats, console(), self.report.paper, self.trust)
+            show_report(results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price)
 
         _each(_studies(self.path), draw)
         return 0

@@ -105,8 +105,9 @@ class CommonOptions:
     """Log to these trackers too (W&B, MLflow, TensorBoard, Aim), each with its package: see docs/how-to/trackers.md."""
     log_losses: bool = False
     """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the update as step."""
-    notify: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
-    """POST a line of JSON to this webhook when a run fails and when the study ends. Default: RECSTUDY_NOTIFY."""
+    notify: Annotated[str, tyro.conf.arg(metavar="URL|mail:ADDRESS")] = ""
+    """POST a line of JSON to this webhook, or mail it by the system's sendmail, when a run fails, hangs or diverges and when the
+    study ends. Default: RECSTUDY_NOTIFY."""
 
     def __post_init__(self) -> None:
         for flag, value in {"--address": self.address, "--log": self.log, "--trainer": self.trainer == "train"}.items():

@@ -22,6 +22,7 @@ from recstudy.analysis.caveats import warnings
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
 from recstudy.analysis.kinds import heading, problem, shown
+from recstudy.analysis.machines import Price
 from recstudy.analysis.page import Section, facts, page, safe_names, warning_lines, words_table
 from recstudy.analysis.rows import distinct
 from recstudy.analysis.shown import Shown, check_export
@@ -68,14 +69,18 @@ def write_report(
 
 
 def show_report(
-    results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE, trust: bool = False
-) -> Path:
-    """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`."""
+    results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE, trust: bool = False,
+    price: Price | None = None,
+) -> Path:  # fmt: skip
+    """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`.
+
+    With the `price` of a GPU hour the page says what the GPUs cost.
+    """
     records = load_study(results, name, preset, trust)
     gc.freeze()  # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of the time
     with records.standing():
         page = write_files(
-            records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True)
+            records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True), price
         )
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
@@ -122,8 +127,9 @@ def check_drawable(plan: PlanRecord) -> list[str]:
 
 
 def write_files(
-    records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None
-) -> Path:
+    records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None,
+    price: Price | None = None,
+) -> Path:  # fmt: skip
     """Write everything into the folder `report` of a study's, the page last.
 
     `tell` gets a line before each figure that is exported, which takes seconds.
@@ -152,7 +158,7 @@ def write_files(
     for column in paper.without:
         if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
-    head = [asked(records), found(records), ran(records)]
+    head = [asked(records), found(records), ran(records, price)]
     write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections))
     return folder / "report.html"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from recstudy.analysis.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
 from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.machines import Price, machines_used
 from recstudy.analysis.merged import attempt_notes, definitions_html
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.registration import changes, lines, registration_words
@@ -48,12 +49,12 @@ def found(records: StudyRecords) -> str:
     return f'<ul class="findings" aria-label="Findings">{items}</ul>{how}'
 
 
-def ran(records: StudyRecords) -> str:
-    """Return other warnings, the facts, and the author's own words."""
+def ran(records: StudyRecords, price: Price | None = None) -> str:
+    """Return other warnings, the facts, with money where a GPU hour has a price, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
     notes = [*failed_metrics(records), *records.not_here, *lacking(records), *lines(changes(records)), *attempt_notes(records)]
-    return warning_lines(notes) + facts(summary(records)) + words
+    return warning_lines(notes) + facts(summary(records, price)) + words
 
 
 def lacking(records: StudyRecords) -> tuple[Note, ...]:
@@ -78,7 +79,7 @@ def flowing(text: str) -> str:
     return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
-def summary(records: StudyRecords) -> list[tuple[str, str]]:
+def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str, str]]:
     """Say as facts what this report shows: runs, data, protocol, cost."""
     runs, of_plan = distinct(records.rows), records.plan
     counts = Counter(row.status for row in runs)
@@ -115,6 +116,7 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
         ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
         ("Compute used", f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"),
+        ("Machines used", machines_used(runs, records.configs, price)),
     ]
     return [(name, value) for name, value in found if value]
 

@@ -18,6 +18,7 @@ from recstudy.board.overview import compare_form
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
+from recstudy.board.usage import TITLE, usage_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import contents
@@ -70,6 +71,7 @@ def run_page(sources: Sources, address: Address) -> Page:
     kept = {file.name for file in folder.path.iterdir()} if folder.path.is_dir() else set()
     needs, running = Same(seen), run_id in poller.running
     live = (needs, seen.offset if seen is not None else 0, running)
+    used = folder.usage.lstat().st_size if "usage.jsonl" in kept else 0
     epochs = read_log(folder.epochs, EpochLine)
     body = [
         Recipe("head", "", live, lambda: _head(sources, records, running)),
@@ -79,6 +81,7 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("log", "Log", live, lambda: _log(folder, row, epochs, running)),
         *(_drawn(records, key, live if key == "losses" else needs) for key in DRAWN),
         Recipe("machine", "Machine", needs, lambda: _machine(row)),
+        Recipe("usage", TITLE, (needs, used), lambda: usage_html(folder)),
         Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
         Recipe("compare", "Compare", tuple(poller.studies), lambda: compare_form(sources, run_id)),
@@ -89,6 +92,7 @@ def run_page(sources: Sources, address: Address) -> Page:
         "curves": "epochs.jsonl" in kept,
         "log": bool({"attempts.jsonl", "epochs.jsonl"} & kept) or row.result is not None or row.failure is not None,
         "machine": row.result is not None,
+        "usage": used > 0,
     }
     there["experts"] = there["experts"] and bool(records.configs[0].get("model.experts"))
     return Page(f"{row.label}, seed {row.seed}", [part for part in body if there.get(part.key, True)])
@@ -221,7 +225,7 @@ def _epochs(epochs: Sequence[EpochLine]) -> Iterator[str]:
 
 def _machine(row: Row) -> str:
     """Show where it ran, and how much of it it used, as far as that was recorded."""
-    used = ("peak_memory_mb", "images_per_second", "epoch_seconds")
+    used = ("cores_used", "gpu_use", "peak_memory_mb", "images_per_second", "epoch_seconds")
     told = [(metric(name).title, quantity(name, value)) for name in used if (value := row.value(name))]
     made = origin(row.provenance)
     cores = f", {made['cores']} cores" if made["cores"] else ""

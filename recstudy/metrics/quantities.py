@@ -30,6 +30,8 @@ METRICS.update(
         "epoch_seconds": Metric("Epoch, training pass", "s", timed=True),
         "images_per_second": Metric("Throughput", "images/s", timed=True),
         "peak_memory_mb": Metric("Peak memory", "MB"),
+        "cores_used": Metric("Cores in use", "cores", form=".1f", timed=True),
+        "gpu_use": Metric("GPU in use", "%", form=".0f", bounds=PERCENT, timed=True),
         "supervision_steps_used": Metric("Supervision steps used"),
         "numerical_floor": Metric("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),
         "train_loss": Metric("Training loss", "nats", "lower", ".3f"),

@@ -42,7 +42,7 @@ from recstudy.source import paths, sha
 
 NOTES = "notes.jsonl"  # their text is their authors'; who wrote one is not for strangers
 RECORDS = (
-    "config.json", "code.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
+    "config.json", "code.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl", "usage.jsonl",
     "measured.json", "result.json", "failure.json", "stopped.json", NOTES,
 )  # fmt: skip
 ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"

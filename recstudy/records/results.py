@@ -8,6 +8,7 @@
                    attempts.jsonl              one line each time a worker began it, and one where it left a drained node
                    epochs.jsonl                one line an epoch
                    losses.jsonl                one line an epoch: the training loss of every k-th update
+                   usage.jsonl                 one line in ten seconds or more: cores, memory and GPU in use (train/usage.py)
                    mistakes.npz                the first misclassified test images, with true and predicted class
                    answers.npz                 what was answered on the test split (metrics/kept.py)
                    measured.json               metrics that were computed after it had finished

@@ -41,6 +41,7 @@ from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_f
 from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.run_folder import beside, locked_run_folder, run_here
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
+from recstudy.train.usage import usage_recorded
 from recstudy.train.watchdog import waiting, watched
 from recstudy.train.work import Report, Trial, failed
 
@@ -135,9 +136,10 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
         if write:
             _keep_epochs(training, folder)
             _keep_code(training, folder)
-        outcome = _outcome(training, folder, report, leave, write)
+        with usage_recorded(folder.usage, device, write) as usage:
+            outcome = _outcome(training, folder, report, leave, write)
         if write:
-            _record(training, trial, folder, outcome, started, begin.about if begin else None)
+            _record(training, trial, folder, outcome, {**spent(training), **usage.means}, started, begin.about if begin else None)
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
 
@@ -191,7 +193,9 @@ def _train(training: Training, folder: RunFolder, report: Report, leave: Callabl
     return True
 
 
-def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, started: str, begin: Initial | None) -> None:
+def _record(
+    training: Training, trial: Trial, folder: RunFolder, outcome: Json, cost: Json, started: str, begin: Initial | None
+) -> None:
     """Write what an ended run leaves; the result is last, so that there is all of it or none."""
     if outcome["status"] == "drained":
         folder.drained(now())
@@ -212,7 +216,7 @@ def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, 
     kept = {"earlier": folder.earlier, "lost_epochs": folder.lost_epochs(training.state.epoch)}
     from_where = {"initial": dumped(begin)} if begin else {}
     provenance = {**commits, "code": code, **kept, **from_where, **origin(training), "started": started, "finished": now()}
-    told = {"cost": spent(training), "attempts": folder.tries, "provenance": provenance}
+    told = {"cost": cost, "attempts": folder.tries, "provenance": provenance}
     folder.finish(record_of(Result, {**outcome, **told}))
     folder.sweep()
 

@@ -3,8 +3,10 @@ from made_up import as_result, base, result, run_id, variants, write_study
 
 from recstudy.analysis.caveats import drawn_anew
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.machines import Price
 from recstudy.analysis.report import write_report
-from recstudy.analysis.summary import asked, flowing, ran
+from recstudy.analysis.summary import asked, flowing, ran, summary
+from recstudy.errors import ConfigError
 
 
 def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(results):
@@ -86,3 +88,31 @@ def test_sentences_flow_and_commands_keep_their_lines():
     told = "One sentence goes\non here.\nCost: quick,\n3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
 
     assert flowing(told) == "One sentence goes on here.\nCost: quick, 3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+
+
+def used(results, price=None):
+    return dict(summary(load_study(results, "made_up", "paper"), price)).get("Machines used", "")
+
+
+def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
+    """The made-up runs of 90 s: one had a core and a half and half of a GPU on two workers, one half a core and all of it."""
+    assert used(results) == ""
+
+    for seed, cores, gpu, memory in ((0, 1.5, 50.0, 900.0), (1, 0.5, 100.0, 1200.0)):
+        made = result(93.0)
+        cost = made["cost"] | {"cores_used": cores, "gpu_use": gpu, "peak_memory_mb": memory, "seconds": 3600.0}
+        provenance = made["provenance"] | {"hardware": {"gpu": "a GPU"}, "workers": 2 - seed}
+        results.run(run_id(0, seed)).finish(as_result(made | {"cost": cost, "provenance": provenance}))
+
+    assert used(results) == "1.0 cores and 75 % of a GPU on average, at most 1,200 MB, 3 GPU hours"
+    assert used(results, Price.parse("2.5EUR")).endswith("3 GPU hours, 7.50 EUR at 2.5 an hour")
+    records = load_study(results, "made_up", "paper")
+    assert "7.50 EUR at 2.5 an hour" in ran(records, Price.parse("2.5 EUR"))
+
+
+@pytest.mark.parametrize("given", ["free", "2.5", "EUR", "-1EUR", "2,5EUR", "1e9EUR"])
+def test_a_price_is_a_number_with_its_currency(given):
+    with pytest.raises(
+        ConfigError, match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got"
+    ):
+        Price.parse(given)

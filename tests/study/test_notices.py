@@ -1,12 +1,15 @@
-"""What a webhook is told, by a real server; and a study that nobody can be told of goes on."""
+"""What a webhook is told, by a real server, and what is mailed, by a real program; a study that nobody can be told of goes on."""
 
+import email
 import io
 import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from email import policy
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +20,11 @@ from recstudy.cli import _watched
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
+from recstudy.records import RunFolder
 from recstudy.study.notices import MOST, Notices
 from recstudy.study.study import make_plan
+from recstudy.testing import make_trial, tiny_run
+from recstudy.train.trial import run_trial
 
 PLAN = make_plan(tiny.study)
 RUNS = PLAN.runs
@@ -137,5 +143,80 @@ def test_of_many_failures_the_first_are_told(hook):
     "url", ["hooks.example/x", "ftp://h/x", "http://", "https://h:x/y", "http://h/a b", "file:///etc/passwd"]
 )
 def test_what_is_no_address_is_refused_and_not_repeated(url):
-    with pytest.raises(ConfigError, match=r"^--notify must be the address of a webhook: http://... or https://...$"):
+    with pytest.raises(
+        ConfigError, match=r"^--notify must be the address of a webhook, http://... or https://..., or mail:ADDRESS$"
+    ):
         Notices(url)
+
+
+def test_a_run_that_hung_is_told_with_why(hook, said, tmp_path):
+    """As its next attempt finds it: the watchdog has ended the one before, and left where it was."""
+    work = make_trial(tmp_path, tiny_run())
+    folder = RunFolder(Path(work.folder))
+    folder.hang_log(0).write_text("Thread 0x1 (most recent call first): forward")
+    with _watched(PLAN, StudyOptions(notify=hook.url)) as view:
+        view.planned(RUNS[:1], RUNS[:1])
+        view.started(RUNS[0])
+        view.ended(RUNS[0], run_trial(work, lambda line: None))
+
+    hung, _ = hook.told
+    assert hung["event"] == "run failed"
+    assert hung["error"] == "no sign of life for 30 minutes (place.silent_minutes); it was stopped"
+
+
+@pytest.fixture
+def sendmail(tmp_path, monkeypatch) -> Path:
+    """The folder of a program of that name, which keeps what it is given."""
+    program = tmp_path / "bin" / "sendmail"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nn=$(ls "{tmp_path}" | wc -l)\necho "$@" > "{tmp_path}/mail-$n"\ncat >> "{tmp_path}/mail-$n"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return tmp_path
+
+
+def mails(folder: Path) -> list[tuple[str, email.message.EmailMessage]]:
+    """The arguments and the letter of each mail, in their order."""
+    kept = [file.read_text().partition("\n") for file in sorted(folder.glob("mail-*"))]
+    return [(arguments, email.message_from_string(letter, policy=policy.default)) for arguments, _, letter in kept]
+
+
+def test_what_a_webhook_is_told_is_mailed_too(sendmail, said, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["study.py", "--notify", "mail:ada@example.org"])
+    with _watched(PLAN, StudyOptions(notify="mail:ada@example.org")) as view:
+        work(view)
+    failed, diverged, ended = mails(sendmail)
+
+    assert [arguments for arguments, _ in (failed, diverged, ended)] == ["-i -- ada@example.org"] * 3
+    letter = failed[1]
+    assert (letter["To"], letter["Subject"]) == ("ada@example.org", "recstudy: tiny (quick): run failed")
+    text = letter.get_content()
+    assert f"{RUNS[1].label}, seed {RUNS[1].seed} failed: ValueError: no (1 done, 1 failed" in text
+    assert "python study.py" in text
+    assert "diverged" in diverged[1]["Subject"]
+    assert ended[1]["Subject"].endswith("study ended")
+    assert said.getvalue().count("--notify") == 0
+
+
+def test_a_mailer_that_fails_is_one_line(sendmail, said):
+    (sendmail / "bin" / "sendmail").write_text("#!/bin/sh\necho 'no route to host' >&2\nexit 75\n")
+    with _watched(PLAN, StudyOptions(notify="mail:ada@example.org")) as view:
+        work(view)
+    (line,) = [line for line in said.getvalue().splitlines() if line.startswith("--notify")]
+
+    assert line.startswith("--notify: ada@example.org could not be told, and the study goes on: ")
+    assert line.endswith("sendmail ended with 75: no route to host")
+
+
+def test_mail_without_a_mailer_and_to_no_address_is_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("recstudy.study.notices.BESIDE", (str(tmp_path),))
+    with pytest.raises(
+        ConfigError, match=r"^--notify mail:ada@example.org needs the program sendmail, which is neither on PATH nor"
+    ):
+        Notices("mail:ada@example.org")
+    for address in ("ada", "ada@x -oQ/tmp", "-bs@example.org", "a@b@c", "ada@example.org\nBcc: eve@example.org", ""):
+        with pytest.raises(ConfigError, match=r"^--notify mail:ADDRESS wants one address, such as mail:ada@example.org, but got"):
+            Notices(f"mail:{address}")
