@@ -25,7 +25,7 @@ from recstudy.records.stores import is_uri
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.team import Checklist, Log, Merge, Note, Tag
-from recstudy.terminal import console, finish, parsed, say
+from recstudy.terminal import console, finish, parsed, say, shortest
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
@@ -43,12 +43,22 @@ class Report:
     price: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
     """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    grouped: Annotated[str, tyro.conf.arg(metavar="QUERY")] = ""
+    """Write one figure alone, below STUDY/grouped: what the board's list of runs draws at an address with this query, such as
+    "group.x=train.learning_rate&group.colour=model&status=done"."""
 
     def run(self) -> int:
         from recstudy.analysis.machines import Price
         from recstudy.analysis.report import show_report
 
         price = Price.parse(self.price) if self.price else None
+        if self.grouped:
+            from recstudy.board.grouped import write_grouped
+
+            more = self.grouped, self.report.formats, self.report.paper, self.trust
+            made = [write_grouped(study, *more) for study in _studies(self.path)]
+            say(f"Figure: {', '.join(map(shortest, made))}")
+            return 0
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)
@@ -114,7 +124,9 @@ class Board:
         server = BoardServer(self.path, self.host, self.port, token, links, self.trust)
         asks = ", which asks once for ?token=TOKEN" if token else ""
         print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
-        server.run()
+        if not server.run():
+            sys.stdout.flush()
+            os._exit(0)  # what hangs may have begun threads that Python would wait for
         return 0
 
 

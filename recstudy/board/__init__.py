@@ -6,6 +6,8 @@ markup     addresses, and a page as parts, each made again only when what it sho
 sources    a study's records as the report has them, its own modules, the metric by which it is judged
 curves     curves, drawn as the address says
 overview   `/`: the studies, what runs now
+columns    what a list of runs shows, and which runs an address leaves
+grouped    these runs along a setting, by colour and panel
 runlist    `/runs/NAME/PRESET`: every run of a study, and parallel coordinates that filter them
 study      `/study/NAME/PRESET`: the report's own tables and figures, filling up
 run        `/run/ID`

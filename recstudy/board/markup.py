@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from recstudy.analysis.page import Html, Section, escape
 
 ROWS = 50  # of a table on one page
-FIELDS = 20  # of an address
+FIELDS = 24  # of an address
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 A run's folder changes its time of change whenever a file in it is made, replaced or removed, so one `stat` a run says
 whether to read it again; only its logs grow without that, and those are looked at while the run is not finished. A plan is
 read again when one of its files has changed. Links are never followed: a run or a study with one in its folder is refused.
+A file server's clock need not be ours: what a sign of life says is that it is another one than at the last look.
 Of results on an object store, the copy on this machine is fetched again while somebody looks.
 """
 
@@ -14,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from stat import S_ISDIR
 from types import MappingProxyType
@@ -27,7 +29,7 @@ from recstudy.records.locks import PATIENCE
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import parsed_line
 
-FRESH_NS = 2_000_000_000  # a folder that changed this short ago may change again within the same tick of its clock
+FRESH_S = 2.0  # a folder that changed this short ago may change again within the same tick of its clock
 LATELY_S = 30.0  # between one run's end and the next one's beginning fewer run at once than there is room for
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
 FETCH_S = 5.0  # between two fetches from a store
@@ -77,12 +79,23 @@ class PolledRun:
     outcome: Outcome
     version: int  # of the poll that read it
     stamp: int = -1
+    noticed: float = 0.0  # by this machine's monotonic clock: when a poll first saw this stamp,
+    read: float = 0.0  # and when one last read the folder
     log: EpochLog | None = None
-    beat: float = 0.0
+    signs: tuple[float, ...] = ()  # of life: the last of each kind, by the clock of where it is written
+    heard: float = -inf  # and the last of all by this machine's monotonic clock
     ended: float = 0.0  # when its last attempt was given up
 
-    def alive(self, since: float) -> bool:
-        return self.log is not None and self.beat > max(since, self.ended + SLACK_S)
+    def alive(self, now: float) -> bool:
+        return self.log is not None and now - self.heard < PATIENCE and max(self.signs) > self.ended + SLACK_S
+
+    def hear(self, signs: tuple[float, ...], now: float, looked: float) -> None:
+        """Take in its signs of life. One that is another than at the last look, not long ago, came since; of a first look its own
+        time says how old it is, which by a clock ahead of ours is not younger than now."""
+        if signs != self.signs:
+            known = self.signs and now - looked < PATIENCE
+            self.heard = now if known else now - max(0.0, time.time() - max(signs))
+        self.signs = signs
 
     @property
     def offset(self) -> int:
@@ -117,12 +130,13 @@ class ResultsPoller:
         self.running: dict[str, PolledRun] = {}
         self.lately: dict[float, frozenset[str]] = {}  # by the time of a poll: the runs that were under way then
         self.version = 0
+        self.looked = -inf  # when the last poll began
         self.expected = 0  # runs in the folder, for a first poll that takes its time
         self.results = PolledResults(self.root, self.runs)
 
     def poll(self) -> None:
         """Read what has changed since the last poll."""
-        version = self.version + 1
+        version, looked, self.looked = self.version + 1, self.looked, time.monotonic()
         found: dict[StudyKey, PlannedStudy] = {}
         for name in _folders(self.root / "studies"):
             for preset in [name] if name.is_symlink() else _folders(name.path):
@@ -134,13 +148,12 @@ class ResultsPoller:
         folders = list(_folders(self.root / "runs"))
         self.expected = len(folders)
         for folder in folders:
-            new = self._run(folder, version) or new
+            new = self._run(folder, version, looked) or new
         for gone in self.runs.keys() - {folder.name for folder in folders}:
             del self.runs[gone]
             new = True
-        since = time.time() - PATIENCE
-        self.running = {run_id: seen for run_id, seen in self.runs.items() if seen.alive(since)}
         now = time.monotonic()
+        self.running = {run_id: seen for run_id, seen in self.runs.items() if seen.alive(now)}
         self.lately = {at: ids for at, ids in self.lately.items() if now - at < LATELY_S} | {now: frozenset(self.running)}
         self.version += new
 
@@ -157,18 +170,21 @@ class ResultsPoller:
         ids = self.running if planned is None else self.running.keys() & planned.named
         return tuple((run_id, self.running[run_id].offset) for run_id in self.running if run_id in ids)
 
-    def _run(self, folder: os.DirEntry[str], version: int) -> bool:
+    def _run(self, folder: os.DirEntry[str], version: int, looked: float) -> bool:
         """Read a run's folder where it has changed; tell whether what it says has."""
-        found, seen = folder.stat(follow_symlinks=False), self.runs.get(folder.name)
-        fresh = found.st_mtime_ns > time.time_ns() - FRESH_NS
-        if seen is None or seen.stamp != found.st_mtime_ns or (fresh and seen.log is not None):
+        found, seen, now = folder.stat(follow_symlinks=False), self.runs.get(folder.name), time.monotonic()
+        changed = seen is None or seen.stamp != found.st_mtime_ns
+        if seen is None or changed or (seen.log is not None and seen.read - seen.noticed < FRESH_S):
             before, seen = seen, self._read(folder, found, version, seen)
-            if before is not None and before.outcome == seen.outcome:
-                seen.version = before.version  # one that says the same as before is as old as it
+            seen.noticed, seen.read = now if before is None or changed else before.noticed, now
+            if before is not None:
+                seen.signs, seen.heard = before.signs, before.heard
+                if before.outcome == seen.outcome:
+                    seen.version = before.version  # one that says the same as before is as old as it
             self.runs[folder.name] = seen
         if seen.log is not None:
             files = (_changed(Path(folder.path, file)) for file in ("lock", "attempts.jsonl"))
-            seen.beat = max(seen.log.poll(), self.beats.get(folder.name, 0.0), *files)
+            seen.hear((seen.log.poll(), self.beats.get(folder.name, 0.0), *files), now, looked)
         return seen.version == version
 
     def _read(self, folder: os.DirEntry[str], found: os.stat_result, version: int, before: PolledRun | None) -> PolledRun:
@@ -181,7 +197,7 @@ class ResultsPoller:
         ended = max(_changed(path / file) for file in ("failure.json", "stopped.json"))
         outcome = outcome_of(self.results, folder.name)
         going = None if (path / "result.json").exists() else log
-        return PolledRun(outcome, version, found.st_mtime_ns, going, ended=ended)
+        return PolledRun(outcome, version, found.st_mtime_ns, log=going, ended=ended)
 
 
 def _folders(path: Path | str) -> Iterator[os.DirEntry[str]]:

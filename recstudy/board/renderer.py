@@ -24,6 +24,7 @@ from recstudy.errors import ConfigError, RecstudyError
 POLL_S = 1.0  # between two polls of the folder
 REST, MOST_REST_S = 3.0, 10.0  # or this often as long as the last round took: the board leaves the cores to the runs
 FORGET_S = 30.0  # after a page was last asked for
+STOP_S = 2.0  # that a part which is being made may still take once the board is stopped
 LEFT_S = 6.0  # or its reader has gone to another: an open page asks every two seconds
 PENDING = '<p class="note pending">Being drawn &hellip;</p>'
 log = logging.getLogger(__name__)
@@ -84,9 +85,15 @@ class PageRenderer:
         return self
 
     def stop(self) -> None:
+        """End the thread; one that hangs, in a study's own module or on a file server that is gone, ends with the process."""
         self._ended.set()
         self._wake.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its thread did not end when it was stopped."""
+        return self._ended.is_set() and self._thread.is_alive()
 
     def show(self, address: Address, wait: float = 0.0) -> tuple[str, list[PagePart], bool]:
         """Return a page's title, its parts as far as they are made within `wait` seconds, and whether those are all.

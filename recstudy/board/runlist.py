@@ -2,158 +2,57 @@
 
 `sort=NAME` or `sort=-NAME`, `find=WORDS`, `columns=NAME,NAME`, `ticked=ID,ID`, and `NAME=...` for a filter of any column:
 `NAME=64`, `NAME=64|128` or `NAME=1..3`, where an end that is left out is open. Columns are called as `StudyRecords.runs` calls
-them, axes by their own names. Above the list, parallel coordinates lead a line through each run's settings to its score; what a
-reader brushes there (`brush.js`) is a filter as any other.
+them, axes by their own names; `group.x` and its like draw the runs that the filters leave (`grouped.py`). Above the list,
+parallel coordinates lead a line through each run's settings to its score; what a reader brushes there (`brush.js`) is a filter
+as any other.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from math import inf, log10
+from math import log10
 from typing import Any
 
 from plotly.io.json import to_json_plotly
 
-from recstudy.analysis.figures.theme import blend
+from recstudy.analysis.figures.theme import blend, is_number
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, escape, fold
-from recstudy.analysis.rows import STATUSES, Row, origin
-from recstudy.board.markup import Address, Page, Recipe, Same, choice, href, link, page_of, run_link, state, study_link, text
+from recstudy.analysis.rows import STATUSES, Row
+from recstudy.board.columns import ASKED, GROUPED, RunColumn, chosen_rows, columns_of, filters, groupings, known, levels, ordered
+from recstudy.board.grouped import group_html, group_of
+from recstudy.board.markup import (
+    Address,
+    Page,
+    Recipe,
+    Same,
+    choice,
+    href,
+    link,
+    page_of,
+    run_link,
+    state,
+    study_link,
+    text,
+)
 from recstudy.board.sources import Sources, main_metric
-from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Json
-from recstudy.report.names import DASH, axis_title, level_of, metric, number, plain, plural
-from recstudy.terminal import duration
+from recstudy.report.names import DASH, metric, plain, plural
 
-ASKED = ("find", "sort", "columns", "ticked", "runs")  # what the query says beside the filters
 FEWEST, MOST = 2, 12  # runs that are compared
 OPTIONS = 30  # values of a filter that are proposed
 USUAL = 6  # axes that are shown where nobody has chosen
-MADE = ("host", "gpu", "commit", "finished")
-
-
-# -------------------------------------------------------------------------------------------------------------- columns
-
-
-@dataclass(frozen=True)
-class RunColumn:
-    """`value` of a run is None where it has none. `kind`: `setting`, `number`, or of the run itself."""
-
-    name: str
-    title: str
-    value: Callable[[Row], Any]
-    words: Callable[[Any], str] = plain
-    kind: str = ""
-
-
-def columns_of(records: StudyRecords, live: set[str]) -> dict[str, RunColumn]:
-    """Return what a list of runs can show, sort by and filter by, by name; `live` are the runs under way."""
-
-    def number_of(name: str) -> RunColumn:
-        if name == "seconds":
-            return RunColumn(name, "wall time", lambda row: row.value(name), lambda value: duration(float(value)), "number")
-        return RunColumn(name, metric(name).heading, lambda row: row.value(name), lambda value: number(name, value), "number")
-
-    def setting(name: str) -> RunColumn:
-        values = [level_of(variant, config, name) for variant, config in zip(records.variants, records.configs, strict=True)]
-        title = axis_title(name) if name in records.plan.axes else name
-        return RunColumn(name, title, lambda row: values[row.variant], kind="setting")
-
-    def origin_of(name: str) -> RunColumn:
-        return RunColumn(
-            f"provenance.{name}", axis_title(name), lambda row: origin(row.provenance).get(name) if row.result else None
-        )
-
-    own = [
-        RunColumn("run", "run", lambda row: row.label),
-        RunColumn("status", "status", lambda row: "running" if row.id in live else row.status),
-        RunColumn("seed", "seed", lambda row: row.seed),
-        RunColumn("attempts", "attempts", lambda row: row.attempts),
-        RunColumn("variant", "variant", lambda row: row.variant),
-        RunColumn("tags", "tags", lambda row: row.notes.tags or None, ", ".join, kind="tags"),
-        RunColumn("notes", "notes", lambda row: "; ".join(row.notes.words) or None),
-    ]
-    names = dict.fromkeys(name for names in dict.fromkeys(row.measured for row in records.rows) for name in names)
-    numbers = map(number_of, dict.fromkeys(filter(None, [main_metric(records), *names])))
-    axes = [axis for axis in records.plan.axes if any(axis in one.levels for one in records.variants)]
-    fields = dict.fromkeys(path for config in records.configs for path in config)
-    varied = records.design.varied - {"model"} - {records.plan.axes[axis] for axis in axes}  # and is not what an axis sets
-    settings = map(setting, [*axes, *(path for path in fields if path in varied)])
-    return {one.name: one for one in [*map(origin_of, MADE), *numbers, *settings, *own]}
-
-
-def known(columns: Mapping[str, RunColumn], name: str) -> RunColumn:
-    """Return the column of that name (ConfigError: there is none)."""
-    if name not in columns:
-        raise ConfigError(f"the runs have no {name!r}: there are {choices(list(columns))}.{nearest(name, list(columns))}")
-    return columns[name]
-
-
-def levels(column: RunColumn, rows: Iterable[Row]) -> list[Any]:
-    """Return its values, each once, in order; None is left out."""
-    values = (value for row in rows if (value := column.value(row)) is not None)
-    found = {plain(one): one for value in values for one in (value if isinstance(value, tuple) else (value,))}
-    return sorted(found.values(), key=place)
-
-
-def ordered(rows: Sequence[Row], column: RunColumn, down: bool) -> list[Row]:
-    """Sort by a column; those without a value are last, whichever way."""
-    values = [(column.value(row), row) for row in rows]
-    there = [(value, row) for value, row in values if value is not None and value == value]  # no NaN
-    lacking = [row for value, row in values if value is None or value != value]
-    return [row for _, row in sorted(there, key=lambda one: place(one[0]), reverse=down)] + lacking
-
-
-def place(value: Any) -> tuple[int, float, str]:
-    """Return where a value stands among others: numbers by their size, before words."""
-    return (0, float(value), "") if _is_number(value) else (1, 0.0, plain(value))
-
-
-def condition(asked: str) -> Callable[[Any], bool]:
-    """Return the test whether a value is one that a filter asks for."""
-    ways = {one.strip().lower() for one in asked.split("|")}
-    exact = {read for one in ways if (read := _read(one, None)) is not None}
-    ends = [(_read(start, -inf), _read(end, inf)) for start, dots, end in (one.partition("..") for one in ways) if dots]
-    spans = [(low, high) for low, high in ends if low is not None and high is not None]
-
-    def fits(value: Any) -> bool:
-        if isinstance(value, tuple):  # tags
-            return any(map(fits, value))
-        if not _is_number(value):
-            return plain(value).lower() in ways
-        return value in exact or any(low <= value <= high for low, high in spans)
-
-    return fits
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return the filter that asks for these whole numbers: `0..2|5`."""
-    steps = groupby(enumerate(sorted(set(numbers))), key=lambda one: one[1] - one[0])  # equal along a run of neighbours
-    runs = [[one for _, one in group] for _, group in steps]
-    return "|".join(str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}" for run in runs)
-
-
-def _read(text: str, empty: float | None) -> float | None:
-    """Return a number; `empty` where there is no text, None where it is none."""
-    try:
-        return float(text) if text.strip() else empty
-    except ValueError:
-        return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # ------------------------------------------------------------------------------------------------- parallel coordinates
 
-AXES, LINES = 7, 1000  # settings, and lines
+AXES, LINES = 7, 1000  # settings, and lines, beside those of values that no other line has
 FEW, TICKS = 12, 6  # values that stand in even steps, and words on an axis that has more
 WIDE = 100  # from such a ratio on an axis is logarithmic
 HOW = (
     "One line per scored run; orange is better. Drag along an axis, or move the marks at its ends by the "
     "arrow keys, and the list below has the runs within; a click on the axis, or Delete, takes all of them again."
 )
+SAMPLED = "by lot, and where one of a setting's few values had none of these, its first; axes and list have all runs"
 
 
 def brush_html(records: StudyRecords) -> str:
@@ -161,7 +60,6 @@ def brush_html(records: StudyRecords) -> str:
     columns, rows = columns_of(records, set()), scored(records)
     score = columns[main_metric(records)]
     sign = metric(score.name).sign
-    best = sorted(rows, key=lambda row: sign * row.number(score.name))[-LINES:]  # the best is drawn last
     settings = [columns[axis] for axis in records.plan.axes if axis in columns] or list(columns.values())
     known = {one.name: levels(one, records.rows) for one in settings if one.kind == "setting"}
     axes = [*[columns[name] for name, values in known.items() if len(values) > 1][:AXES], score]
@@ -169,7 +67,8 @@ def brush_html(records: StudyRecords) -> str:
     at = {name: {plain(value): place for place, value in enumerate(values)} for name, values in known.items()}
     low, high = known[score.name][0], known[score.name][-1]
     lines = []
-    for row in best:
+    drawn = sample(rows, axes[:-1])
+    for row in sorted(drawn, key=lambda row: sign * row.number(score.name)):  # the best is drawn last
         share = (row.number(score.name) - low) / (high - low) if high > low else 0.5
         lines.append({
             "at": [at[one.name].get(plain(one.value(row)), -1) for one in axes],  # -1: it has no such setting
@@ -177,9 +76,24 @@ def brush_html(records: StudyRecords) -> str:
             "words": f"{row.label}, seed {row.seed}: {score.words(row.number(score.name))}",
         })  # fmt: skip
     shown = to_json_plotly({"axes": [_axis(one, known[one.name]) for one in axes], "lines": lines})
-    cut = f" Drawn are the {LINES:,} best of {len(rows):,}." if len(rows) > LINES else ""
+    cut = f" Drawn are {len(drawn):,} of {len(rows):,} runs, {SAMPLED}." if len(drawn) < len(rows) else ""
     box = '<div class="brush" role="group" aria-label="Settings and score of the runs"></div>'
     return f'{box}<script type="application/json">{shown}</script><p class="caption">{escape(HOW + cut)}</p>'
+
+
+def sample(rows: Sequence[Row], settings: Sequence[RunColumn]) -> list[Row]:
+    """Return all of few runs, else `LINES` of them by the order of their ids, which are digests: as good as by lot, and the same
+    each time; and where none of these has one of a setting's few values, the first run that has it."""
+    order = sorted(rows, key=lambda row: row.id)
+    found = {(row.id, row.variant): row for row in order[:LINES]}
+    few = [one for one in settings if len(levels(one, rows)) <= OPTIONS] if len(order) > LINES else []
+    for one in few:
+        there = {plain(one.value(row)) for row in found.values()}
+        for row in order[LINES:]:
+            if (value := plain(one.value(row))) not in there:
+                there.add(value)
+                found[row.id, row.variant] = row
+    return list(found.values())
 
 
 def scored(records: StudyRecords) -> list[Row]:
@@ -189,7 +103,7 @@ def scored(records: StudyRecords) -> list[Row]:
 
 def _axis(column: RunColumn, values: Sequence[Any]) -> Json:
     """Return its values in order, as filters and in words, and where on it they stand, from 0 to 1."""
-    last, numbers = len(values) - 1, all(map(_is_number, values))
+    last, numbers = len(values) - 1, all(map(is_number, values))
     heights = [float(at) for at in range(last + 1)]  # even steps, where words or few values are all that there are
     if numbers and (column.kind != "setting" or last >= FEW):
         log = values[0] > 0 and values[-1] / values[0] >= WIDE
@@ -199,7 +113,7 @@ def _axis(column: RunColumn, values: Sequence[Any]) -> Json:
         "name": column.name,
         "title": column.title if column.kind == "setting" else metric(column.name).title,
         "numbers": numbers,
-        "values": [repr(value) if _is_number(value) else plain(value) for value in values],
+        "values": [repr(value) if is_number(value) else plain(value) for value in values],
         "words": [column.words(value) for value in values],
         "heights": [round((height - low) / wide, 4) if wide else 0.5 for height in heights],
         "ticks": [*range(0, last + 1, 1 if last < FEW else max(1, last // TICKS))],
@@ -240,6 +154,7 @@ def runs_page(sources: Sources, address: Address) -> Page:
         [
             Recipe("head", "", (), lambda: head),
             *([brush] if apart else []),
+            *([Recipe("group", "Grouped", (Same(records), live, address), lambda: _group(records, address, under_way))] * apart),
             Recipe("runs", "Runs", (Same(records), live, address), lambda: run_list(records, address, under_way)),
         ],
     )
@@ -257,11 +172,7 @@ def run_list(records: StudyRecords, address: Address, live: set[str]) -> str:
     usual += ["tags"] * any(row.notes.tags for row in records.rows)
     usual = [name for name in usual if name in columns]
     names = [name for name in address.get("columns").split(",") if name] or usual
-    words = address.get("find").lower().split()
-    rows = [row for row in records.rows if all(word in row.label.lower() or word in row.id for word in words)]
-    for name, value in filters(address).items():
-        own, fits = known(columns, name).value, condition(value)
-        rows = [row for row in rows if fits(own(row))]
+    rows = chosen_rows(records, columns, address)
     if sort := address.get("sort"):
         rows = ordered(rows, known(columns, sort.removeprefix("-")), sort.startswith("-"))
     ticked = [run_id for run_id in address.get("ticked").split(",") if run_id][:MOST]
@@ -272,9 +183,14 @@ def run_list(records: StudyRecords, address: Address, live: set[str]) -> str:
     return _states(asked) + _find(asked) + _filtered(asked, records) + _columns(asked) + told + pages
 
 
-def filters(address: Address) -> dict[str, str]:
-    """Return column -> what its values must be like."""
-    return {name: asked for name, asked in address.query if name not in ASKED and asked}
+def _group(records: StudyRecords, address: Address, live: set[str]) -> str:
+    """Write the form that asks for a grouping of the runs of the list, and what it asks for."""
+    columns = columns_of(records, live)
+    settings, numbers = groupings(records, columns)
+    group = group_of(address, main_metric(records), list(settings), list(numbers))
+    titles = dict(zip(GROUPED, (settings | numbers, numbers, settings, settings), strict=True))
+    fields, drawn = group_html(records, chosen_rows(records, columns, address), address, group, titles)
+    return _form(address, set(GROUPED), f'{fields}<button type="submit">Draw</button>') + drawn
 
 
 def _states(asked: RunList) -> Html:
@@ -295,7 +211,7 @@ def _find(asked: RunList) -> Html:
     note = '<p class="note">Of numbers, a value, some as 64|128, or a range as 1..3, 90.. or ..0.5.</p>'
     button = '<button type="submit">Show</button>'
     unfolded = fold("Filters", f'<div class="fields">{own}</div>{note}') if own else ""
-    return _form(asked, {"find", "runs", *(one.name for one in fields)}, f"{words}{button}{unfolded}")
+    return _form(asked.address, {"find", "runs", *(one.name for one in fields)}, f"{words}{button}{unfolded}")
 
 
 def _field(column: RunColumn, asked: RunList) -> str:
@@ -322,17 +238,15 @@ def _columns(asked: RunList) -> str:
         for name in names
     )
     button = '<button type="submit">Show these columns</button>'
-    return fold("Columns", _form(asked, {"columns"}, f'<div class="fields">{boxes}</div>{button}'))
+    return fold("Columns", _form(asked.address, {"columns"}, f'<div class="fields">{boxes}</div>{button}'))
 
 
-def _form(asked: RunList, own: set[str], content: str) -> Html:
+def _form(address: Address, own: set[str], content: str) -> Html:
     """Return a form with fields of its `own`, which leaves the rest of the query as it is."""
     kept = "".join(
-        f'<input type="hidden" name="{text(name)}" value="{text(value)}">'
-        for name, value in asked.address.query
-        if name not in own
+        f'<input type="hidden" name="{text(name)}" value="{text(value)}">' for name, value in address.query if name not in own
     )
-    return Html(f'<form action="{escape(href(*asked.address.path))}" method="get">{kept}{content}</form>')
+    return Html(f'<form action="{escape(href(*address.path))}" method="get">{kept}{content}</form>')
 
 
 def _filtered(asked: RunList, records: StudyRecords) -> str:

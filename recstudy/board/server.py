@@ -88,8 +88,8 @@ class BoardServer:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{taken}"
         guard(app.server, host, taken, token, list(app.csp_hashes()))
 
-    def run(self) -> None:
-        """Answer until stopped, by `stop` from another thread or by a signal."""
+    def run(self) -> bool:
+        """Answer until stopped, by `stop` from another thread or by a signal; tell whether all that it began has ended."""
         self._renderer.start()
         if self._store:
             self._store.start()
@@ -101,6 +101,7 @@ class BoardServer:
             self._renderer.stop()
             if self._store:
                 self._store.stop()
+        return not self._renderer.hangs
 
     def stop(self) -> None:
         self._server.shutdown()

@@ -15,11 +15,12 @@ from recstudy.analysis.kinds import heading, problem, shown
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.entries import Printed, html_table
+from recstudy.board.columns import ranges
 from recstudy.board.curves import run_curves
 from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
 from recstudy.board.overview import MOST, compare_form, running_table
 from recstudy.board.progress import StudyProgress, progress
-from recstudy.board.runlist import ranges, run_list
+from recstudy.board.runlist import run_list
 from recstudy.board.sources import Sources, some_variants
 from recstudy.report import LearningCurves, Part
 from recstudy.terminal import duration

@@ -99,12 +99,17 @@ class TrialRecord:
     variant: Whole
 
 
+FEWEST_TRIALS = 10  # for the importance of a field: of two trials each field explains as much as any other
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ImportanceRecord:
-    """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance."""
+    """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance; `intervals` has the
+    ends of its 95 % interval over the trials."""
 
     trials: Whole = 0
     importance: dict[str, dict[str, dict[str, float]]]
+    intervals: dict[str, dict[str, dict[str, tuple[float, float]]]] = Field(default_factory=dict)
     missing: dict[str, str] = Field(default_factory=dict)  # method -> why it gives nothing
 
 

@@ -6,10 +6,13 @@ that optuna-dashboard reads; trials that a killed driver left open there are tol
 
 import itertools
 import warnings
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from math import isfinite, sqrt
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
@@ -19,17 +22,19 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from scipy.special import stdtrit
 
 from recstudy.config.fields import Tunable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records.stores import first_line, without_secrets
-from recstudy.records.study_schema import ImportanceRecord
+from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
 from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 
 STATES: dict[State, TrialState] = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
+HALVES = 12  # of the trials, drawn for the intervals of importances: some seconds for 200 trials
 RUN_ID = "run id"  # the attribute by which a trial is known in a storage
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -134,32 +139,65 @@ class Optimizer:
         self.study.tell(trial, numbers if whole else None, state=STATES[state if whole or state != "done" else "failed"])
 
     def importance(self) -> ImportanceRecord:
-        """Share of each field in the variance of each objective, as far as it can be computed."""
+        """Share of each field in the variance of each objective, as far as it can be computed, with its interval."""
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        settings = {tuple(sorted(trial.params.items())) for trial in done}  # a repeated proposal is one trial
         evaluators: dict[str, BaseImportanceEvaluator] = {
             "PED-ANOVA": PedAnovaImportanceEvaluator(),
             "fANOVA": FanovaImportanceEvaluator(seed=0),
         }
         found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.plan.objectives}
+        known: dict[str, dict[str, dict[str, tuple[float, float]]]] = {name: {} for name in self.plan.objectives}
+        if len(settings) < FEWEST_TRIALS:
+            few = f"too few trials: {len(settings)} finished, and it takes {FEWEST_TRIALS}"
+            return ImportanceRecord(trials=len(settings), importance=found, missing=dict.fromkeys(evaluators, few))
         missing: dict[str, str] = {}
         for (at, (objective, way)), name in itertools.product(enumerate(self.plan.objectives.items()), evaluators):
-            sign = 1 if way == "min" else -1  # PED-ANOVA asks what makes the target small
+            shares = partial(self._shares, evaluators[name], at, 1 if way == "min" else -1)  # PED-ANOVA: what makes it small
             try:
-                found[objective][name] = self._shares(evaluators[name], at, sign)
-            except (ValueError, RuntimeError) as error:  # too few trials, or all values the same
+                found[objective][name] = shares(done)
+            except (ValueError, RuntimeError) as error:  # such as all values the same
                 missing[name] = str(error).splitlines()[0]
+            else:
+                known[objective][name] = intervals(found[objective][name], shares, done)
             if not found[objective].get(name):
-                missing.setdefault(name, f"{len(done)} finished trials are too few")
-        settings = {tuple(sorted(trial.params.items())) for trial in done}  # a repeated proposal is one trial
-        return ImportanceRecord(trials=len(settings), importance=found, missing=missing)
+                missing.setdefault(name, "the trials do not differ in any field")
+        return ImportanceRecord(trials=len(settings), importance=found, intervals=known, missing=missing)
 
-    def _shares(self, evaluator: BaseImportanceEvaluator, objective: int, sign: int) -> dict[str, float]:
+    def _shares(
+        self, evaluator: BaseImportanceEvaluator, objective: int, sign: int, trials: Sequence[FrozenTrial]
+    ) -> dict[str, float]:
+        """Return each field's share by these trials (ValueError, RuntimeError: it cannot be computed)."""
+        study = optuna.create_study(directions=self.study.directions)
+        study.add_trials(trials)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # which reminds of the sign
             shares = optuna.importance.get_param_importances(
-                self.study, evaluator=evaluator, target=lambda trial: sign * trial.values[objective]
+                study, evaluator=evaluator, target=lambda trial: sign * trial.values[objective]
             )
         return {path: float(share) for path, share in shares.items() if isfinite(share)}
+
+
+def intervals(
+    shares: Mapping[str, float], by: Callable[[Sequence[FrozenTrial]], Mapping[str, float]], trials: Sequence[FrozenTrial]
+) -> dict[str, tuple[float, float]]:
+    """Return the 95 % interval of each share, from 0 to 1: what random halves of the trials give instead.
+
+    With half of the trials left out, the mean square of how far the halves are off is the variance itself (Shao and Wu 1989).
+    """
+    lot, off = np.random.default_rng(0), {path: list[float]() for path in shares}
+    for _ in range(HALVES):
+        half = [trials[at] for at in sorted(lot.permutation(len(trials))[: len(trials) // 2])]
+        with suppress(ValueError, RuntimeError):  # of a half whose values are all the same
+            told = by(half)
+            for path, share in shares.items():
+                off[path].append(told.get(path, 0.0) - share)
+    found = {}
+    for path, share in shares.items():
+        if len(off[path]) > 1:
+            reach = float(stdtrit(len(off[path]) - 1, 0.975)) * sqrt(float(np.mean(np.square(off[path]))))
+            found[path] = max(0.0, share - reach), min(1.0, share + reach)
+    return found
 
 
 def distribution(range: Tunable) -> BaseDistribution:

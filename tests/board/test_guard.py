@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,9 +156,8 @@ def test_a_short_token_and_a_link_that_is_no_address_are_refused(results):
         BoardServer(results.root, "127.0.0.1", 0, links={"x": "javascript:1"})
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    program = "from recstudy.command import main; main()"
-    command = [sys.executable, "-c", program, "board", *arguments]
+def start(*arguments: str, before: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", f"{before}from recstudy.command import main; main()", "board", *arguments]
     return subprocess.Popen(
         command,
         text=True,
@@ -180,6 +180,33 @@ def test_the_command_says_where_it_listens_and_ends_quietly(results, sent):
 
     assert (status, process.returncode, errors) == (200, 0, "")
     assert before == {path: path.stat().st_mtime_ns for path in results.root.rglob("*")}  # nothing was written
+
+
+HANGS = """
+import threading, time
+from recstudy.board.poller import ResultsPoller
+
+def hang(poller):  # as on a file server that is gone, or in a study's own module, which may begin what it likes
+    threading.Thread(target=time.sleep, args=[3600]).start()
+    time.sleep(3600)
+
+ResultsPoller.poll = hang
+"""
+
+
+def test_a_renderer_that_hangs_ends_with_the_board(results):
+    with start(str(results.root), "--port", "0", before=HANGS) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[1]
+        status, began = ask(url)[0], time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    assert (status, process.returncode) == (200, 0)
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What pages say, as text: no Dash, no browser."""
 
+import hashlib
 import html
 import json
 import re
@@ -9,6 +10,7 @@ from urllib.parse import unquote
 
 import made_up
 import numpy as np
+import pandas as pd
 import pytest
 from boards import HOSTILE, captioners, looked
 from made_up import (
@@ -29,6 +31,7 @@ from made_up import (
 )
 
 from recstudy.analysis.caveats import caption
+from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import section
 from recstudy.analysis.rows import Outcome
@@ -39,6 +42,7 @@ from recstudy.board.markup import Address, address_of, page_of
 from recstudy.board.progress import progress
 from recstudy.board.renderer import page_at
 from recstudy.board.sources import Sources
+from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.plugins import bundle_of, remember
 from recstudy.records import Results, append_line
@@ -363,7 +367,7 @@ def test_parallel_coordinates_have_each_scored_run_as_a_line_through_its_setting
 
 def test_axes_have_the_values_of_all_runs_and_not_only_of_those_that_are_drawn(tmp_path, monkeypatch):
     """One whose runs have no score yet, or whose score is not among the best, can be asked for, too."""
-    monkeypatch.setattr("recstudy.board.runlist.LINES", 2)
+    monkeypatch.setattr("recstudy.board.runlist.LINES", 1)
     changed = [*plan()["variants"][:3], {**plan()["variants"][3], "levels": {"model": "ViT-Small", "batch_size": 512}}]
     data = drawn(looked(write_study(tmp_path / "r", variants=changed).root), RUNS, "brush")
 
@@ -371,7 +375,83 @@ def test_axes_have_the_values_of_all_runs_and_not_only_of_those_that_are_drawn(t
         ["64", "128", "512"],
         ["92.9", "93.0", "93.1", "93.2", "93.3", "94.1"],
     ]
-    assert [line["words"][-4:] for line in data["lines"]] == ["93.3", "94.1"]
+
+
+def test_lines_above_a_thousand_are_a_fair_sample_that_says_so(tmp_path, monkeypatch):
+    """Not the best: bad runs are there as often as good ones, and no value of a setting is without a line."""
+    monkeypatch.setattr("recstudy.board.runlist.LINES", 100)
+    levels = [level for level in (16, 32, 64, 128) for _ in range(100)]
+    variants = [
+        {"label": f"batch_size={level}, {at}", "model": "ViTRM", "levels": {"batch_size": level if at else 8, "nth": at}}
+        for at, level in enumerate(levels)
+    ]
+    named = [[at, 0, hashlib.sha256(str(at).encode()).hexdigest()[:16]] for at in range(len(levels))]
+    results = Results(tmp_path / "r").create()
+    made = plan(variants=variants, axes={"batch_size": "train.batch_size", "nth": "train.nth"}, seeds=[0]) | {"runs": named}
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+    for at, (_, _, name) in enumerate(named):
+        results.run(name).finish(as_result(result(at / 4)))
+    data = drawn(looked(results.root), RUNS, "brush")
+    scores = [float(line["words"].rpartition(" ")[2]) for line in data["lines"]]
+    batch = data["axes"][0]["values"]
+
+    assert batch == ["8", "16", "32", "64", "128"]
+    assert {batch[line["at"][0]] for line in data["lines"]} == set(batch)
+    assert 40 < sum(scores) / len(scores) < 60  # of 0 to 100; the best 100 alone are at 87
+    assert scores == sorted(scores)  # the best is drawn last
+    said = parts(looked(results.root), RUNS)["brush"]
+    assert f"Drawn are {len(scores)} of 400 runs, by lot" in said
+
+
+def test_runs_are_grouped_by_any_setting_with_the_intervals_of_the_tables(results, sources):
+    """Mean and interval of a point are those of the cell; the list's filters say which runs, and all of it stands in the address."""
+    records = sources.records(("made_up", "paper"))
+    own = drawn(sources, RUNS, "group", "?group.x=batch_size&group.colour=model")
+    lines = {trace["name"]: trace for trace in own["data"] if "name" in trace}
+    filtered = parts(sources, RUNS, "?group.x=batch_size&group.colour=model&model=ViTRM&seed=0..1")["group"]
+    whole = words(parts(sources, RUNS, "?group.x=batch_size&group.colour=model")["group"])
+    one = cell(records, [0], "top1_accuracy")
+
+    assert (lines["ViTRM"]["x"], lines["ViTRM"]["y"]) == ([64, 128], [one.value, cell(records, [1], "top1_accuracy").value])
+    assert f"ViTRM 64 {one.value:.1f} [{one.low:.1f}, {one.high:.1f}] 3 of 3" in whole
+    assert "ViT-Small 64 94.1 1 of 3" in whole
+    assert "Of the 4 runs of the list below" in filtered
+    assert "ViTRM 64 93.0 2 of 2" in words(filtered)  # of two seeds no interval is told, and of the other model nothing
+    assert "ViT-Small 64" not in words(filtered)
+    assert (
+        "--grouped &#x27;group.colour=model&amp;group.x=batch_size&amp;model=ViTRM&amp;seed=0..1&#x27; --export pdf" in filtered
+    )
+    assert '<input type="hidden" name="seed" value="0..1">' in filtered
+
+
+def test_a_panel_for_each_value_has_the_axes_of_all(sources):
+    figure = drawn(sources, RUNS, "group", "?group.x=batch_size&group.facet=model&group.y=nll")
+    axes = {axis for trace in figure["data"] for axis in [trace["xaxis"]]}
+
+    assert axes == {"x", "x2"}
+    assert [figure["layout"][axis]["title"]["text"] for axis in ("xaxis", "xaxis2")] == ["model ViTRM", "model ViT-Small"]
+    assert figure["layout"]["yaxis2"]["range"] == figure["layout"]["yaxis"]["range"]
+    assert figure["layout"]["yaxis2"]["matches"] == "y"
+
+
+def test_what_runs_cannot_be_grouped_by_is_said(sources):
+    with pytest.raises(
+        ConfigError, match=r"group.x is 'batch_siz', but the runs have model, batch_size.*Did you mean 'batch_size'"
+    ):
+        parts(sources, RUNS, "?group.x=batch_siz")
+
+
+def test_a_grouping_is_written_as_a_figure(results, tmp_path):
+    """`recstudy report --grouped`, with what stands after `?` in the address."""
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(results.root), "--grouped", "group.x=batch_size&group.colour=model&model=ViTRM"])
+    folder = results.study("made_up", "paper") / "grouped/figures"
+    table = pd.read_csv(folder / "top1_accuracy-batch_size-model.csv")
+
+    assert ended.value.code == 0
+    assert table[["line", "x", "n"]].values.tolist() == [["ViTRM", 64, 3], ["ViTRM", 128, 2]]
+    assert (folder / "top1_accuracy-batch_size-model.html").exists()
+    assert not (folder.parents[1] / "report").exists()
 
 
 def test_a_study_whose_runs_have_no_scores_yet_has_no_parallel_coordinates(tmp_path):

@@ -27,6 +27,7 @@ from recstudy.board.run import run_records
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import Results, append_line, write_whole
 from recstudy.records.files import write_json
+from recstudy.records.locks import PATIENCE
 
 STUDY = ("made_up", "paper")
 
@@ -129,6 +130,43 @@ def test_a_run_runs_while_it_shows_signs_of_life(results):
 
     assert alive == {run_id(3, 2)}
     assert looked(results.root).poller.running == {}
+
+
+def test_a_run_runs_whatever_the_file_servers_clock_says(results, monkeypatch):
+    """Ten minutes behind ours and ten ahead, its lock beats; once it does not, it is over a minute later."""
+    folder = results.run(run_id(3, 2))
+    folder.lock.write_text("someone")
+    for file in folder.path.iterdir():
+        os.utime(file, (0, time.time() - 600))
+    behind = looked(results.root).poller
+    first = set(behind.running)  # nothing tells yet
+    os.utime(folder.lock, (0, time.time() - 600 + 5))
+    behind.poll()
+    second = set(behind.running)
+    later = time.monotonic() + PATIENCE + 1
+    for file in folder.path.iterdir():
+        os.utime(file, (0, time.time() + 600))
+    ahead = looked(results.root).poller
+    with monkeypatch.context() as patched:
+        patched.setattr("recstudy.board.poller.time.monotonic", lambda: later)
+        behind.poll()  # a minute without a look: what its own time says
+        ahead.poll()
+
+    assert (first, second) == (set(), {run_id(3, 2)})
+    assert set(behind.running) == {run_id(3, 2)}
+    assert ahead.running == {}  # although its lock says ten minutes from now
+
+
+def test_a_folder_that_changed_within_a_tick_is_read_again_whatever_its_clock_says(results):
+    """The time of change of a folder stays as it was, as on a file server whose clock ticks once a second and is behind ours."""
+    poller, folder, then = looked(results.root).poller, results.run(run_id(3, 2)), time.time_ns() - 10**12
+    os.utime(folder.path, ns=(then, then))
+    poller.poll()
+    folder.finish(as_result(result(90.0)))
+    os.utime(folder.path, ns=(then, then))
+    poller.poll()
+
+    assert poller.outcome(run_id(3, 2)).done
 
 
 def test_a_failed_run_does_not_run_until_it_is_tried_again(results):

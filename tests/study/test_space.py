@@ -1,10 +1,12 @@
 """Optuna's side of a search: made anew from the records, and never told what is not so."""
 
+import numpy as np
 import optuna
 import pytest
 from test_search_plan import search
 
 from recstudy.errors import ConfigError, StorageError
+from recstudy.records.study_schema import FEWEST_TRIALS
 from recstudy.study.search import make_search
 from recstudy.study.space import Optimizer
 from recstudy.study.trials import Tried
@@ -134,10 +136,39 @@ def test_importance_finds_the_field_that_matters():
     for shares in found.importance["selection_top1_accuracy"].values():
         assert sum(shares.values()) == pytest.approx(1)
         assert shares["model.latent_steps"] > 0.8
+    for method, ends in found.intervals["selection_top1_accuracy"].items():
+        for path, (low, high) in ends.items():
+            assert 0 <= low <= found.importance["selection_top1_accuracy"][method][path] <= high <= 1
+        others = [high for path, (_, high) in ends.items() if path != "model.latent_steps"]
+        assert ends["model.latent_steps"][0] > max(others)
 
 
-def test_importance_of_too_few_trials_is_missing_with_its_reason():
-    found = Optimizer(plan(), []).importance()
+def test_where_no_field_matters_the_intervals_say_so():
+    """The score is noise: no field's interval is above all others."""
+    optimizer, noise = Optimizer(plan(sampler="random"), []), np.random.default_rng(0)
+    for number in range(20):
+        trial, _ = optimizer.ask()
+        optimizer.begun(trial, str(number), "")
+        optimizer.ended(str(number), "done", [float(noise.normal())])
 
-    assert found.trials == 0
-    assert set(found.missing) == {"PED-ANOVA", "fANOVA"}
+    for ends in optimizer.importance().intervals["selection_top1_accuracy"].values():
+        first = max(ends, key=lambda path: ends[path][0])
+        assert ends[first][0] < max(high for path, (_, high) in ends.items() if path != first)
+
+
+@pytest.mark.parametrize("count", [0, 2, FEWEST_TRIALS - 1])
+def test_importance_of_too_few_trials_is_missing_with_its_reason(count):
+    """Of two trials each of four fields had 25 %."""
+    tried = [
+        Tried(
+            {"model.latent_steps": 1 + number % 6, "train.batch_size": 2 ** (4 + number // 6)},
+            str(number),
+            "done",
+            [float(number)],
+        )
+        for number in range(count)
+    ]
+    found = Optimizer(plan(), tried).importance()
+
+    assert (found.trials, found.importance) == (count, {"selection_top1_accuracy": {}})
+    assert found.missing == dict.fromkeys(["PED-ANOVA", "fANOVA"], f"too few trials: {count} finished, and it takes 10")

@@ -66,10 +66,10 @@ def draw_curve(records: StudyRecords, spec: Curve) -> Drawn:
     points = Points()
     for index in comparable(records, spec.where):
         level = None if spec.by is None else records.level(index, spec.by)
-        for x, measured in _places(records, index, spec):
+        for x, measured in places(records, index, spec):
             points.setdefault((level, x, measured), []).append(index)
     levels = [records.level(index, spec.by) for index in range(len(records.variants)) if spec.by is not None]
-    return draw_points(records, spec, points, [_line(level, spec) for level in levels])
+    return draw_points(records, spec, points, [line_name(level, spec) for level in levels])
 
 
 def draw_points(
@@ -140,14 +140,14 @@ def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return data[~published], data[published]
 
 
-def _line(level: Any, spec: Curve) -> str:
+def line_name(level: Any, spec: Curve) -> str:
     """Name the line of this level."""
     if spec.by is None:
         return metric(spec.y).title
     return level if isinstance(level, str) else f"{axis_title(spec.by)} {plain(level)}"
 
 
-def _places(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
+def places(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
     """Return where a variant stands on the x-axis, and which metric is measured there; within a run, where one that has not
     finished would stand, too."""
     runs = records.by_variant[index]
@@ -178,7 +178,7 @@ def _points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataF
         told = {name: getattr(ours, name) for name in ("value", "low", "high", "n", "expected", "synthetic")}
         told |= {"verdict": ", ".join(ours.verdicts), "reasons": "; ".join(ours.reasons)}
         told |= {"published": False, "run_ids": " ".join(ours.run_ids), "seeds": " ".join(map(repr, ours.values))}
-        rows += [{"line": _line(line, spec), "x": x, **point} for point in (told, *_published(ours))]
+        rows += [{"line": line_name(line, spec), "x": x, **point} for point in (told, *_published(ours))]
     order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
 
     def rank(row: Any) -> tuple[int, bool, bool, float]:
@@ -261,11 +261,11 @@ def _figure(data: pd.DataFrame, spec: Curve, size: Size, order: Sequence[str]) -
     for at, name in enumerate(names):
         ours, published = _split(data[data["line"] == name])
         ours = ours[ours["value"].notna()]
-        traces = [*_line_traces(ours, short[name], looks[name], spec), *_published_trace(published, short[name], looks[name])]
+        traces = [*line_traces(ours, short[name], looks[name], spec), *_published_trace(published, short[name], looks[name])]
         for trace in [_others(data, name), *traces] if apart else traces:
             figure.add_scatter(**trace, **(axes_at(at) if apart else {}))
         ends += [End(short[name], float(value), looks[name]["color"]) for value in ours["value"].tail(1)]
-    _axes(figure, data, spec, apart)
+    set_axes(figure, data, spec, apart)
     if spec.by is not None and not apart:
         name_ends(figure, ends, spec.log, size=size)
     return figure
@@ -286,7 +286,7 @@ def _others(data: pd.DataFrame, name: str) -> dict[str, Any]:
     return scatter(x, y, mode="lines", line={"color": "rgba(128,128,128,0.5)", "width": 1})
 
 
-def _line_traces(points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> Iterator[dict[str, Any]]:
+def line_traces(points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> Iterator[dict[str, Any]]:
     if spec.log:  # zero is nowhere on such an axis: an interval that reaches it ends a little below the lowest point
         points = points[points["value"] > 0]
         points = points.assign(low=points["low"].astype(float).clip(lower=points["value"].min() / 2))
@@ -327,7 +327,7 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
     return f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})"
 
 
-def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> None:
+def set_axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> None:
     """Set titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
     if not apart:  # else the caption says it
         figure.update_yaxes(title=shown(metric(spec.y).heading + ", minus the best" * spec.drop))
@@ -337,7 +337,9 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> No
     seeds = [float(value) for own in ours["seeds"] for value in own.split()]
     known = [*data["value"], *bands["low"], *bands["high"], *published["low"], *published["high"], *seeds]
     if spec.log:
-        figure.update_yaxes(type="log", range=y_range([log10(value) for value in known if pd.notna(value) and value > 0]))
+        figure.update_yaxes(
+            type="log", range=y_range([log10(value) for value in known if pd.notna(value) and value > 0], log=True)
+        )
     else:
         figure.update_yaxes(range=y_range(known))
     levels = sorted({value for value in data["x"] if is_number(value)})

@@ -5,7 +5,7 @@ second stays empty.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,11 +25,13 @@ from recstudy.analysis.figures.theme import (
     STEPS,
     SYMBOLS,
     Size,
+    above_zero,
     blend,
     folded,
     log_ticks,
     scatter,
     shown,
+    whiskers,
     y_range,
 )
 from recstudy.analysis.frame import StudyRecords
@@ -38,7 +40,7 @@ from recstudy.errors import ConfigError
 from recstudy.evidence import mean_of
 from recstudy.records import Json
 from recstudy.records.plans import FAMILY, ranges_of, short_names
-from recstudy.records.study_schema import ImportanceRecord, Range, SearchRecord
+from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range, SearchRecord
 from recstudy.report import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.names import metric, plain, plural, same
 
@@ -49,7 +51,7 @@ LOOKS = {  # state -> how its points look, in the order of the legend
     "diverged": {"name": "diverged", "symbol": "x-open", "color": PALETTE[1]},
     "failed": {"name": "failed", "symbol": "cross-open", "color": PALETTE[3]},
 }
-SHARES = ["objective", "method", "field", "importance", "trials"]
+SHARES = ["objective", "method", "field", "importance", "low", "high", "trials"]
 METHODS = {
     "PED-ANOVA": "PED-ANOVA: how far the best trials' settings stand out from all others.",
     "fANOVA": "fANOVA: how much of the objective's variance a field explains on its own.",
@@ -117,7 +119,8 @@ def _history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
             marker |= {"line": {"width": 1.5, "color": look["color"]}}
             figure.add_scatter(**points, mode="markers", marker=marker, cliponaxis=False, **place)
             said.add(state)
-        figure.update_yaxes(title=shown(metric(name).heading), range=[low - 0.06 * (high - low), high], **place)
+        begin = above_zero(low, low - 0.06 * (high - low))
+        figure.update_yaxes(title=shown(metric(name).heading), range=[begin, high], **place)
     figure.update_xaxes(title="trial", row=max(1, len(names)), col=1)
     if 0 < data["trial"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half trials
@@ -131,26 +134,42 @@ def _tried(row: dict[Any, Any]) -> str:
 
 
 def draw_importance(records: StudyRecords, spec: Importance) -> Drawn:
-    """Draw how much each field matters: `importance` is a share of one, `trials` how many it rests on."""
+    """Draw how much each field matters: `importance` is a share of one with its interval, `trials` how many it rests on."""
     told = search_of(records, spec.name).importance
     found = told or ImportanceRecord(importance={})
+    few = f"too few trials: {found.trials} finished, and the importance of a field takes {FEWEST_TRIALS}"
     rows = [
-        {"objective": objective, "method": method, "field": path, "importance": share, "trials": found.trials}
+        {"objective": objective, "method": method, "field": path, "importance": share, "low": low, "high": high}
         for objective, methods in found.importance.items()
         for method, shares in methods.items()
         for path, share in shares.items()
+        for low, high in [found.intervals.get(objective, {}).get(method, {}).get(path, (None, None))]
+        if found.trials >= FEWEST_TRIALS
     ]
-    data = pd.DataFrame(rows, columns=SHARES)
+    data = pd.DataFrame(rows, columns=SHARES[:-1]).assign(trials=found.trials)
     early = ["importance is computed once enough trials have finished"] if told is None else []
-    notes = (*warnings(records), *early, *(f"{method} is missing: {reason}" for method, reason in found.missing.items()))
+    early += [few] if told is not None and found.trials < FEWEST_TRIALS else []
+    known = bool(data["low"].notna().any())
+    early += [] if known or not rows else ["no intervals: the search's command adds them, and trains nothing for it"]
+    absent = [f"{method} is missing: {reason}" for method, reason in found.missing.items() if found.trials >= FEWEST_TRIALS]
     caption = finding = ""
     if rows:
-        mean = data[data["objective"] == rows[0]["objective"]].groupby("field", sort=False)["importance"].mean()
-        first = short_names(map(str, mean.index))[str(mean.idxmax())]
-        finding = f"{first.replace('_', ' ')} first, {mean.max():.0%}"
-        rests = f"Rests on {plural(int(found.trials), 'finished trial')}."
+        finding = _first(data[data["objective"] == rows[0]["objective"]])
+        rests = f"Rests on {plural(int(found.trials), 'finished trial')}{'; whiskers: 95 % intervals over the trials' * known}."
         caption = " ".join([rests, *(words for method, words in METHODS.items() if method in set(data["method"]))])
+    notes = (*warnings(records), *early, *absent)
     return Drawn(partial(_importance_figure, data), data, spec.heading, notes, caption, finding=finding)
+
+
+def _first(shares: pd.DataFrame) -> str:
+    """Say which field matters most by the mean of the methods, or that intervals of others reach as high."""
+    mean = shares.groupby("field", sort=False)["importance"].mean()
+    first = str(mean.idxmax())
+    for _, own in shares.groupby("method", sort=False):
+        others = own.loc[own["field"] != first, "high"].max()
+        if not own.loc[own["field"] == first, "low"].max() > others and pd.notna(others):
+            return "no field stands out from all others"
+    return f"{short_names(map(str, mean.index))[first].replace('_', ' ')} first, {mean.max():.0%}"
 
 
 def _importance_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
@@ -164,16 +183,23 @@ def _importance_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
         order = shares.groupby("field", sort=False)["importance"].mean().sort_values(kind="stable").index.tolist()
         for at, method in enumerate(dict.fromkeys(data["method"])):
             own = shares[shares["method"] == method]
-            hover = [f"{method}, {one['field']}: {one['importance']:.1%}" for one in own.to_dict("records")]
+            hover = [f"{method}, {one['field']}: {one['importance']:.1%}{_reach(one)}" for one in own.to_dict("records")]
             bars = scatter(own["importance"], own["field"], hover, method, legendgroup=method, showlegend=panel == 1)
-            figure.add_bar(**bars, orientation="h", marker={"color": PALETTE[at]}, row=panel, col=1)
+            ends = [own[end].fillna(own["importance"]).astype(float) for end in ("low", "high")]
+            error = whiskers(own["importance"], *ends, thickness=1.5, width=4, visible=bool(own["low"].notna().any()))
+            figure.add_bar(**bars, orientation="h", marker={"color": PALETTE[at]}, error_x=error, row=panel, col=1)
         words = short_names(order)
         ticks = [shown(words[path].replace("_", " ")) for path in order]
         axis = {"type": "category", "categoryorder": "array", "categoryarray": order, "tickvals": order, "ticktext": ticks}
         figure.update_yaxes(**axis, row=panel, col=1)
-    figure.update_xaxes(range=[0, 1.02 * max(data["importance"], default=1.0)], tickformat=".0%")
+    most = max([*data["importance"], *data["high"].dropna()], default=1.0)
+    figure.update_xaxes(range=[0, 1.02 * most], tickformat=".0%")
     figure.update_xaxes(title="share of the importance", row=max(1, len(names)), col=1)
     return figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"})
+
+
+def _reach(share: dict[Hashable, Any]) -> str:
+    return f" [{share['low']:.1%}, {share['high']:.1%}]" if pd.notna(share["low"]) else ""
 
 
 def draw_pareto(records: StudyRecords, spec: Pareto) -> Drawn:
@@ -233,8 +259,9 @@ def _pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN
         figure.add_scatter(**trace, **look)
     costs = data[spec.x].astype(float)
     wide = len(costs) > 0 and costs.min() > 0 and costs.max() > COSTLY * costs.min()
-    figure.update_xaxes(title=shown(metric(spec.x).heading), **({"type": "log", "dtick": "D2"} if wide else {}))
-    return figure.update_yaxes(title=shown(metric(y).heading))
+    across = {"type": "log", "dtick": "D2"} if wide else {"range": y_range(costs)}
+    figure.update_xaxes(title=shown(metric(spec.x).heading), **across)
+    return figure.update_yaxes(title=shown(metric(y).heading), range=y_range(data[y].astype(float)))
 
 
 # ------------------------------------------------------------------------------------------------------ every trial's settings
@@ -309,7 +336,9 @@ class FieldScale:
         """Describe a Plotly axis with a little space at both ends."""
         space = 0.5 if self.choices else 0.06 * (self.ends[1] - self.ends[0])
         ticks = {"tickmode": "array", "tickvals": list(self.ticks), "ticktext": list(self.ticks.values())}
-        return {"range": [self.ends[0] - space, self.ends[1] + space], **ticks}
+        low = self.ends[0] - space
+        begin = low if self.choices or self.log else above_zero(self.ends[0], low)
+        return {"range": [begin, self.ends[1] + space], **ticks}
 
 
 def scale(ranges: Iterable[Range], values: Iterable[Any]) -> FieldScale:

@@ -190,14 +190,20 @@ def powers_of_two(levels: Sequence[float]) -> bool:
     return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
 
 
-def y_range(*columns: pd.Series | Sequence[float]) -> list[float] | None:
-    """Reach from the lowest to the highest of all these values with some room: no interval and no seed is cut off."""
+def y_range(*columns: pd.Series | Sequence[float], log: bool = False) -> list[float] | None:
+    """Reach from the lowest to the highest of all these values with some room: no interval and no seed is cut off. Where none is
+    below zero, neither is the axis; those of a `log` axis are powers."""
     values = [float(value) for column in columns for value in column if pd.notna(value)]
     if not values:
         return None
     low, high = min(values), max(values)
     room = 0.05 * (high - low) or 0.02 * abs(high) or 1.0
-    return [low - room, high + room]
+    return [low - room if log else above_zero(low, low - room), high + room]
+
+
+def above_zero(least: float, end: float) -> float:
+    """Return where an axis begins: at `end`, which is less than the least value, but not below zero where no value is."""
+    return max(0.0, end) if least >= 0 else end
 
 
 def bounded(name: str) -> dict[str, Any]:
