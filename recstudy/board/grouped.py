@@ -29,7 +29,7 @@ from recstudy.board.sources import main_metric
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
 from recstudy.report import Curve
-from recstudy.report.names import axis_title, metric, number, plain, plural
+from recstudy.report.names import axis_title, metric, number, plain, plural, registered
 from recstudy.report.venues import Paper
 
 PANELS = 30  # that a reader still looks at
@@ -202,10 +202,11 @@ def _numbers(data: pd.DataFrame, group: Group) -> Html:
         del sides["line"]
     rows = []
     for point in data[data["value"].notna()].to_dict("records"):
-        ends = f" [{number(group.y, point['low'])}, {number(group.y, point['high'])}]"
-        known = pd.notna(point["low"]) and point["n"] >= BAND
-        mean = number(group.y, point["value"]) + ends * known if known else number(group.y, point["value"])
-        rows.append((*(point[side] for side in sides), plain(point["x"]), mean, f"{point['n']:.0f} of {point['expected']:.0f}"))
+        mean = number(group.y, point["value"])
+        if pd.notna(point["low"]) and point["n"] >= BAND:
+            mean += f" [{number(group.y, point['low'])}, {number(group.y, point['high'])}]"
+        x = number(group.x, point["x"]) if registered(group.x) else plain(point["x"])
+        rows.append((*(point[side] for side in sides), x, mean, f"{point['n']:.0f} of {point['expected']:.0f}"))
     heads = (*sides.values(), axis_title(group.x), f"{metric(group.y).heading}, mean [95 %]", "runs")
     return words_table("Numbers of the figure", heads, rows)
 
