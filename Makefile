@@ -9,11 +9,21 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: setup demo check docs test test-one test-whole test-faults bench gpu-bench trial small-images puzzles pictures readme clean
+.PHONY: setup own demo check docs test test-one test-whole test-faults bench gpu-bench trial small-images puzzles pictures readme clean
 
-setup: $(VENV)/installed
+setup:
+# Who has this checkout in PYTHONPATH works in an environment as it is, and installs nothing there.
+ifeq (,$(and $(findstring :$(CURDIR):,:$(PYTHONPATH):),$(wildcard $(BIN)/python)))
+setup: own $(VENV)/installed
+endif
 
-$(VENV)/installed: pyproject.toml
+# An environment has one checkout, whose code it runs: that of another one is not moved here unasked.
+own:
+	@other=$$(test ! -x $(BIN)/python || $(BIN)/python -m pip show recstudy 2>&1 | sed -n 's/^Editable project location: //p'); \
+	test ! -d "$$other" || test "$$other" -ef . || { echo >&2 "$(VENV) has the recstudy of $$other, and not that of $(CURDIR):\
+	 give this one an environment of its own, make $(or $(MAKECMDGOALS),setup) VENV=.venv-own, or uninstall the other"; exit 2; }
+
+$(VENV)/installed: pyproject.toml | own
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recstudy needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another with PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing recstudy and what it needs into $(VENV): downloads 3 GB, fills 6 GB, takes 4 to 10 minutes. Most of it is CUDA;"

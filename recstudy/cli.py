@@ -27,7 +27,7 @@ from recstudy.study.kept_report import keep_report, kept_report, report_source
 from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, study_texts
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select, varied
-from recstudy.terminal import console, environment, finish, parsed, say, sigterm_restored
+from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
@@ -129,7 +129,7 @@ def run(
     study, begin = varied(study, preset, vary or {}), _begin(options)
     plan = make_plan(study, preset, {**(set or {}), **_begun(begin)}, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
-    with sigterm_restored(), environment():  # what ours and Ray's do suits a command
+    with sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
         complete(plan, select(plan, only), place, options, begin)
     from recstudy.analysis.report import load
 
@@ -158,10 +158,11 @@ def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = Non
         _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json, until=until)
         return 0
-    plan, why = complete(plan, runs, results, options, begin, until)
-    for line in until.told(plan, results) if until else ():
-        say(line)
-    return exit_code(why) if _report(results, study.name, plan.folder, options) else EXIT_CODES["storage"]
+    with output():
+        plan, why = complete(plan, runs, results, options, begin, until)
+        for line in until.told(plan, results) if until else ():
+            say(line)
+        return exit_code(why) if _report(results, study.name, plan.folder, options) else EXIT_CODES["storage"]
 
 
 def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
@@ -239,16 +240,17 @@ def _search(study: Search, options: SearchOptions) -> int:
         _check_report(plan)
         print_search(plan, results, known.notices, as_json=options.json)
         return 0
-    _tell(known.notices)
-    runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
-    if not runs:
-        where = _checked(plan, plan.bases.values(), options)
-        from recstudy.cluster.searching import run_search
+    with output():
+        _tell(known.notices)
+        runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
+        if not runs:
+            where = _checked(plan, plan.bases.values(), options)
+            from recstudy.cluster.searching import run_search
 
-        with _watched(plan, options) as view:
-            runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again, begin=begin)
-    if not _report(results, study.name, plan.folder, options):
-        return EXIT_CODES["storage"]
+            with _watched(plan, options) as view:
+                runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again, begin=begin)
+        if not _report(results, study.name, plan.folder, options):
+            return EXIT_CODES["storage"]
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
     return 0 if found else exit_code(reasons(runs, results)) or 1
 

@@ -7,6 +7,8 @@ the new one.
 import os
 import secrets
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,8 +62,24 @@ def remove(path: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Return what is decoded, computed, trained or unpacked once, by one process, and then read by all."""
-    return Path(os.environ.get("RECSTUDY_CACHE") or "~/.cache/recstudy").expanduser()
+    """Return what is decoded, computed, trained or unpacked once, by one process, and then read by all.
+
+    An account without a home (no HOME, no entry in passwd: a container under a number) has one among the temporary files.
+
+    Raises:
+        DataError: another account may write there, and so could have its modules imported as trusted ones.
+    """
+    if given := os.environ.get("RECSTUDY_CACHE"):
+        return Path(given).expanduser()
+    with suppress(RuntimeError):
+        return Path.home() / ".cache/recstudy"
+    folder = Path(tempfile.gettempdir(), f".recstudy-cache-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise DataError(f"{folder} is open to other accounts. Set RECSTUDY_CACHE, or HOME, to a folder of your own.")
+    return folder
 
 
 @contextmanager

@@ -43,12 +43,12 @@ ASKED_AT_ONCE = 'typeset -A opt_args\n_tyro_recstudy "$@"\n'  # the end of tyro'
 def shipped() -> dict[str, Path]:
     """Return the file of each study, by its name."""
     folder = INSIDE if INSIDE.is_dir() else PACKAGE.parent / "studies"
-    return {file.stem: file for file in sorted(folder.glob("*.py")) if "\nstudy = " in file.read_text()}
+    return {file.stem: file for file in sorted(folder.glob("*.py")) if "\nstudy = " in file.read_text(encoding="utf-8")}
 
 
 def question(file: Path) -> str:
     """Return the first line of a study's docstring."""
-    return (ast.get_docstring(ast.parse(file.read_text())) or file.stem).partition("\n")[0]
+    return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or file.stem).partition("\n")[0]
 
 
 def run(name: str, arguments: Sequence[str]) -> NoReturn:
@@ -87,5 +87,5 @@ def new(name: str, folder: Path) -> Path:
     file = folder / f"{name}.py"
     if file.exists():
         raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
-    file.write_text(STARTER.read_text().replace(STARTERS_NAME, name))
+    file.write_text(STARTER.read_text(encoding="utf-8").replace(STARTERS_NAME, name), encoding="utf-8")
     return file

@@ -229,7 +229,7 @@ class _Files:
         _below.cache_clear()
         if self.changed:
             with suppress(OSError), whole(self.path) as temporary:  # then it is computed again
-                temporary.write_text(json.dumps({"by": _stamp(Path(__file__)), "files": self.known}))
+                temporary.write_text(json.dumps({"by": _stamp(Path(__file__)), "files": self.known}), encoding="utf-8")
             self.changed = False
 
 

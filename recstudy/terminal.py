@@ -10,11 +10,11 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from recstudy.errors import ConfigError, RecstudyError
 
@@ -38,6 +38,11 @@ def console(record: bool = False) -> "Console":
     class Safe(Console):
         """Prints no control character that stands in what it is given, such as in a record of somebody else's."""
 
+        @property
+        def encoding(self) -> str:
+            """The stream's own, by which lines of tables are drawn: ASCII's have none but its."""
+            return (getattr(self.file, "encoding", None) or "utf-8").lower()
+
         def render(self, *what: Any, **options: Any) -> "Iterator[Segment]":
             for segment in super().render(*what, **options):
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
@@ -53,6 +58,60 @@ def printable(text: str) -> str:
 def say(line: str) -> None:
     """Print a line as it is, however long."""
     console().print(line, markup=False, soft_wrap=True)
+
+
+class _Output:
+    """A stream that is written to nowhere from the first line on that it does not take: of a full disk, of a reader who is gone.
+
+    Args:
+        stream: to write to.
+        needed: whether whoever writes that line is told (OSError). What computes goes on.
+    """
+
+    def __init__(self, stream: IO[str], needed: bool) -> None:
+        self._stream, self._needed = stream, needed
+        self.lost: BaseException | None = None  # why
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._try(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, do: Callable[..., Any], *given: str) -> None:
+        try:
+            do(*given)
+        except (OSError, ValueError) as error:  # ValueError: it is closed
+            self.lost = error
+            with suppress(OSError, ValueError):  # what is left in its buffer goes there too
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if self._needed:
+                raise
+
+
+@contextmanager
+def output(needed: bool = False) -> Iterator[_Output]:
+    """Within the block, have what cannot be printed lost, and letters that the stream has not (ASCII) as their escapes.
+
+    A study under way is not worth a line; what was asked for by a command that only shows it is `needed`.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this: the next file that is opened would be it
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    said, errors = _Output(sys.stdout, needed), _Output(sys.stderr, needed=False)
+    with redirect_stdout(said), redirect_stderr(errors):
+        try:
+            yield said
+        finally:
+            if not needed:
+                said.flush()
 
 
 def duration(seconds: float) -> str:
@@ -133,7 +192,12 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def finish(work: Callable[[], int]) -> NoReturn:
-    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped."""
+    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it."""
+    with output(needed=True) as said:
+        _finish(work, said)
+
+
+def _finish(work: Callable[[], int], said: _Output) -> NoReturn:
     stop_on_sigterm()
     if logging.lastResort:  # what prints warnings, which name what records hold
         logging.lastResort.setFormatter(_Printable())
@@ -145,8 +209,11 @@ def finish(work: Callable[[], int]) -> NoReturn:
     except RecstudyError as error:
         print(f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # who reads our output has seen enough: the end that rich, too, comes to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError) as error:
+        if error is not said.lost:
+            raise
+        if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
+            print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM):

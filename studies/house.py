@@ -23,18 +23,18 @@ STYLE = (
 
 def main() -> int:
     drawn = picture(layers(), imports())
-    if PICTURE.exists() and PICTURE.read_text() == drawn:
+    if PICTURE.exists() and PICTURE.read_text(encoding="utf-8") == drawn:
         return 0
     if "--check" in sys.argv[1:]:
         print(f"{PICTURE.relative_to(ROOT)} is out of date: run `make readme`", file=sys.stderr)
         return 1
-    PICTURE.write_text(drawn)
+    PICTURE.write_text(drawn, encoding="utf-8")
     return 0
 
 
 def layers() -> list[list[str]]:
     """The parts of each layer, as pyproject.toml states them to import-linter."""
-    linted = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    linted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     stated = next(contract["layers"] for contract in linted["contracts"] if contract["type"] == "layers")
     return [[part.strip().removeprefix("recstudy.") for part in layer.replace(":", "|").split("|")] for layer in stated]
 
@@ -54,7 +54,8 @@ def says(name: str) -> str:
     """The first sentence of its docstring, without what comes after a colon or semicolon where it is long."""
     place = ROOT / "recstudy" / name
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    text = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0].split(". ")[0].rstrip(".").replace("`", "")
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    text = text.split("\n")[0].split(". ")[0].rstrip(".").replace("`", "")
     return text if len(text) <= 100 else text[: max(text.rfind(end, 0, 100) for end in ":;,")]
 
 

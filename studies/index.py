@@ -60,7 +60,7 @@ explain, and *one more would find* the 95 % prediction interval. Some picked the
 In a study, `Replications(cell="trm_mlp_sudoku_extreme")` draws them with its own comparable runs."""
 SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
 PAGES = HERE.parent / "docs" / "studies"
-PAPERS = yaml.safe_load((HERE.parent / "recstudy" / "papers" / "index.yaml").read_text())["papers"]
+PAPERS = yaml.safe_load((HERE.parent / "recstudy" / "papers" / "index.yaml").read_text(encoding="utf-8"))["papers"]
 PICTURES = HERE.parent / "docs" / "pictures"
 
 
@@ -79,14 +79,14 @@ class Options:
 def main(options: Options) -> int:
     for name in options.take:
         take(Results(options.results), *name.split("/", 1))
-    found, taken = load_studies(), {path.stem: json.loads(path.read_text()) for path in sorted(TABLES.glob("*.json"))}
+    found, taken = load_studies(), {path.stem: json.loads(path.read_bytes()) for path in sorted(TABLES.glob("*.json"))}
     pages = {PAGES / f"{study.name}.md": page(study, taken) for study in found}
     pages[PAGES / "index.md"] = index(found, taken)
     for path, table in ((HERE.parent / "README.md", True), (PAGES.parent / "tour.md", False)):
-        pages[path] = quick(path.read_text(), taken[SHOWN], table)
+        pages[path] = quick(path.read_text(encoding="utf-8"), taken[SHOWN], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
     pages[PAGES.parent / "replications.md"] = others()
-    stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     gone = [path for path in PAGES.glob("*.md") if path not in pages]
     if options.check:
         for path in (*stale, *gone):
@@ -101,7 +101,7 @@ def main(options: Options) -> int:
 
 def load_studies() -> list[Study | Search]:
     """Every study and search file beside this one."""
-    modules = [load(path) for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text()]
+    modules = [load(path) for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text(encoding="utf-8")]
     return [replace(module.study, question=module.__doc__) for module in modules]
 
 

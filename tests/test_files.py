@@ -1,3 +1,4 @@
+import ast
 import errno
 import os
 import re
@@ -5,13 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.errors import StorageError
-from recstudy.files import sweep, whole
+from recstudy.errors import DataError, StorageError
+from recstudy.files import cache_folder, sweep, whole
 from recstudy.records.files import Log, append_line, read_json, read_lines, write_json, write_whole
 
 
@@ -232,3 +234,66 @@ def test_a_folder_in_a_logs_place_is_named(tmp_path):
 
     with pytest.raises(StorageError, match=re.escape(f" {tmp_path / 'log'}: ")):
         Log(tmp_path / "log").read()
+
+
+def by_locale(file: Path) -> list[str]:
+    """The calls of a file that read or write text in whatever encoding the locale names."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name, call = ast.unparse(node.func), ast.unparse(node)
+        binary = re.search(r", '[rwax+]*b[rwax+]*'|buffering=0", call)
+        reads = name.endswith((".read_text", ".write_text")) or (name in ("open", "os.fdopen") and not binary)
+        if (reads or re.search("text=True|universal_newlines", call)) and "encoding=" not in call:
+            found.append(f"{file.name}:{node.lineno}: {call}")
+    return found
+
+
+def test_files_are_of_utf_8_whatever_the_locale():
+    package = Path(cache_folder.__code__.co_filename).parent
+
+    assert not [call for file in sorted(package.rglob("*.py")) for call in by_locale(file)]
+
+
+def test_a_read_by_the_locale_is_found(tmp_path):
+    """As the test before this one would find it."""
+    (tmp_path / "one.py").write_text("open(a)\nopen(a, 'rb')\np.read_text()\nopen(a, 'w', encoding='utf-8')\nrun(x, text=True)")
+
+    assert [found.split(":")[1] for found in by_locale(tmp_path / "one.py")] == ["1", "3", "5"]
+
+
+@pytest.fixture
+def homeless(monkeypatch, tmp_path) -> Path:
+    """An account as a container has it under a number: no HOME, no entry in passwd. Gives the folder of temporary files."""
+
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("RECSTUDY_CACHE")
+    monkeypatch.setattr(Path, "home", unknown)
+    monkeypatch.setattr(Path, "expanduser", lambda path: unknown() if str(path).startswith("~") else path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_an_account_without_a_home_has_its_cache_among_temporary_files(homeless):
+    folder = cache_folder()
+
+    assert folder.parent == homeless
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert cache_folder() == folder
+
+
+@pytest.mark.parametrize("strange", ["open", "link"])
+def test_a_cache_that_others_may_write_is_refused(homeless, strange):
+    """Whoever writes there could have modules imported."""
+    folder = cache_folder()
+    if strange == "link":
+        folder.rename(homeless / "elsewhere")
+        folder.symlink_to(homeless / "elsewhere")
+    else:
+        folder.chmod(0o777)
+
+    with pytest.raises(DataError, match=r"is open to other accounts\. Set RECSTUDY_CACHE"):
+        cache_folder()

@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -94,6 +95,63 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         )
         said.seek(0)
         assert not said.read()
+
+
+LASTS = r"""
+import sys
+from rich.table import Table
+from recstudy.terminal import console, finish, output, say
+
+def work():
+    with output():
+        table = Table("\u00b1")
+        table.add_row("na\u00efve")
+        console().print(table)
+        for _ in range(3):
+            say("\u00d7" * 10_000)
+        print("done", file=sys.stderr)
+        return 3
+
+finish(work)
+"""
+SHOWS = "from recstudy.terminal import finish, say; finish(lambda: say('\u00b1' * 10_000) or 0)"
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+
+
+def said_to(where: str, program: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and errors of a program whose output a shell sends there."""
+    command = ["sh", "-c", f'"$0" -c "$1" {where}', sys.executable, program]
+    done = subprocess.run(command, capture_output=True, env=os.environ | (environment or {}), check=False)
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.parametrize(("where", "environment"), [(">/dev/full", {}), ("<&- >&-", ASCII), ("1</dev/null", ASCII)])
+def test_a_line_that_cannot_be_printed_ends_no_study(where, environment):
+    """On a full disk, and where standard output is closed or only to be read; its exit code is its own."""
+    assert said_to(where, LASTS, environment) == (3, "done\n")
+
+
+def test_a_reader_who_is_gone_ends_no_study():
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run([sys.executable, "-c", LASTS], stdout=writes, stderr=subprocess.PIPE, check=False)
+    os.close(writes)
+
+    assert (done.returncode, done.stderr) == (3, b"done\n")
+
+
+def test_what_only_shows_something_says_that_it_cannot():
+    assert said_to(">/dev/full", SHOWS) == (1, "Standard output cannot be written: No space left on device\n")
+
+
+def test_letters_that_a_terminal_has_not_are_escaped():
+    done = subprocess.run([sys.executable, "-c", LASTS], capture_output=True, env=os.environ | ASCII, check=False)
+
+    head, *_ = (lines := done.stdout.decode("ascii").splitlines())
+    assert head.startswith("+--")  # a table's lines in ASCII
+    assert r"na\xefve" in done.stdout.decode()
+    assert lines[-1] == r"\xd7" * 10_000
+    assert done.returncode == 3
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def write_files(
     sections += [Section(*one) for one in last.items()]
     told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
     question = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
-    tables = [(folder / table).read_text() for file in files if (table := f"tables/{file}.md") in out.written]
+    tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
     write_whole(folder / "report.md", "\n".join([question, "\n".join(told) + "\n", *tables]))
     write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
     pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]

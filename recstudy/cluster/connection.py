@@ -265,7 +265,8 @@ def _refuses(address: str, mode: str, on_silence: Told) -> bool:
                     code = _ended(attempt, said, ANSWER_S - QUIET_S)
             finally:
                 attempt.kill()
-        refused, lines = _refused(said), said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
+        told = said.read_text(encoding="utf-8", errors="replace").strip()
+        refused, lines = _refused(said), told.splitlines() or ["no reason given"]
     if code is None and not refused:
         raise ClusterError(no_cluster(address, f"tried to join for {ANSWER_S} s"))
     if code and not refused:
@@ -294,7 +295,7 @@ def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int
 
 
 def _refused(said: Path) -> bool:
-    text = said.read_text(errors="replace")
+    text = said.read_text(encoding="utf-8", errors="replace")
     return "Unauthenticated" in text or "AuthenticationError" in text
 
 

@@ -188,7 +188,7 @@ class Over(tune.Stopper):
 
 def _lost(trial: TuneTrial) -> Failure:
     """Return why a trial's process ended, from what Ray says of it."""
-    said = Path(trial.error_file).read_text() if trial.error_file else ""
+    said = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
     reason = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "its process ended")
     low = "running low on memory" in said
     return Failure(

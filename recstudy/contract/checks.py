@@ -163,7 +163,7 @@ def compare(file: Path, family: str, found: list[float]) -> bool:
 
 
 def kept_losses(file: Path) -> dict[str, list[float]]:
-    return dict(json.loads(file.read_text())) if file.exists() else {}
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
 
 def keep(file: Path, family: str, found: list[float]) -> None:

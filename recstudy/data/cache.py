@@ -183,12 +183,12 @@ def _build(entry: Path, decoded: Decoded) -> None:
             hashed.update(f"{name} {array.dtype} {array.shape}".encode())
             hashed.update(array.data)
         for name, text in texts.items():
-            (folder / f"{name}.json").write_text(text)
+            (folder / f"{name}.json").write_text(text, encoding="utf-8")
             hashed.update(f"{name} {text}".encode())
         mean, std = _moments(decoded.train_images)
         counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
         meta = Meta(checksum=hashed.hexdigest(), counts=counts, mean=mean, std=std, notes=decoded.notes)
-        (folder / "meta.json").write_text(json.dumps(dumped(meta), indent=1) + "\n")
+        (folder / "meta.json").write_text(json.dumps(dumped(meta), indent=1) + "\n", encoding="utf-8")
 
 
 def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -337,7 +337,7 @@ def _holds(path: Path, seal: Seal) -> bool:
 
 def _keep(path: Path, seal: Seal) -> None:
     with whole(_seal_of(path)) as temporary:
-        temporary.write_text(json.dumps(dumped(seal), indent=1) + "\n")
+        temporary.write_text(json.dumps(dumped(seal), indent=1) + "\n", encoding="utf-8")
 
 
 def _seal_of(path: Path) -> Path:

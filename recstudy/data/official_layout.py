@@ -224,7 +224,7 @@ def write_layout(folder: Path, config: Puzzles) -> None:
         with whole(folder) as temporary:
             _write_split(temporary / "train", decoded.train_images, np.asarray(decoded.train_labels, np.uint8), config, True)
             _write_split(temporary / "test", decoded.test_images, np.asarray(decoded.test_labels, np.uint8), config, False)
-            (temporary / "identifiers.json").write_text(json.dumps(["<blank>"]) + "\n")
+            (temporary / "identifiers.json").write_text(json.dumps(["<blank>"]) + "\n", encoding="utf-8")
             check_free(folder)  # drawing takes a while
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror}. Give a folder that can be written.") from None
@@ -267,4 +267,4 @@ def _write_split(folder: Path, images: Pixels, labels: Pixels, config: Puzzles, 
         total_puzzles=count,
         sets=[SET],
     )
-    (folder / "dataset.json").write_text(about.model_dump_json(indent=1) + "\n")
+    (folder / "dataset.json").write_text(about.model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -88,7 +88,7 @@ def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tup
     if key not in kept:
         kept[key] = list(named(place)(model, data, *more))
         with suppress(OSError), whole(path) as temporary:  # then it is counted again
-            temporary.write_text(json.dumps(dict([*kept.items()][-MOST:])))
+            temporary.write_text(json.dumps(dict([*kept.items()][-MOST:])), encoding="utf-8")
     return tuple(kept[key])
 
 

@@ -90,7 +90,7 @@ class Bundle:
     def manifest(self) -> dict[str, str]:
         """File -> its SHA-256, as stated (StorageError)."""
         try:
-            lines = (self.root / MANIFEST).read_text().splitlines()
+            lines = (self.root / MANIFEST).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeError) as error:
             raise StorageError(f"{self.root / MANIFEST} cannot be read: {error}.") from None
         found = [LINE.fullmatch(line) for line in lines]

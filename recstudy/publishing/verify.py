@@ -129,7 +129,7 @@ def check_files(bundle: Bundle, check: Check) -> None:
     check.differs += [f"{name} is not as it was published: it has another digest" for name in changed]
     if digest_of_records(digests) != stating:
         check.differs.append(f"the records are not those that bundle.json names by their digest {stating[:LEAST]}")
-    if README in digests and stating not in bundle.files[README].read_text(errors="replace"):
+    if README in digests and stating not in bundle.files[README].read_text(encoding="utf-8", errors="replace"):
         check.differs.append(f"{README} does not name the digest of the records that bundle.json names")
     check.checked.append(f"{plural(len(digests), 'file')} by their digests, and that there is no other")
 

@@ -91,7 +91,8 @@ def _claims(names: Iterator[str] | dict[str, float]) -> set[str]:
 class _Lease:
     def __init__(self, mirror: Mirror, folder: Path, holder: str) -> None:
         self.mirror, self.holder, self.place, self.kept = mirror, holder, mirror.key(folder), folder / "lease"
-        self.dead = self.kept.read_text() if self.kept.exists() else ""  # a claim that a process made here that died
+        # a claim that a process made here that died
+        self.dead = self.kept.read_text(encoding="utf-8") if self.kept.exists() else ""
         self.token, self.beats, self.written = "", 0, 0.0
 
     def take(self, on_wait: Callable[[str], None] | None, patience: float, wait: bool) -> None:

@@ -79,7 +79,7 @@ def locked(
 def held(path: Path) -> bool:
     """Return whether some process holds the lock. One that nobody ever made is free; one that cannot be asked counts as held."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # of two that ask at once, neither is a holder
             return not _stands(file, path) and held(path)
     except FileNotFoundError:
@@ -124,7 +124,7 @@ def _open(path: Path) -> IO[str]:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
     try:
-        return os.fdopen(persistently(lock, path), "r+")
+        return os.fdopen(persistently(lock, path), "r+", encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot lock {path}: {error.strerror}. Use a folder that can be written.") from error
 

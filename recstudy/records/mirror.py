@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recstudy.errors import StorageError
+from recstudy.files import cache_folder
 from recstudy.opened import largest, too_large
 from recstudy.records.files import PAUSES, write_whole
 from recstudy.records.locks import locked
@@ -35,8 +36,9 @@ AT_ONCE = 16  # objects on their way: a small one takes some 30 ms, most of it w
 
 
 def scratch(uri: str) -> Path:
-    """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH` or `~/.cache/recstudy/mirrors`."""
-    root = Path(os.environ.get("RECSTUDY_SCRATCH") or "~/.cache/recstudy/mirrors").expanduser()
+    """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH`, or `mirrors` in the cache folder."""
+    given = os.environ.get("RECSTUDY_SCRATCH")
+    root = Path(given).expanduser() if given else cache_folder() / "mirrors"
     return root.absolute() / sha256(uri.rstrip("/").encode()).hexdigest()[:16]
 
 

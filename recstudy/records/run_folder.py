@@ -128,7 +128,7 @@ class RunFolder:
     def take_hang(self) -> str:
         """Return what hung in the attempt before this one, which the logs tell and are then removed; empty where nothing did."""
         logs = sorted(self.path.glob("hang-*.log"))
-        told = "".join(log.read_text(errors="replace") for log in logs)
+        told = "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
         for log in logs:
             log.unlink(missing_ok=True)
         return told

@@ -78,7 +78,8 @@ def _commit(folder: Path) -> tuple[str | None, bool]:
 def _git(folder: Path, *words: str) -> str | None:
     """Return what git says in this folder; None where it fails, is missing or does not answer."""
     try:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=10)
+        text = {"encoding": "utf-8", "errors": "replace"}
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False, timeout=10, **text)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

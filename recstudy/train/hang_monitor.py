@@ -55,7 +55,7 @@ class Watched:
     def state(self) -> str:
         """The kernel's word: `S (sleeping)`, `T (stopped)`, `D (disk sleep)`; empty on a system that does not tell."""
         with suppress(OSError):
-            for line in Path(f"/proc/{self.process}/status").read_text().splitlines():
+            for line in Path(f"/proc/{self.process}/status").read_text(encoding="utf-8").splitlines():
                 if line.startswith("State:"):
                     return line.partition(":")[2].strip()
         return ""
@@ -97,7 +97,7 @@ def _write(watched: Watched, stack: int) -> None:
     told = os.pread(stack, 2**20, 0).decode(errors="replace")
     if watched.log:
         none = f"It did not run, so that there is no stack: {watched.state or 'nothing is known'}\n"
-        Path(watched.log).write_text(told or none)
+        Path(watched.log).write_text(told or none, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def check_apple() -> None:
 def _forget_peak() -> None:
     """Begin to measure the peak of this process's memory anew, where the kernel lets it (Linux)."""
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
 
 def peak_memory_mb(device: torch.device) -> float | None:
@@ -79,7 +79,7 @@ def peak_memory_mb(device: torch.device) -> float | None:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:  # no Linux: what there is, of the process's whole life, may be that of a run before
         return None
     return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))

@@ -79,13 +79,14 @@ def write_set(folder: Path, puzzles: int) -> None:
             pad_id=0, ignore_label_id=0, blank_identifier_id=0, vocab_size=LARGE.data.classes, seq_len=81,
             num_puzzle_identifiers=1, total_groups=len(inputs), mean_puzzle_examples=1, sets=["all"],
         )  # fmt: skip
-        (folder / part / "dataset.json").write_text(about.model_dump_json())
+        (folder / part / "dataset.json").write_text(about.model_dump_json(), encoding="utf-8")
 
 
 def apart(what: str, asked: object) -> Measured:
     """Return what a process measures that does nothing else, by one thread."""
     command = [sys.executable, str(Path(__file__)), what, str(asked)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, text=True)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment, encoding="utf-8")
     found: Measured = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -104,7 +105,7 @@ def by_segments(count: str) -> Measured:
 
 def status(field: str) -> int:
     """Return bytes, from the kernel's book about this process."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 

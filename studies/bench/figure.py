@@ -91,7 +91,7 @@ def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: floa
 
 def hardware() -> dict[str, Any]:
     """The machine, and how busy it was when the figures were written."""
-    cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    cpus = [line for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
     found = {"cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(), "cores": os.cpu_count()}
     gpu = None
     with suppress(ImportError):

@@ -21,6 +21,6 @@ def several(times: int, *arguments: str | Path) -> tuple[Sequence[float], Sequen
     """Wall seconds and peak memories (MB) of `python ARGUMENT...`, run so many times in turn."""
     ask, found = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, *arguments], []
     for _ in range(times):
-        found.append(json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout))
+        found.append(json.loads(subprocess.run(ask, capture_output=True, encoding="utf-8", check=True).stdout))
         assert found[-1][2] == 0, f"exit code {found[-1][2]}: {arguments}"
     return [seconds for seconds, _, _ in found], [memory for _, memory, _ in found]

@@ -154,7 +154,7 @@ def left(options: Options) -> Iterator[Figure]:
                 time.sleep(0.05)
             first.terminate()
         subprocess.run(command, check=True)
-        lines = [log.read_text().count("\n") for log in logs.glob("*/attempts.jsonl")]
+        lines = [log.read_text(encoding="utf-8").count("\n") for log in logs.glob("*/attempts.jsonl")]
         yield Figure("attempts of a run that was asked to leave", "", lines, least=2, note=f"of {len(lines)} run")
 
 
@@ -207,7 +207,7 @@ def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
         one_epoch(training)
     order = "self_cuda_time_total" if ON_GPU else "self_cpu_time_total"
     profile.parent.mkdir(parents=True, exist_ok=True)
-    profile.write_text(watched.key_averages().table(sort_by=order, row_limit=30, max_name_column_width=70))
+    profile.write_text(watched.key_averages().table(sort_by=order, row_limit=30, max_name_column_width=70), encoding="utf-8")
 
 
 def one_epoch(training: Training) -> float:

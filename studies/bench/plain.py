@@ -19,7 +19,7 @@ def step(done: str) -> None:
     optimizer = torch.optim.AdamW(layer.parameters())
     layer(torch.ones(2, 3)).sum().backward()
     optimizer.step()
-    Path(done).write_text("done")
+    Path(done).write_text("done", encoding="utf-8")
 
 
 def on_tune(settings: dict[str, str]) -> None:

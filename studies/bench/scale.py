@@ -116,7 +116,7 @@ def board_pages(root: Path) -> dict[str, list[float]]:
 def made_up(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
     """The study's file and its results."""
     script = folder / "many.py"
-    script.write_text(study)
+    script.write_text(study, encoding="utf-8")
     results = Results(folder / "results").create()
     make_up(make_plan(runpy.run_path(str(script))["study"]), results, images)
     return script, results
@@ -127,11 +127,12 @@ def make_up(plan: Plan, results: Results, images: int = 0) -> None:
     for run in plan.runs:
         folder = results.run(run.id)
         folder.path.mkdir(parents=True)
-        folder.attempts.write_text('{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n')
-        folder.config.write_text(json.dumps({**run.config.values, "place": run.config.place.model_dump()}, indent=1))
-        folder.epochs.write_text("".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)))
+        folder.attempts.write_text('{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n', encoding="utf-8")
+        config = {**run.config.values, "place": run.config.place.model_dump()}
+        folder.config.write_text(json.dumps(config, indent=1), encoding="utf-8")
+        folder.epochs.write_text("".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)), encoding="utf-8")
         kept = {"answers": {"kept": images, "of": images}} if images else {}
-        folder.result.write_text(json.dumps(result(run) | kept, indent=1))
+        folder.result.write_text(json.dumps(result(run) | kept, indent=1), encoding="utf-8")
         if images:
             folder.answers.write_bytes(packed(answers(run, images))[0])
     record_plan(plan, results)

@@ -164,7 +164,7 @@ def trials() -> list[int]:
 def resident(process: int) -> list[int]:
     """Kilobytes, if it is there."""
     with suppress(OSError):
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
         return [int(line.split()[1]) for line in lines if line.startswith("VmRSS")]
     return []
 
@@ -204,7 +204,7 @@ class Browser:
 def board(root: Path) -> Iterator[Browser]:
     """A board in a process of its own, as soon as it says that it listens."""
     command = [sys.executable, "-c", "from recstudy.command import main; main()", "board", str(root), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
             assert process.stdout is not None
             yield Browser(process.stdout.readline().split()[1], process.pid)
@@ -402,7 +402,8 @@ def compared(soak: Soak, other: Path, options: Options) -> list[Figure]:
     again = [run for run, kept in soak.finished.items() if (soak.results / "runs" / run / "result.json").read_bytes() != kept]
     table = "studies/tiny/quick/report/tables/depths.md"
     tables = (soak.results / table).read_bytes() != (other / table).read_bytes()
-    logs = "".join((soak.folder / log).read_text() for log in ("driver.log", "second.log") if (soak.folder / log).exists())
+    files = (soak.folder / log for log in ("driver.log", "second.log"))
+    logs = "".join(file.read_text(encoding="utf-8") for file in files if file.exists())
     return [
         Figure("runs", "", [len(ids)], note=f"{options.minutes:g} minutes, seed {options.seed}"),
         Figure("commands", "", [sum(soak.codes.values())], note=f"exit codes: {counted(soak.codes)}"),

@@ -93,7 +93,7 @@ def command(trainer: str, workers: str) -> tuple[float, float, list[float]]:
         output.seek(0)
         assert process.returncode == 0, output.read().decode()
         results = Path(folder).glob("runs/*/result.json")
-        ends = sorted((path.stat().st_mtime, json.loads(path.read_text())["cost"]["seconds"]) for path in results)
+        ends = sorted((path.stat().st_mtime, json.loads(path.read_text(encoding="utf-8"))["cost"]["seconds"]) for path in results)
     return ends[0][0] - began, whole, [end - before - trained for (before, _), (end, trained) in pairwise(ends)]
 
 
@@ -128,14 +128,14 @@ def memory() -> float:
     """The worker's resident memory after the last run, by that after the tenth."""
     with tempfile.NamedTemporaryFile() as log:
         session(LIVES, "train", partial(trained_and_weighed, log=log.name))
-        pages = [int(line) for line in Path(log.name).read_text().split()]
+        pages = [int(line) for line in Path(log.name).read_text(encoding="utf-8").split()]
     return pages[-1] / pages[9]
 
 
 def trained_and_weighed(trial: Trial, report: Report, leave: Callable[[], bool], log: str) -> Json:
     outcome = run_trial(trial, report, leave)
-    with open(log, "a") as file:
-        file.write(Path("/proc/self/statm").read_text().split()[1] + "\n")
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1] + "\n")
     return outcome
 
 
