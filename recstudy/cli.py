@@ -24,7 +24,7 @@ from recstudy.records.locks import Held
 from recstudy.records.plans import record_look
 from recstudy.report.names import plural
 from recstudy.study.kept_report import keep_report, kept_report, report_source
-from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, study_texts
+from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, program, study_texts, told_version
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select, varied
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
@@ -63,9 +63,16 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     words = fields_first(sys.argv[1:] if arguments is None else arguments)
 
     def given(kind: type[Given]) -> Given:
-        return parsed(lambda: tyro.cli(kind, description=description, args=words, config=(tyro.conf.DisallowNone,)))
+        prog, how = shlex.join(program()), (tyro.conf.DisallowNone,)
+        return parsed(lambda: tyro.cli(kind, prog=prog, description=description, args=words, config=how))
 
-    finish(lambda: _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions)))
+    def work() -> int:
+        if "--version" in words:
+            say(told_version())
+            return 0
+        return _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions))
+
+    finish(work)
 
 
 def _asking(study: S) -> S:

@@ -24,6 +24,7 @@ from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import completion, new, question, run, shipped
+from recstudy.study.repository import told_version
 from recstudy.team import Checklist, Log, Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say, shortest
 from recstudy.weights import Export, Import
@@ -377,13 +378,22 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
+SAYS = "Studies of recursive models: what they ask, run and left behind. recstudy --version says which recstudy this is."
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
 
     def work() -> int:
-        command: Any = parsed(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, args=own, prog="recstudy"))
+        if words == ["--version"]:
+            say(told_version())
+            return 0
+        asked = own or ["--help"]
+        command: Any = parsed(
+            lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, args=asked, prog="recstudy", description=SAYS)
+        )
         if isinstance(command, RunShipped | Register):
             run(command.name, [*words[2:], *["--register"] * isinstance(command, Register)])
         return int(command.run())

@@ -89,7 +89,10 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         return f"{path or kind.__name__}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
     rule = first["msg"].removeprefix("Input should be ").partition(", unable to")[0]
     rule = rule.replace("a valid integer", "an integer").replace("a valid ", "a ")
-    return f"{path!r} must be {rule}, but got {first['input']!r}"
+    given = first["input"]
+    several = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    sweep = f". Several values are swept by --vary {path}={','.join(map(str, several))}" if len(several) > 1 else ""
+    return f"{path!r} must be {rule}, but got {given!r}{sweep}"
 
 
 def _takes(kind: Any) -> list[str]:

@@ -181,6 +181,9 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"a field is set by FIELD=VALUE, such as {example}, but got {setting!r}")
         field, text = field.strip(), value.strip()
+        if field[:1] in ("+", "~"):
+            plain = f"{field.lstrip('+~')}={text}"
+            raise ConfigError(f"{setting}: every field is there, and has a value. Set it without a sign: {plain}")
         changes[field] = _typed(field, text)
         if field in PARTS and not isinstance(changes[field], dict):
             kind = {"data": f"data.name={text} chooses a data set, ", "model": f"model.family={text} chooses a family, "}

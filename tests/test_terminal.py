@@ -31,7 +31,7 @@ def test_bad_input_is_one_line_and_code_2(capsys):
 
 
 MISTYPED = {
-    "": "Expected one of {report, status, audit, explain, evaluate, trust, publish, verify, reproduce, clean, merge, note, tag, log, checklist, board, tokenizer, data, contract, weights, studies, run, register, new, fields, completion}. "
+    "reprot": "Unrecognized options: reprot. Available subcommands: report, status, audit, explain, evaluate, trust, publish, verify, reproduce, clean, merge, note, tag, log, checklist, board, tokenizer, data, contract, weights, studies, run, register, new, fields, completion. "
     "For full helptext, run recstudy --help.",
     "report": "Missing from recstudy report: DIR|URI. For full helptext, run: recstudy report --help.",
     "report x --export gif": "invalid choice 'gif' for argument '--export'. Expected one of ('pdf', 'svg', 'png'). "
@@ -48,6 +48,13 @@ def test_a_mistyped_command_line_is_one_line_and_no_box(typed, capsys):
         main(typed.split())
 
     assert capsys.readouterr().err == f"ConfigError: {MISTYPED[typed]}\n"
+
+
+def test_the_bare_command_shows_its_help(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([])
+
+    assert capsys.readouterr().out.startswith("usage: recstudy [-h] {report,")
 
 
 def a_program(work: str) -> subprocess.Popen[str]:

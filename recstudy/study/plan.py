@@ -39,7 +39,7 @@ from recstudy.records.study_schema import (
 from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
-from recstudy.study.repository import INSIDE, code_version, digest_of_texts, study_texts
+from recstudy.study.repository import code_version, digest_of_texts, program, study_texts
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
 from recstudy.train.code import codes, part_names
@@ -210,16 +210,11 @@ def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
     The address of a webhook is a secret as a whole, and a command that says nothing of it still runs.
     """
     left_out = (*left_out, "--notify")
-    script, here = Path(sys.argv[0]), Path.cwd()
-    near = script.exists() and script.absolute().is_relative_to(here)
-    shown = str(script.absolute().relative_to(here)) if near else script.name
     arguments = sys.argv[1:]
     kept = [
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
     ]
-    start = ["recstudy", "run", script.stem] if script.parent == INSIDE else ["python", shown]
-    start = ["recstudy"] if script.name == "recstudy" else start  # its own commands
-    return shlex.join([*start, *map(without_secrets, kept)])
+    return shlex.join([*program(), *map(without_secrets, kept)])
 
 
 def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = None) -> None:

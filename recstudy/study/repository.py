@@ -2,7 +2,9 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,6 +64,23 @@ def digest_of_texts(texts: Mapping[str, str]) -> str:
     return sha(f"{path}\0{text}" for path, text in sorted(texts.items())) if texts else ""
 
 
+def told_version(package: Path = PACKAGE) -> str:
+    """Return what --version says: `recstudy 0.1.0`, with the commit where it runs from a repository of its own."""
+    tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None
+    commit, changed = _commit(package) if tracked else (None, False)
+    return f"recstudy {version('recstudy')}" + (f", commit {commit[:12]}{' with changes' * changed}" if commit else "")
+
+
+def program() -> list[str]:
+    """Return the words that start this program, as one may type them again in this folder; of a file elsewhere its name."""
+    script, here = Path(sys.argv[0]), Path.cwd()
+    if script.name == "recstudy":
+        return ["recstudy"]  # its own commands
+    if script.exists() and script.absolute().is_relative_to(here) and script.parent != INSIDE:
+        return ["python", str(script.absolute().relative_to(here))]
+    return ["recstudy", "run", script.stem] if script.parent in (INSIDE, PACKAGE.parent / "studies") else ["python", script.name]
+
+
 def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int]]:
     """Return size and time of every file of Python in recstudy, which tell that one was changed."""
     return {str(file): ((stat := file.stat()).st_size, stat.st_mtime_ns) for file in sorted(package.rglob("*.py"))}
@@ -78,8 +97,9 @@ def _commit(folder: Path) -> tuple[str | None, bool]:
 def _git(folder: Path, *words: str) -> str | None:
     """Return what git says in this folder; None where it fails, is missing or does not answer."""
     try:
-        text = {"encoding": "utf-8", "errors": "replace"}
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False, timeout=10, **text)
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=10
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
