@@ -245,7 +245,7 @@ def by_locale(file: Path) -> list[str]:
         name, call = ast.unparse(node.func), ast.unparse(node)
         binary = re.search(r", '[rwax+]*b[rwax+]*'|buffering=0", call)
         reads = name.endswith((".read_text", ".write_text")) or (name in ("open", "os.fdopen") and not binary)
-        if (reads or re.search("text=True|universal_newlines", call)) and "encoding=" not in call:
+        if (reads or re.search(r"\btext=True", call)) and "utf-8" not in call:
             found.append(f"{file.name}:{node.lineno}: {call}")
     return found
 
