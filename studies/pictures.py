@@ -1,5 +1,5 @@
 """The pictures of README and docs, taken in a headless Chromium of pages and the board that show what studies here have left in
-`results/`; what a report animates is copied.
+`results/`, and of a published bundle; what a report animates is copied.
 
 make pictures
 """
@@ -15,9 +15,11 @@ from typing import NamedTuple
 from playwright.sync_api import Page, sync_playwright
 
 from recstudy.board.server import BoardServer
+from recstudy.records.published import unzipped
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
+PUBLISHED = Path(__file__).parent / "evidence" / "hrm_small_images.zip"
 CLAIMS = ".figure[aria-label^=Claims]"
 FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"  # the first of the report's own, not the forest plot over the claims
 VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
@@ -30,6 +32,7 @@ class Picture(NamedTuple):
     name: str
     part: str
     on_board: bool = False
+    corner: tuple[int, int] | None = None  # width and height in pixels of its upper left, where all of it is too much
 
     @property
     def path(self) -> Path:
@@ -45,6 +48,7 @@ WANTED = (
     Picture("vitrm_depth_sweep", "levels.png", FIRST),
     Picture("imagetrm_backbones", "captions.png", "article.card >> nth=1"),
     Picture("micar_hyperparameters", "curve.png", FIRST),
+    Picture("hrm_small_images", "accuracies.png", ".scroll[aria-label*=accuracy] >> nth=0", corner=(928, 424)),  # of PUBLISHED
     Picture("micar_components", "board.png", "section:has(table) >> nth=0", on_board=True),
 )
 
@@ -56,10 +60,11 @@ def main() -> int:
         print("No Chromium found: install one (Debian: apt install chromium).", file=sys.stderr)
         return 2
     missing = 0
-    with sync_playwright() as playwright, board() as address:
+    with sync_playwright() as playwright, board() as address, unzipped(PUBLISHED) as bundle:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
         for picture in WANTED:
-            report = RESULTS / f"studies/{picture.study}/quick/report/report.html"
+            own = RESULTS / f"studies/{picture.study}/quick/report/report.html"
+            report = bundle / "report/report.html" if picture.study == PUBLISHED.stem else own
             source = report.parent / picture.part if picture.part.endswith(".gif") else report
             if not source.exists():
                 missing += 1
@@ -78,7 +83,13 @@ def take(page: Page, picture: Picture, address: str) -> None:
     part = page.locator(picture.part)
     part.scroll_into_view_if_needed()
     page.wait_for_load_state("networkidle")  # its pictures are loaded when they are in view
-    part.screenshot(path=picture.path)
+    if picture.corner is None:
+        part.screenshot(path=picture.path)
+    else:
+        place = part.bounding_box()
+        assert place is not None
+        width, height = picture.corner
+        page.screenshot(path=picture.path, clip={"x": place["x"], "y": place["y"], "width": width, "height": height})
 
 
 @contextmanager

@@ -121,6 +121,43 @@ def test_the_studies_with_parts_of_their_own_are_shown_as_they_are():
     assert blocks(ROOT / "docs/how-to/task.md", "python") == tasks
 
 
+@pytest.mark.parametrize(
+    ("term", "page"),
+    [
+        ("resume", "how-to/resume.md"),
+        ("hyperparameter", "how-to/search.md"),
+        ("leaderboard", "glossary.md"),
+        ("seed", "glossary.md"),
+        ("confidence interval", "statistics.md"),
+        ("significance", "statistics.md"),
+    ],
+)
+def test_the_search_finds_the_fields_words(term, page):
+    """The index has the words of every page of the site: one that explains the term is there, in the plural or not."""
+    assert re.search(rf"\b{term}s?\b", (ROOT / "docs" / page).read_text(), re.I)
+    assert page in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_each_problem_is_in_a_users_words_with_a_command_and_is_linked_from_the_home_page():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text().partition("markdown_extensions")[0])["nav"]
+    (problems,) = (list(entry.values())[0] for entry in nav if "Your problem" in entry)
+    home = (ROOT / "docs/index.md").read_text()
+    for title, page in (item for problem in problems for item in problem.items()):
+        text = (ROOT / "docs" / page).read_text()
+        assert text.startswith(f'# {title}\n\n*"')
+        assert commands(ROOT / "docs" / page)
+        assert f"]({page})" in home
+    assert len(problems) >= 10
+
+
+def test_the_tables_of_why_these_statistics_are_those_that_the_bench_prints():
+    """Their rows and columns; the numbers are of the run that the page names."""
+    names = re.findall(r"^    table\(\"(.*?)\"", (ROOT / "studies/bench/evidence.py").read_text(), re.M)
+    shown = re.findall(r"^\| (.*?) \|.*\n\| ---", (ROOT / "docs/statistics.md").read_text(), re.M)
+
+    assert sorted(shown) == sorted(names)
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 

@@ -1,7 +1,7 @@
 """Do the rules hold? Studies are drawn whose truth is known, and judged by `recstudy.evidence`.
 
 coverage     of 95 % intervals over the variants that vary, the least and the mean, and their median width in points;
-             of the difference between the first and the last; beside each variant's own t interval
+             of the difference between the first and the last; beside each variant's own percentile bootstrap and t interval
 looks        how often a claim exactly on its margin is decided at some look, by the levels of `Looks` and at 5 % each
 differs      how often an exact replication of one run is said to differ, and to be consistent or reproduced
 power        how often the seeds that are said to be needed decide, of studies that were undecided at three
@@ -38,7 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=1500, help="drawn for each row (default: 1500)")
     studies = parser.parse_args().studies
-    table("coverage", ("n", "own t: least / mean, width", "moderated: least / mean, width", "difference"), coverage(studies))
+    ways = ("bootstrap: least / mean, width", "own t: least / mean, width", "moderated: least / mean, width")
+    table("coverage", ("n", *ways, "difference"), coverage(studies))
     table("looks", ("by Looks, %", "at 5 % each, %"), looks(studies))
     table("published value that is one more run", ("n", "differs, %", "consistent or reproduced, %"), replication(studies))
     table("power said 80 %", ("decided, %", "median of more seeds", "none said, %"), power(studies // 2))
@@ -57,20 +58,28 @@ def drawn(rng: np.random.Generator, means: Sequence[float], sds: Sequence[float]
     return 100 * rng.binomial(ITEMS, np.clip(truth, 0, 100) / 100) / ITEMS
 
 
+def bootstrap(values: Array) -> tuple[float, float]:
+    """The 95 % percentile interval of the mean over all resamples of the seeds, none of them left to chance."""
+    means = values[np.indices([len(values)] * len(values)).reshape(len(values), -1)].mean(axis=0)
+    low, high = np.quantile(means, [0.025, 0.975], method="inverted_cdf")
+    return float(low), float(high)
+
+
 def coverage(studies: int) -> Iterator[Sequence[object]]:
     for name, (means, sds, seeds) in WORLDS.items():
         for n in seeds:
             rng = np.random.default_rng(n)
             varied = [at for at, sd in enumerate(sds) if sd]
-            held = {way: np.zeros(len(varied)) for way in ("own", "moderated")}
-            widths: dict[str, list[float]] = {"own": [], "moderated": []}
+            held = {way: np.zeros(len(varied)) for way in ("bootstrap", "own", "moderated")}
+            widths: dict[str, list[float]] = {way: [] for way in held}
             apart = 0
             for _ in range(studies):
                 scores = drawn(rng, means, sds, n)
                 fit = Fit(dict(enumerate(scores.tolist())), SHARE)
                 for place, at in enumerate(varied):
-                    for way, found in (("own", Fit({0: scores[at].tolist()}).estimate(0)), ("moderated", fit.estimate(at))):
-                        low, high = found.interval or (-np.inf, np.inf)
+                    alone = Fit({0: scores[at].tolist()}).estimate(0).interval
+                    for way, found in zip(held, (bootstrap(scores[at]), alone, fit.estimate(at).interval), strict=True):
+                        low, high = found or (-np.inf, np.inf)
                         held[way][place] += low <= means[at] <= high
                         widths[way].append(high - low)
                 difference = contrast([(1.0, fit.weighted(0)), (-1.0, fit.weighted(len(means) - 1))])
