@@ -140,7 +140,7 @@ def test_the_search_finds_the_fields_words(term, page):
 
 def test_each_problem_is_in_a_users_words_with_a_command_and_is_linked_from_the_home_page():
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text().partition("markdown_extensions")[0])["nav"]
-    (problems,) = (list(entry.values())[0] for entry in nav if "Your problem" in entry)
+    problems = next(entry["Your problem"] for entry in nav if "Your problem" in entry)
     home = (ROOT / "docs/index.md").read_text()
     for title, page in (item for problem in problems for item in problem.items()):
         text = (ROOT / "docs" / page).read_text()
