@@ -18,7 +18,7 @@ from recstudy.config import RunConfig
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
 from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first
 from recstudy.papers import by_name
-from recstudy.plugins import bundle, refuse_while_loading, study_file
+from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.records.plans import record_look
@@ -42,7 +42,7 @@ Given = TypeVar("Given", bound=CommonOptions)
 
 
 @cache
-def began_with() -> dict[str, tuple[int, int]]:
+def began_with() -> dict[str, tuple[int, int, int]]:
     """Return the files of recstudy that this process runs, as they are when it is first asked."""
     return package_state()
 
@@ -144,9 +144,9 @@ def run(
     return load(place.study(study.name, plan.folder))
 
 
+@kept()
 def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = None) -> int:
     """Do what the command line of a study says, and return its exit code; `begin`: what runs start from, where it is at hand."""
-    bundle()  # refuses what no worker could load
     study, begin = varied(study, options.preset, axes(options.vary)), begin or _begin(options)
     changes = changes_of(options) | _begun(begin)
     plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, options.seeds_at_most)
@@ -200,6 +200,7 @@ def _begun(begin: "Weights | None") -> dict[str, str]:
     return {"train.init_from": begin.digest} if begin else {}
 
 
+@kept()
 def complete(
     plan: Plan,
     runs: Sequence[Run],
@@ -222,8 +223,8 @@ def complete(
     return plan, reasons(plan.runs if until else runs, results)
 
 
+@kept()
 def _search(study: Search, options: SearchOptions) -> int:
-    bundle()  # refuses what no worker could load
     begin = _begin(options)
     plan = make_search(
         study,

@@ -70,7 +70,8 @@ def looked_at(path: Path | str) -> os.stat_result:
         raise
     except (OSError, ValueError) as error:  # such as a name with a NUL, or one that is too long
         shown = name.removesuffix("/.") if name.isprintable() else repr(name)
-        raise StorageError(f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.") from error
+        may = " Its folder is another user's: take one of yours." * isinstance(error, PermissionError)
+        raise StorageError(f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{may}") from error
 
 
 def regular(path: Path | str) -> os.stat_result:
@@ -85,10 +86,18 @@ def regular(path: Path | str) -> os.stat_result:
 
 
 def there(path: Path | str) -> bool:
-    """Return whether a regular file is there; what is refused is not."""
+    """Return whether a regular file is there; what is refused is not.
+
+    Raises:
+        StorageError: this user may not enter its folder.
+    """
     try:
         return stat.S_ISREG(looked_at(path).st_mode)
-    except (FileNotFoundError, StorageError):
+    except FileNotFoundError:
+        return False
+    except StorageError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise
         return False
 
 

@@ -187,12 +187,21 @@ def _below(root: Path, name: str) -> _Module | None:
     return next((_Module(root, file) for file in paths(name) if (root / file).is_file()), None)
 
 
+def stand(texts: Mapping[Path, str]) -> None:
+    """Take these texts for the files' from now on, in this process, in place of those that were given before."""
+    _files.standing = dict(texts)
+
+
 class _Files:
-    """Files taken apart, each once, and kept for later processes."""
+    """Files taken apart, each once, and kept for later processes.
+
+    `standing` has the texts of those that are imported as they were, whatever their files hold by now.
+    """
 
     def __init__(self) -> None:
         self.known: dict[str, Any] | None = None
         self.checked: dict[_Module, Any] = {}
+        self.standing: dict[Path, str] = {}
         self.changed = False
 
     @property
@@ -206,6 +215,8 @@ class _Files:
 
     def _read(self, module: _Module) -> Any:
         file = module.root / module.path
+        if (text := self.standing.get(file)) is not None:
+            return taken_apart(text, module.package)
         stamp, key = _stamp(file), f"{module.root}:{module.path}"
         if self.known is None:
             self.known = self._kept()
@@ -238,10 +249,10 @@ _files = _Files()
 
 def _stamp(file: Path) -> list[int]:
     about = file.stat()
-    return [about.st_size, about.st_mtime_ns]
+    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns]  # the last moves where an edit keeps size and time
 
 
-def taken_apart(source: bytes, package: Sequence[str]) -> dict[str, Any]:
+def taken_apart(source: bytes | str, package: Sequence[str]) -> dict[str, Any]:
     """Return the statements of a file with their digests and what they use, by the names that they define; its imports."""
     file: dict[str, Any] = {"statements": [], "defined": {}, "imports": {}, "stars": []}
     for statement in _parsed(source):
@@ -262,7 +273,7 @@ def taken_apart(source: bytes, package: Sequence[str]) -> dict[str, Any]:
     return file
 
 
-def _parsed(source: bytes) -> list[ast.stmt]:
+def _parsed(source: bytes | str) -> list[ast.stmt]:
     """Return the statements, without those that no process runs when it imports the module."""
     try:
         body = ast.parse(source).body

@@ -131,25 +131,35 @@ def flops(peta: float) -> str:
 
 
 def stop_on_sigterm() -> None:
-    """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it starts."""
+    """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it starts.
+
+    So does a terminal that is closed, except for who started this by `nohup`.
+    """
     on_sigterm(_interrupt)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        _on(signal.SIGHUP, _interrupt)
 
 
 def on_sigterm(handler: Callable[..., Any] | int) -> None:
     """Set what SIGTERM does; Python lets the main thread alone do so, and in any other one it stays as it is."""
+    _on(signal.SIGTERM, handler)
+
+
+def _on(number: int, handler: Callable[..., Any] | int) -> None:
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
+        signal.signal(number, handler)
 
 
 @contextmanager
 def sigterm_restored() -> Iterator[None]:
-    """Restore after the block what SIGTERM does before it."""
-    before = signal.getsignal(signal.SIGTERM)
+    """Restore after the block what SIGTERM and SIGHUP do before it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        if before is not None:  # one that Python has not set cannot be set again
-            on_sigterm(before)
+        for number, handler in before.items():
+            if handler is not None:  # one that Python has not set cannot be set again
+                _on(number, handler)
 
 
 class Draining:
@@ -216,7 +226,7 @@ def _finish(work: Callable[[], int], said: _Output) -> NoReturn:
             print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         sys.exit(130)

@@ -27,6 +27,18 @@ from recstudy.records.study_schema import PlannedRun, TrialLine, VariantRecord
 from recstudy.testing import make_failure, make_result
 
 
+@pytest.fixture(autouse=True)
+def machine(tmp_path, monkeypatch) -> Path:
+    """A machine's temporary folders, those of this test alone."""
+    for name in ("tmp", "shm", "ray"):
+        (tmp_path / "machine" / name).mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "machine/tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "machine/tmp"))
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "machine"))
+    monkeypatch.setattr("recstudy.records.clean.MEMORY", tmp_path / "machine/shm")
+    return tmp_path / "machine"
+
+
 @pytest.fixture
 def results(tmp_path) -> Results:
     """Five runs of a study in different states, a trial of a search, a run that no study names, and leftovers."""
@@ -307,3 +319,33 @@ def test_cleaning_loads_neither_torch_nor_ray(results):
     done = subprocess.run([sys.executable, "-c", code, str(results.root)], capture_output=True, text=True, check=False)
 
     assert done.stdout.endswith("set()\n"), done.stdout + done.stderr
+
+
+LEAVE = """
+import sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from recstudy.records.locks import locked, temporary
+with temporary() as own, temporary(Path(sys.argv[1], "shm")), locked(Path(sys.argv[1], "ray/session_7/recstudy.lock"), "a driver"):
+    (own / "state").write_bytes(b"x" * 100)
+    print(own.parent.name, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_killed_processes_left_in_temporary_folders_is_listed_and_what_living_ones_use_is_not(results, capsys, machine):
+    """Of ours alone: a Ray that somebody has started by hand, and a folder of another program, have no lock of ours."""
+    (machine / "ray/session_8").mkdir()
+    (machine / "tmp/recstudy-of-others").mkdir()
+    before = found(results)
+    with subprocess.Popen([sys.executable, "-c", LEAVE, str(machine)], stdout=subprocess.PIPE, text=True) as process:
+        name = process.stdout.readline().strip()
+        assert found(results) == before
+        process.kill()
+    left = {path: why for path, size, why in reclaimable(results)[0] if not path.is_relative_to(results.root)}
+
+    assert left.pop(machine / "tmp" / name) == "temporary files of a killed process"
+    assert left.pop(machine / "ray/session_7") == "the logs of a Ray whose driver was killed"
+    assert list(left.values()) == ["temporary files of a killed process, in memory"]
+    assert "Removed 16 files and folders" in cleaned(results, capsys, "--yes")
+    assert sorted(path.name for path in machine.glob("*/*")) == ["recstudy-of-others", "session_8"]

@@ -271,3 +271,19 @@ def test_a_start_beside_one_that_is_refused_finds_its_folder_whole(tmp_path):
     assert (results.study("sweep", "quick") / "plan.json").exists()
     assert (results.root / "recstudy.json").exists()
     assert (results.root / "runs").is_dir()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder to another user, as root alone may")
+@pytest.mark.parametrize("place", ["results", "results/below"])
+def test_a_folder_of_another_user_is_one_line(tmp_path, place):
+    folder = tmp_path / place
+    folder.mkdir(parents=True)
+    (tmp_path / "results").chmod(0o700)
+    for parent in (tmp_path, *tmp_path.parents):
+        assert parent.stat().st_mode & 0o001 or parent.chmod(parent.stat().st_mode | 0o001) is None
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError, match=r"cannot read .*recstudy.json: Permission denied. Its folder is another user's"):
+            Results(folder)
+    finally:
+        os.seteuid(0)

@@ -221,6 +221,7 @@ def origin(made: Provenance) -> Json:
         "dirty": made.dirty,
         "recstudy": made.recstudy,
         "workers": made.workers,
+        "threads": made.threads,
         "data_checksum": made.data_checksum,
         "data_notes": made.data_notes,
         "synthetic": made.synthetic,

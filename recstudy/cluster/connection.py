@@ -6,13 +6,15 @@ or other code on some node, more GPUs than there are, more runs on one than its 
 
 import logging
 import os
+import resource
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,11 +25,14 @@ import ray
 import ray._common.usage.usage_lib
 import ray.autoscaler._private.cli_logger
 import ray.dashboard
+from ray._private import services
 from ray.job_config import JobConfig
 
 from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
 from recstudy.config import Place, RunConfig
 from recstudy.errors import EXIT_CODES, ClusterError, ConfigError
+from recstudy.records.clean import SESSION
+from recstudy.records.locks import locked, this_process
 from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
 
@@ -50,6 +55,8 @@ ASK_S = 3.0  # that an answer may take
 PAUSE_S = 1.0  # before it is asked again
 RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"  # after which Ray ends this process, and its default
 SHARE = 0.75  # of that time
+FILES = 256  # that a process of Ray's has open: 70 with two runs under way on two cores, more with each run
+VITAL = ("gcs_server", "raylet")  # of the processes of a cluster of our own: without them nothing runs
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
 # 15 s without room for a group it looks again how many workers there is room for.
@@ -100,7 +107,10 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     importing.join()
     stop_on_sigterm()
     head = ray.get_runtime_context().gcs_address
-    with watched_head(head, lambda: _leave(head, on_lost)):
+    with ExitStack() as opened:
+        if address is None:  # by its lock `recstudy clean` knows the folder of a cluster whose driver was killed
+            opened.enter_context(locked(Path(ray._private.worker._global_node.get_session_dir_path(), SESSION), this_process()))
+        opened.enter_context(watched_head(head, address is None, partial(_leave, on_lost)))
         try:
             token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
             yield f"http://{dashboard}{token}" if dashboard else ""
@@ -111,15 +121,18 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
 def _connected(address: str | None, study: str, tries: int = 2) -> Any:
     """Return what Ray says of a cluster that it has joined or started (on a busy machine it may give up too early)."""
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
+    if address is None:
+        _check_files()
     try:
-        return ray.init(
-            address=address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env=_environment() if address else None,
-            job_config=JobConfig(metadata={"job_name": study}),
-            **local,
-        )
+        with _apart():
+            return ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env=_environment() if address else None,
+                job_config=JobConfig(metadata={"job_name": study}),
+                **local,
+            )
     except Exception as error:  # also a bare one
         ray.shutdown()
         if address is None:
@@ -135,6 +148,33 @@ def _connected(address: str | None, study: str, tries: int = 2) -> Any:
     )
 
 
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Have what Ray starts meanwhile in process groups of its own.
+
+    Who stops a whole group, such as `timeout`, a batch system or a terminal that is closed, then stops this process alone, which
+    ends its runs in order; the others end with it in any case.
+    """
+    plain = services.ConsolePopen
+    services.ConsolePopen = partial(plain, process_group=0)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = plain
+
+
+def _check_files() -> None:
+    """Refuse a limit of open files with which Ray would be silent for minutes; where it may be raised, it is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < FILES:
+        raise ClusterError(
+            f"this process may have {hard} files open (ulimit -n), too few for Ray, which needs {FILES} and some more for "
+            "each run. Raise the limit, such as by: ulimit -n 4096; or leave Ray out with --no-ray."
+        )
+    if 0 <= soft < FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096) if hard > 0 else 4096, hard))
+
+
 def _end_started() -> None:
     """End the processes of a node that has not come up, which Ray leaves (2.60): those of ours that run from its folder."""
     import psutil  # Ray's own, which is found once Ray is imported
@@ -145,11 +185,8 @@ def _end_started() -> None:
                 process.kill()
 
 
-def _leave(head: str, on_lost: Callable[[str], None]) -> None:
-    on_lost(
-        f"the head node of the Ray cluster, {head}, does not answer any more. What was finished is kept, and this goes on from "
-        f"there as soon as a cluster answers: {command(left_out=())}"
-    )
+def _leave(on_lost: Callable[[str], None], what: str) -> None:
+    on_lost(f"{what}. What was finished is kept, and this goes on from there: {command(left_out=())}")
     os._exit(EXIT_CODES["lost node"])
 
 
@@ -320,41 +357,59 @@ def _listens(address: str) -> None:
 
 
 @contextmanager
-def watched_head(address: str, on_lost: Callable[[], None]) -> Iterator[None]:
-    """Call `on_lost`, in a thread, where the head has been silent for too long while the block runs.
+def watched_head(address: str, own: bool, on_lost: Callable[[str], None]) -> Iterator[None]:
+    """Tell `on_lost`, in a thread, what is lost where the head has been silent for too long while the block runs.
 
     Ray (2.60) ends a process that has not reached its head for a minute with a line of its own, and with a head that is frozen it
-    waits for ever. Nothing can be cleaned up then, as each call to Ray waits too: the process ends as if it were killed.
+    waits for ever; so it does on a cluster of our own (`own`) without the node. Nothing can be cleaned up then, as each call to
+    Ray waits too: the process ends as if it were killed.
     """
     over = threading.Event()
     patience = SHARE * float(os.environ.get(RAYS_OWN, MINUTE))
     client = ray._raylet.GcsClient(address)
-    arguments = (lambda: client.check_alive([], timeout=ASK_S), patience, over, on_lost)
-    threading.Thread(target=watch, args=arguments, daemon=True).start()
+    silent = f"the head node of the Ray cluster, {address}, does not answer any more"
+    ask = partial(_ask, client, _node() if own else None)
+    threading.Thread(target=watch, args=(ask, patience, over, on_lost, silent), daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def watch(ask: Callable[[], object], patience: float, over: threading.Event, on_lost: Callable[[], None]) -> None:
-    """Ask until it is over, or until `ask` has raised for so many seconds without an answer between.
+def _node() -> tuple[Any, Any]:
+    """Return the node that this process has started: Ray's own of its processes, and its id."""
+    started = ray._private.worker._global_node
+    return started, ray._raylet.NodeID.from_hex(started.node_id)
+
+
+def _ask(client: Any, own: tuple[Any, Any] | None) -> str:
+    """Return which processes have ended for good, and nothing while all is well; raises what Ray does where nobody answers."""
+    if own is None:
+        client.check_alive([], timeout=ASK_S)
+        return ""
+    started, node = own
+    ended = [name for name, _ in started.dead_processes() if name in VITAL]
+    if ended:
+        return f"Ray's {' and '.join(ended)} on this machine has ended"
+    known = client.check_alive([node], timeout=ASK_S)
+    return "" if all(known) else "Ray's raylet on this machine does not answer any more"
+
+
+def watch(ask: Callable[[], str], patience: float, over: threading.Event, on_lost: Callable[[str], None], silent: str) -> None:
+    """Ask until it is over, until `ask` says what has ended, or has raised for so many seconds without an answer between.
 
     Time in which this process itself is stopped is no silence.
     """
-    silent = 0.0
-    while silent < patience:
+    waited, ended = 0.0, ""
+    while waited < patience:
         began = time.monotonic()
-        answered = _answers(ask)
+        try:
+            ended, answered = ask(), True
+        except Exception:  # of Ray's several kinds
+            ended, answered = "", False
         if over.wait(PAUSE_S):
             return
-        silent = 0.0 if answered else silent + min(time.monotonic() - began, ASK_S + PAUSE_S)
-    on_lost()
-
-
-def _answers(ask: Callable[[], object]) -> bool:
-    try:
-        ask()
-    except Exception:  # of Ray's several kinds
-        return False
-    return True
+        if ended:
+            break
+        waited = 0.0 if answered else waited + min(time.monotonic() - began, ASK_S + PAUSE_S)
+    on_lost(ended or silent)

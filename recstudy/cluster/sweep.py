@@ -3,8 +3,6 @@
 Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours.
 """
 
-import shutil
-import tempfile
 from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -24,6 +22,7 @@ from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
 from recstudy.cluster.worker import Telling, inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
+from recstudy.records.locks import temporary
 from recstudy.terminal import environment
 from recstudy.train.work import Trial
 
@@ -53,8 +52,11 @@ class Sweep(OnRay):
             self.view.gave_up(self.errors[0], SAME)
 
     def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
+        with temporary(self._shared) as scratch:
+            self._tune(watch, place, pruning, alone, str(scratch))
+
+    def _tune(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool, scratch: str) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
-        scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
         capacity = self._capacity(place, scratch)
         supply = Supply(watch, partial(self.trial, place=place, scratch=scratch), lambda: 1 if alone else capacity())
         tuner = Tuner(
@@ -82,7 +84,6 @@ class Sweep(OnRay):
         finally:
             for listener in self.listeners:
                 listener.close()
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def _capacity(self, place: Place, scratch: str) -> ClusterCapacity:
         if not self.where.address:  # a cluster of our own, which nobody joins

@@ -3,13 +3,14 @@
 A model family, data set, metric, table or figure kind, optimiser, loss or augmentation is registered by a decorator, in
 recstudy, in a study's file, in a module beside it, or in an installed package (entry-point group `recstudy.plugins`).
 
-    driver   `bundle()` finds the modules that registered something, and all that they import from beside the study file
+    driver   `bundle()` finds the modules that registered something, and all that they import from beside the study file; it is
+             `kept()` as it is while the study runs
     worker   `use(bundle)` imports them, from where they lie or from a copy
     reader   `reading(record)` imports those that this user ran or trusted, for as long as a block runs
 """
 
 from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
-from recstudy.plugins.loading import bundle, importing, reading, refuse_while_loading, use
+from recstudy.plugins.loading import bundle, importing, kept, reading, refuse_while_loading, use
 from recstudy.plugins.registry import Registry, absent, gathering
 from recstudy.plugins.trust import remember
 
@@ -22,6 +23,7 @@ __all__ = [
     "file_bundle",
     "gathering",
     "importing",
+    "kept",
     "named",
     "reading",
     "refuse_while_loading",

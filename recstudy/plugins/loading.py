@@ -23,7 +23,7 @@ from recstudy.plugins import registry
 from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, source, unguarded
 from recstudy.plugins.registry import Entry, Standing, gathering, outsiders
 from recstudy.plugins.trust import GROUP, named, remember, trusted
-from recstudy.source import paths, sha
+from recstudy.source import paths, sha, stand
 
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
 _importing: list[str] = []
@@ -150,6 +150,7 @@ def _below(file: str, root: Path) -> str:
 
 
 _used: tuple[Bundle, ExitStack] | None = None
+_kept: Bundle | None = None
 
 
 def bundle() -> Bundle:
@@ -158,7 +159,34 @@ def bundle() -> Bundle:
     Raises:
         ConfigError: some of it cannot be had in another process.
     """
-    return _used[0] if _used is not None else main_bundle(outsiders())
+    return _used[0] if _used is not None else _kept or main_bundle(outsiders())
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Have the study's modules stay as they are now while the block runs, whatever becomes of their files.
+
+    What the driver gives to workers, what is imported later (a network that a family names by a string) and what digests are made
+    of are then the texts that the plan records.
+
+    Raises:
+        ConfigError: some of it cannot be had in another process.
+    """
+    global _kept
+    if _used is not None or _kept is not None:
+        yield
+        return
+    _kept = bundle()
+    root = Path(_kept.root)
+    finder = _Finder(_kept, root, anywhere=True)
+    sys.meta_path.insert(0, finder)
+    stand({root / path: text for path, text in _kept.files.items()})
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        stand({})
+        _kept = None
 
 
 def use(given: Bundle) -> None:
@@ -176,7 +204,9 @@ def use(given: Bundle) -> None:
             _used = None
         if not given:
             return
-        layer = Layer(given, _folder(given))
+        root = _folder(given)
+        stand({root / path: text for path, text in given.files.items()})
+        layer = Layer(given, root)
         layer.load()
         if layer.problems:
             raise ConfigError("; ".join(layer.problems))

@@ -88,7 +88,15 @@ def price(records: StudyRecords, ids: Sequence[str]) -> str:
 
 def _machine(row: Row) -> str:
     made = row.provenance
-    return f"{made.hardware.gpu or made.hardware.cpu or 'a machine unknown'}, {plural(made.workers, 'worker')}"
+    of = f" of {plural(made.threads, 'thread')}" if made.threads else ""
+    return f"{made.hardware.gpu or made.hardware.cpu or 'a machine unknown'}, {plural(made.workers, 'worker')}{of}"
+
+
+def _tell_parts(theirs: StudyRecords, here: StudyRecords) -> None:
+    """Say so where the runs had other workers or threads, which take sums in other parts."""
+    sides = [{(row.provenance.workers, row.provenance.threads) for row in side.rows if row.done} for side in (theirs, here)]
+    if sides[0] != sides[1]:
+        say("The last digits agree for equal workers and threads only, and these differ.")
 
 
 Pair = tuple[Term, Term]  # theirs and ours
@@ -110,6 +118,7 @@ def said(theirs: StudyRecords, here: StudyRecords, name: str, file: Path) -> boo
         return False
     if known:
         say(f"Not bit-equal: {same} of {plural(known, 'run')} gave every metric to the last digit; {machines}.")
+        _tell_parts(theirs, here)
     groups = [pairs] if name else [[pair] for pair in pairs]
     rows: list[ForestRow] = []
     for group in groups:

@@ -14,7 +14,6 @@ or a registry (`--records`).
 
 import logging
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from recstudy.publishing.bundle import (
 )
 from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
 from recstudy.publishing.printed import MARKUP, Difference, compare
+from recstudy.records.locks import temporary
 from recstudy.records.published import NO_BUNDLE
 from recstudy.report.names import improved, plural
 from recstudy.report.parts import Undrawable
@@ -138,8 +138,8 @@ def check_report(bundle: Bundle, check: Check) -> None:
     """Draw the report again and compare it with what is printed."""
     about, (apart, own_words) = bundle.about, _apart(bundle)
     alone: list[Difference] = []  # what only one of both prints has
-    with tempfile.TemporaryDirectory(prefix="recstudy-verify-") as folder:
-        study = Path(folder) / about.study / about.preset
+    with temporary() as folder:
+        study = folder / about.study / about.preset
         write_files(bundle.records, study, (), ARTICLE)
         again = {
             file.relative_to(study).as_posix(): file

@@ -1,5 +1,7 @@
 """What a results folder can do without: what no report reads and no run under way needs."""
 
+import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -16,11 +18,13 @@ from recstudy.opened import entries, there
 from recstudy.opened import folders as folders_in
 from recstudy.records import PlanRecord, Results, held, locked, read_record
 from recstudy.records.files import MARKER, megabytes
-from recstudy.records.locks import PATIENCE, Held, this_process
+from recstudy.records.locks import PATIENCE, TEMPORARY, Held, this_process
+from recstudy.records.published import MEMORY
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import ClockLine
 
 HALF = "left half-written by a killed process"
+SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver
 RESUMES = "a checkpoint of a {} run, which would begin anew"
 
 
@@ -51,7 +55,8 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         found, damaged = reclaimable(results, orphans)
         shown = Table("file or folder", "size", "why")
         for item in found:
-            shown.add_row(Text(str(item.path.relative_to(path.absolute()))), Text(megabytes(item.size)), Text(item.why))
+            name = item.path.relative_to(results.root) if item.path.is_relative_to(results.root) else item.path
+            shown.add_row(Text(str(name)), Text(megabytes(item.size)), Text(item.why))
         out.print(shown if found else Text(f"nothing to remove in {path}"))
         total = megabytes(sum(item.size for item in found))
         if remove:
@@ -96,9 +101,23 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
         if study not in busy:
             found += [_item(file, HALF) for file in sorted(study.rglob(".*.tmp")) if _abandoned(file)]
     if not busy:  # scratch belongs to a driver, which holds its study
-        scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith("recstudy-"))
+        scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith(TEMPORARY))
         found += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
-    return found, damaged
+    return [*found, *(_item(folder, why) for folder, why in _left_outside() if not folder.is_relative_to(results.root))], damaged
+
+
+def _left_outside() -> Iterator[tuple[Path, str]]:
+    """Yield what killed processes of this user have left in the temporary folders of this machine, and what it is."""
+    rays = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")  # as Ray itself has it (2.60)
+    for parent, names, lock, why in (
+        (Path(tempfile.gettempdir()), f"{TEMPORARY}*", "lock", "temporary files of a killed process"),
+        (MEMORY, f"{TEMPORARY}*", "lock", "temporary files of a killed process, in memory"),
+        (rays, "session_*", SESSION, "the logs of a Ray whose driver was killed"),
+    ):
+        for folder in sorted(parent.glob(names)):
+            ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            if ours and there(folder / lock) and not held(folder / lock):
+                yield folder, why
 
 
 def _abandoned(file: Path) -> bool:
@@ -149,6 +168,9 @@ def _item(path: Path, why: str) -> Reclaimable:
 
 def _removed(results: Results, item: Reclaimable) -> bool:
     """Remove it, unless its run or study has begun since it was listed, or it is what a run goes on from by now."""
+    if not item.path.is_relative_to(results.root):
+        discard(item.path)
+        return True
     parts = item.path.relative_to(results.root).parts
     depth = {"runs": 2, "studies": 3}.get(parts[0])  # of the folder whose writer holds its lock
     try:

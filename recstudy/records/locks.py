@@ -12,7 +12,9 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ from recstudy.records.files import persistently
 PATIENCE = 60.0  # seconds without a sign of life
 BEAT = 5.0  # seconds between two signs: a lock that is held for less shows none
 POLL = 0.2  # seconds between two tries to get a lock
+TEMPORARY = "recstudy-"  # what the names of our temporary folders begin with
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -74,6 +77,21 @@ def locked(
         finally:
             ended.set()
             thread.join()
+
+
+@contextmanager
+def temporary(folder: Path | None = None) -> Iterator[Path]:
+    """Give a folder of ours below `folder`, by default the system's temporary one, for as long as the block runs.
+
+    One that a killed process has left is known by its lock, which nobody holds: `recstudy clean` lists it.
+    """
+    own = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder))
+    try:
+        with locked(own / "lock", this_process()):
+            (own / "files").mkdir()
+            yield own / "files"
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def held(path: Path) -> bool:

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.files import remove
-from recstudy.opened import contents, descriptor
+from recstudy.opened import contents, descriptor, there
 from recstudy.records.files import MARKER, megabytes, write_whole
 from recstudy.records.locks import held
 from recstudy.records.merge_plans import merged_study, unite
@@ -118,7 +118,7 @@ def merged_runs(results: Results) -> set[str]:
 
 
 def _check(folder: Path) -> None:
-    if is_uri(str(folder)) or not (folder / MARKER).is_file():
+    if is_uri(str(folder)) or not there(folder.absolute() / MARKER):
         kind = "merge takes folders on this machine" if ":/" in str(folder) else f"{MARKER} is missing"
         raise ConfigError(f"{folder} is no results folder: {kind}")
     read_record(folder / MARKER, Marker)

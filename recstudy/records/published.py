@@ -4,13 +4,13 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from recstudy.errors import StorageError
+from recstudy.records.locks import temporary
 from recstudy.records.reading import read_record
 from recstudy.records.study_schema import About
 
@@ -41,10 +41,10 @@ def unzipped(place: Path) -> Iterator[Path]:
         return
     if not zipfile.is_zipfile(place):
         raise StorageError(f"{place} {NO_BUNDLE}")
-    with tempfile.TemporaryDirectory(prefix="recstudy-bundle-", dir=_roomy(place)) as folder:
-        _unzip(place, Path(folder))
-        tops = list(Path(folder).iterdir())
-        yield tops[0] if len(tops) == 1 and tops[0].is_dir() else Path(folder)
+    with temporary(_roomy(place)) as folder:
+        _unzip(place, folder)
+        tops = list(folder.iterdir())
+        yield tops[0] if len(tops) == 1 and tops[0].is_dir() else folder
 
 
 def _roomy(file: Path) -> Path | None:

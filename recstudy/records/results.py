@@ -65,6 +65,7 @@ class Results:
         self.store = str(place) if is_uri(str(place)) else ""
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         opened.below(self.root)
+        opened.there(self.root / MARKER)  # refuses a folder that this user may not enter
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Results, (self.store or self.root,)  # another machine has its own copy

@@ -65,5 +65,5 @@ def _states(files: Iterable[Path]) -> list[str]:
     for file in files:
         with suppress(OSError):
             about = file.stat()
-            found += [f"{file} {about.st_size} {about.st_mtime_ns}"] * stat.S_ISREG(about.st_mode)
+            found += [f"{file} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"] * stat.S_ISREG(about.st_mode)
     return sorted(found)

@@ -81,9 +81,10 @@ def program() -> list[str]:
     return ["recstudy", "run", script.stem] if script.parent in (INSIDE, PACKAGE.parent / "studies") else ["python", script.name]
 
 
-def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int]]:
-    """Return size and time of every file of Python in recstudy, which tell that one was changed."""
-    return {str(file): ((stat := file.stat()).st_size, stat.st_mtime_ns) for file in sorted(package.rglob("*.py"))}
+def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int, int]]:
+    """Return size and times of every file of Python in recstudy, which tell that one was changed."""
+    found = {str(file): file.stat() for file in sorted(package.rglob("*.py"))}
+    return {name: (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in found.items()}
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:

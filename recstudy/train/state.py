@@ -17,7 +17,7 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from recstudy.data.batches import Batch
-from recstudy.errors import DataError, StorageError
+from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.records import write_whole
 from recstudy.train.halting import Slots
 from recstudy.train.loop import BestEpoch, Training
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 FORMAT = 1  # of a checkpoint's content; one of another format is of no use
 KEPT = 2
 DIGEST = 32  # bytes of a sha256
+MOST = 200  # characters of what torch says
 OTHER_CAPTIONS = "the captions have changed since. Put the old ones back"
 OTHER_CODES = (
     "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began, or go on there"
@@ -74,6 +75,7 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
     """Continue from the newest good checkpoint of `folder`; False where there is none.
 
     Raises:
+        ConfigError: it is of another network than the run's is by now.
         DataError: its tokens were made by another text tokenizer than the data's, or its images' codes by another image
             tokenizer than this machine's, so its weights mean other words or other images.
     """
@@ -87,7 +89,12 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
             continue
         _check(path, "text", content.get("tokenizer"), "the data", _words(training), OTHER_CAPTIONS)
         _check(path, "image", content.get("image_tokenizer"), "this machine", _codes(training), OTHER_CODES)
-        _restore(training, content)
+        try:
+            _restore(training, content)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, KeyError) as error:  # torch's own, of weights that are missing or of another shape
+            raise ConfigError(_other_network(path, error)) from None
         return True
     return False
 
@@ -108,6 +115,15 @@ def _read(path: Path) -> dict[str, Any] | None:
     if hashlib.sha256(archive).digest() != digest:
         return None
     return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+
+
+def _other_network(path: Path, error: Exception) -> str:
+    why = " ".join(str(error).split())
+    said = f"{why[:MOST]}..." if len(why) > MOST else why
+    return (
+        f"{path} does not fit the network, whose code has changed since the run began: {said} "
+        f"Put the old code back, or remove {path.parent} to train anew."
+    )
 
 
 def _words(training: Training) -> str:

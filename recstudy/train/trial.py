@@ -271,6 +271,7 @@ def origin(training: Training) -> Json:
         "versions": {name: _version(name) for name in ("recstudy", "torch", "torchvision", "ray", "numpy")},
         "hardware": hardware(training.device),
         "workers": rank_and_world()[1],
+        "threads": torch.get_num_threads(),
         "data_checksum": training.data.checksum,
         "data_notes": list(training.data.notes),
         "synthetic": training.config.data.synthetic,

@@ -1,6 +1,8 @@
 """Whether a cluster answers, starts, and stays: what is decided of each answer. The same with clusters: `slow`, here and in tests/faults."""
 
 import os
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -54,8 +56,16 @@ def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, gi
 
 
 @pytest.fixture
-def starts(monkeypatch):
+def starts(monkeypatch, tmp_path):
     """Have Ray take too long to start so many times, in its own words, and then start."""
+
+    node = SimpleNamespace(
+        get_session_dir_path=lambda: tmp_path,
+        node_id="0" * 56,
+        dead_processes=list,
+        is_head=bool,
+        kill_all_processes=lambda **how: None,
+    )
 
     def after(failures: int) -> list[str]:
         tries: list[str] = []
@@ -64,6 +74,7 @@ def starts(monkeypatch):
             tries.append(address)
             if len(tries) <= failures:
                 raise Exception("The current node timed out during startup. This could\nhappen")
+            monkeypatch.setattr(ray._private.worker, "_global_node", node)
             return SimpleNamespace(dashboard_url="127.0.0.1:8265")
 
         monkeypatch.setattr(ray, "init", init)
@@ -104,13 +115,39 @@ def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
         asked.append(len(asked))
         if asked[-1] not in (0, 2, 3):
             raise RuntimeError("Deadline Exceeded")
+        return ""
 
-    watch(ask, 0.25, over, lambda: lost.append(len(asked)))
-    assert lost == [7]
+    watch(ask, 0.25, over, lambda what: lost.append((len(asked), what)), "silent")
+    assert lost == [(7, "silent")]
 
     over.set()
-    watch(ask, 0.25, over, lambda: lost.append(0))
-    assert lost == [7]
+    watch(ask, 0.25, over, lambda what: lost.append((0, what)), "silent")
+    assert lost == [(7, "silent")]
+
+
+def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
+    monkeypatch.setattr(connection, "PAUSE_S", 0.001)
+    lost: list[object] = []
+
+    watch(lambda: "Ray's raylet has ended", 1000, threading.Event(), lost.append, "silent")
+
+    assert lost == ["Ray's raylet has ended"]
+
+
+@pytest.mark.parametrize(("hard", "refused"), [(64, True), (4096, False)])
+def test_a_limit_of_open_files_that_is_too_low_is_raised_or_refused(hard, refused):
+    """In a process of its own: a limit that was lowered cannot be raised again."""
+    code = (
+        "import resource, sys\nfrom recstudy.cluster import connection\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}))\n"
+        "try:\n    connection._check_files()\nexcept Exception as error:\n    sys.exit(str(error))\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == refused, done.stderr
+    assert (done.stdout == "") if refused else (int(done.stdout) >= 256)
+    assert ("this process may have 64 files open (ulimit -n), too few for Ray" in done.stderr) == refused
 
 
 def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch):
@@ -118,9 +155,9 @@ def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch)
     monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
     monkeypatch.setattr(os, "_exit", said.append)
 
-    connection._leave("here:1", said.append)
+    connection._leave(said.append, "the head node of the Ray cluster, here:1, does not answer any more")
 
     line, code = said
-    assert str(line).startswith("the head node of the Ray cluster, here:1, does not answer any more.")
+    assert str(line).startswith("the head node of the Ray cluster, here:1, does not answer any more. What was finished is kept,")
     assert str(line).endswith(": python tiny.py --only a=1 --address here:1")
     assert code == EXIT_CODES["lost node"] == 9

@@ -61,11 +61,14 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
     for file in bundle.glob("results/runs/*/result.json"):
         result = json.loads(file.read_text())
         result["metrics"]["nll"] += 40
+        result["provenance"]["threads"] = 7
         file.write_text(json.dumps(result))
 
     said = reproduce(sealed(bundle), "depths:1:2", code=1)
 
     assert "Not bit-equal: 0 of 2 runs gave every metric to the last digit" in said
+    assert ", 1 worker of 7 threads, here on " in said
+    assert "The last digits agree for equal workers and threads only, and these differ." in said
     assert "Different: depths, row '1', column 'NLL (nats)': here minus theirs -40 [-40." in said
 
 

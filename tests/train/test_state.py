@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from recstudy.data import CaptionFolder
-from recstudy.errors import DataError
+from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.vq import load_tokenizer, save_tokenizer
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
@@ -207,3 +207,15 @@ def test_a_checkpoint_that_names_no_tokenizers_is_used(films, tmp_path, monkeypa
     path.write_bytes(buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest())
 
     assert load_checkpoint(run, tmp_path)
+
+
+def test_a_checkpoint_of_another_network_is_named_with_the_way_out(tmp_path):
+    """The network's code was changed between a kill and the command that goes on."""
+    trained(2, tmp_path)
+    other = make_training(RUN)
+    other.state.network.more = torch.nn.Linear(1, 1)
+
+    with pytest.raises(
+        ConfigError, match=r"checkpoint-000002.pt does not fit the network.* Missing key.*more.weight.*remove .* to train anew"
+    ):
+        load_checkpoint(other, tmp_path)
