@@ -48,18 +48,26 @@ def escape(text: object) -> Html:
     return Html(html.escape(str(text)))
 
 
-def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> bytes:
+def page(title: str, head: Sequence[str], sections: Sequence[Section], picture: int | None = None) -> bytes:
     """Return a page of sections, with what draws figures and puzzles embedded once where any of them has some.
+
+    The section `picture` stands beside the first two parts of the head, or, where there is no room beside them, between these.
 
     Encoded one by one: as one text, which one sign of another script makes twice as wide, 10,000 runs take 15 MB more.
     """
     names = safe_names([one.title.lower() for one in sections])
-    links, body = "", list[str]()
-    for name, one in zip(names, sections, strict=True):
+    links, body, first = "", list[str](), list(head)
+    for at, (name, one) in enumerate(zip(names, sections, strict=True)):
         links += f'<li><a href="#{name}">{escape(one.title)}</a></li>'
         heading = f'<h2 id="{name}">{escape(titled(one.title, one.finding))}</h2>{anchor(name)}'
-        body += [f'<section aria-labelledby="{name}">{heading}\n', one.content, "</section>\n"]
-    drawn, thinking, copied = (any(kind in text for text in (*head, *body)) for kind in KINDS)
+        kind = ' class="picture"' if at == picture else ""
+        made = [f'<section aria-labelledby="{name}"{kind}>{heading}\n', one.content, "</section>\n"]
+        if at == picture:
+            asked, answered, *rest = head
+            first = ['<div class="first"><div>', asked, "</div>", *made, "<div>", answered, "</div></div>", *rest]
+        else:
+            body += made
+    drawn, thinking, copied = (any(kind in text for text in (*first, *body)) for kind in KINDS)
     scripts = [SCRIPT, UNPACK] * drawn + [VIEWER] * thinking + [COPY] * copied
     end = "".join(f"<script>{one}</script>\n" for one in scripts) + "</body>\n</html>\n"
     start = (
@@ -67,7 +75,7 @@ def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> bytes:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>{CSS}{VIEWER_CSS}</style>\n</head>\n'
         "<body>\n<main>\n"
-        f'<header>\n{"".join(head)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
+        f'<header>\n{"".join(first)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
     )
     return b"".join([*map(str.encode, (start, *body, "</main>\n")), packed() * drawn, end.encode()])
 

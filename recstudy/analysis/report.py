@@ -23,11 +23,24 @@ from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
 from recstudy.analysis.kinds import heading, problem, shown
 from recstudy.analysis.machines import Price
-from recstudy.analysis.page import Section, facts, page, safe_names, warning_lines, words_table
+from recstudy.analysis.page import KINDS, Section, facts, page, safe_names, warning_lines, words_table
 from recstudy.analysis.rows import distinct
 from recstudy.analysis.shown import Shown, check_export
 from recstudy.analysis.status import studies_at
-from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings, summary
+from recstudy.analysis.summary import (
+    again,
+    answer,
+    asked,
+    failed_metrics,
+    failures,
+    found,
+    lacking,
+    more,
+    provenance,
+    ran,
+    settings,
+    summary,
+)
 from recstudy.analysis.tables.entries import md, named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.analysis.written import ReportFiles
@@ -158,8 +171,11 @@ def write_files(
     for column in paper.without:
         if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
-    head = [asked(records), found(records), ran(records, price)]
-    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections))
+    head = [asked(records) + answer(records), more(records), ran(records, price)]
+    drawn = [at for at, one in enumerate(sections) if KINDS[0] in one.content]
+    alone = [at for at in drawn if at < len(files) and isinstance(records.parts[at], FigurePart)]
+    picture = next(iter([*alone, *drawn]), None)  # a figure, else the first table that has one over it
+    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections, picture))
     return folder / "report.html"
 
 

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from recstudy.analysis.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
-from recstudy.analysis.findings import HOW, findings
+from recstudy.analysis.findings import HOW, Sentence, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.machines import Price, machines_used
 from recstudy.analysis.merged import attempt_notes, definitions_html
@@ -44,9 +44,23 @@ def asked(records: StudyRecords) -> str:
 
 def found(records: StudyRecords) -> str:
     """Return the findings as a list, and how they are made."""
-    items = "".join(f"<li><strong>{escape(one.word)}</strong>: {escape(one.said)}.</li>" for one in findings(records))
+    return answer(records) + more(records)
+
+
+def answer(records: StudyRecords) -> str:
+    """Return the first of the findings, which answers the question."""
+    return _listed(findings(records)[:1], "Answer")
+
+
+def more(records: StudyRecords) -> str:
+    """Return the other findings, and how all are made."""
     how = fold("How these sentences are made", f'<p class="note">{escape(HOW)}.</p>')
-    return f'<ul class="findings" aria-label="Findings">{items}</ul>{how}'
+    return _listed(findings(records)[1:], "Findings") + how
+
+
+def _listed(found: Sequence[Sentence], label: str) -> str:
+    items = "".join(f"<li><strong>{escape(one.word)}</strong>: {escape(one.said)}.</li>" for one in found)
+    return f'<ul class="findings" aria-label="{label}">{items}</ul>' if items else ""
 
 
 def ran(records: StudyRecords, price: Price | None = None) -> str:

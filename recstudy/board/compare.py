@@ -3,7 +3,9 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import unified_diff
+from functools import partial
 
 from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import StudyRecords
@@ -13,15 +15,17 @@ from recstudy.analysis.tables.render import cell_text
 from recstudy.board.curves import curves_html, drawn_as, run_curves
 from recstudy.board.markup import Address, Page, Recipe, Same, page_of, run_link, state, study_link, text
 from recstudy.board.overview import compare_form
-from recstudy.board.run import difference, measured, run_records
+from recstudy.board.run import DRAWN, difference, measured, run_records
 from recstudy.board.runlist import FEWEST, MOST
 from recstudy.board.sources import Sources, main_metric, some_variants
 from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
+from recstudy.opened import there
 from recstudy.records import Attempt, EpochLine, read_log
 from recstudy.records.plans import sources_of
-from recstudy.report import Differences
+from recstudy.records.study_schema import PlannedRun
+from recstudy.report import Captions, Differences, Thinking
 from recstudy.report.names import DASH, axis_title, metric, number
 
 SIDES = "abcdefghijkl"  # what each is called
@@ -67,11 +71,52 @@ def _runs(sources: Sources, run_ids: Sequence[str], address: Address) -> list[Re
         Recipe("runs", "The runs", needs, lambda: _which(sides)),
         *differences,
         Recipe("curves", "Curves", drawn, lambda: _curves(sides, address)),
+        *_kept(sides, needs),
         Recipe("settings", "Settings", needs, lambda: difference([side.configs[0] for side in sides], heads)),
         Recipe("code", "Code", needs, lambda: _code(sources, sides)),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(sides)),
         Recipe("provenance", "Provenance", needs, lambda: _provenance(sides)),
     ]
+
+
+def _kept(sides: list[StudyRecords], needs: object) -> list[Recipe]:
+    """Show what runs kept of their answers, as each run's page does, beside each other, where two of them have some."""
+    found = []
+    for key in ("mistakes", "captions", "thinking", "attention"):
+        title, file, states, _ = DRAWN[key]
+        having = [
+            (side, records)
+            for side, records in zip(SIDES, sides, strict=False)
+            if records.rows[0].status in states and there(records.results.run(records.rows[0].id).path / file)
+        ]
+        if len(having) > 1:
+            found.append(Recipe(key, title, needs, partial(_drawn, having, key)))
+    return found
+
+
+def _drawn(having: Sequence[tuple[str, StudyRecords]], key: str) -> str:
+    """Draw in one what compares its variants itself, such as the captions of one image; else a column a run."""
+    part = DRAWN[key][3][0]
+    if isinstance(part, Captions | Thinking):
+        return part_html(_as_variants(having), part)
+    columns = "".join(
+        f"<div><h3>{text(f'{side}: {records.rows[0].label}, seed {records.rows[0].seed}')}</h3>{part_html(records, part)}</div>"
+        for side, records in having
+    )
+    return f'<div class="beside">{columns}</div>'
+
+
+def _as_variants(having: Sequence[tuple[str, StudyRecords]]) -> StudyRecords:
+    """Return the runs as if they were one study's, each a variant of its own, named by its side."""
+    first, variants, rows = having[0][1], [], []
+    for at, (side, records) in enumerate(having):
+        run = records.rows[0]
+        label = f"{side}: {run.label}, seed {run.seed}"
+        variants.append(replace(records.variants[0], label=label, changes=records.configs[0]))
+        rows.append(replace(run, variant=at, label=label))
+    runs = tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows)
+    plan = replace(first.plan, base={}, variants=tuple(variants), seeds=tuple(dict.fromkeys(row.seed for row in rows)), runs=runs)
+    return StudyRecords(first.results, plan, rows, trust=first.trust)
 
 
 def _which(sides: list[StudyRecords]) -> str:

@@ -15,7 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.figures.curve import BAND, Points, draw_points, line_name, line_traces, places, set_axes
-from recstudy.analysis.figures.layout import Drawn, axes_at, small_multiples
+from recstudy.analysis.figures.layout import Drawn, along, axes_at, small_multiples
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.theme import Size, ordered, style
 from recstudy.analysis.frame import StudyRecords, load_study
@@ -139,7 +139,7 @@ def _panels(data: pd.DataFrame, spec: Curve, levels: Sequence[str], group: Group
                     said.add(str(line))
                 figure.add_scatter(**trace, **axes_at(at))
     set_axes(figure, data, spec, apart=True)
-    return figure.update_xaxes(matches="x").update_yaxes(matches="y")
+    return along(figure.update_xaxes(matches="x").update_yaxes(matches="y"), spec.x)
 
 
 # ----------------------------------------------------------------------------------------------------------------- page

@@ -552,6 +552,93 @@ def test_a_report_page_steps_through_puzzles_alone(browser, tmp_path):
     assert [url for url in asked if not url.startswith("data:")] == [tab.url]
 
 
+@pytest.mark.parametrize(("wide", "high"), [(390, 844), (1280, 800), (1920, 1080)])
+def test_the_first_screen_of_a_report_has_question_answer_and_picture(browser, tmp_path, wide, high):
+    """All of the question and the answer, and of the picture 250 pixels at least; the page is no wider than the screen."""
+    page = write_report(write_study(tmp_path / "results"), "made_up", "paper").as_uri()
+    with opened(browser, page, {"width": wide, "height": high}) as tab:
+        tab.page.goto(page)
+        tab.page.locator(".first .figure .main-svg").first.wait_for(timeout=60_000)
+        question, answer, plot = (
+            tab.page.locator(name).first.bounding_box() for name in (".question", ".findings", ".first .figure .nsewdrag")
+        )
+        across = tab.page.evaluate("document.documentElement.scrollWidth")
+
+    assert all(box["y"] + box["height"] < high for box in (question, answer))
+    assert min(plot["y"] + plot["height"], high) - plot["y"] > 250
+    assert across <= wide
+
+
+def test_the_buttons_of_a_figure_are_one_stop(browser, tmp_path):
+    """The Tab key passes them in one step, the arrow keys lead from one to the next."""
+    page = write_report(write_study(tmp_path / "results"), "made_up", "paper").as_uri()
+    with opened(browser, page) as tab:
+        tab.page.goto(page)
+        tab.page.locator(".figure .modebar-btn").first.wait_for(timeout=60_000)
+        stops = tab.page.evaluate(
+            "[...document.querySelectorAll('.modebar')].map(bar => bar.querySelectorAll('button:not([tabindex=\"-1\"])').length)"
+        )
+        now = "document.activeElement.getAttribute('aria-label')"
+        first = tab.page.locator(".first .modebar-btn").first
+        first.focus()
+        begun = tab.page.evaluate(now)
+        tab.page.keyboard.press("ArrowRight")
+        second = tab.page.evaluate(now)
+        tab.page.keyboard.press("Tab")
+        left = tab.page.evaluate("document.activeElement.closest('.modebar') !== null")
+        tab.page.keyboard.press("Shift+Tab")
+        back = tab.page.evaluate(now)
+
+    assert stops
+    assert set(stops) == {1}
+    assert begun != second == back
+    assert not left
+
+
+def test_figures_along_the_same_axis_zoom_together(tab, results):
+    """What one learning curve shows of the epochs, the one of what runs now shows, and one that is drawn later."""
+    for variant, seed in ((0, 0), (1, 0)):
+        write_epochs(results, run_id(variant, seed), 90.0, epochs=20)
+    page = tab.open("/study/made_up/paper")
+    tab.draw_what_runs()
+    learned = page.locator(".figure").last
+    learned.scroll_into_view_if_needed()
+    learned.locator(".main-svg").first.wait_for(timeout=60_000)
+    reach = "[...document.querySelectorAll('.figure')].filter(box => box.layout?.meta?.across === 'epoch')"
+    reach += ".map(box => box.layout.xaxis.range.map(value => value.toFixed(2)).join())"
+    before = page.evaluate(reach)
+    box = learned.locator(".nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 20, steps=5)
+    page.mouse.up()
+    tab.until(f"{reach}.length === {len(before)} && new Set({reach}).size === 1 && {reach}[0] !== {json.dumps(before[-1])}")
+    page.evaluate("all()")  # as when the window gets another size
+    kept = page.evaluate(reach)
+    learned.locator(".nsewdrag").first.dblclick()
+
+    assert len(before) == 2
+    assert len(set(before)) == 2
+    assert len(set(kept)) == 1
+    tab.until(f"new Set({reach}).size === 2")
+
+
+def test_runs_are_grouped_by_the_form_and_the_address_says_how(browser, results):
+    """On a phone, too: the figure is no wider than the screen, and a filter of the list changes it."""
+    with serving(results.root) as url, opened(browser, url, NARROW) as tab:
+        page = tab.open("/runs/made_up/paper")
+        page.locator("select[name='group.x']").select_option("batch_size")
+        page.locator("select[name='group.facet']").select_option("model")
+        page.locator("button", has_text="Draw").press("Enter")
+        page.wait_for_url("**/runs/made_up/paper?group.x=batch_size&group.facet=model")
+        page.locator("#group ~ .figure").scroll_into_view_if_needed()
+        page.locator("#group ~ .figure .main-svg").first.wait_for(timeout=60_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.goto(f"{page.url}&model=ViTRM")
+        tab.has("Of the 6 runs of the list below")
+        tab.rows(6)
+
+
 def test_what_is_yet_to_be_drawn_is_not_printed(tab):
     page = tab.open("/study/made_up/paper")
     page.evaluate(f"document.getElementById('page').insertAdjacentHTML('beforeend', {json.dumps(PENDING)})")

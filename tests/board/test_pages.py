@@ -28,6 +28,7 @@ from made_up import (
     write_mistakes,
     write_search,
     write_study,
+    write_thinking,
 )
 
 from recstudy.analysis.caveats import caption
@@ -452,6 +453,26 @@ def test_a_grouping_is_written_as_a_figure(results, tmp_path):
     assert table[["line", "x", "n"]].values.tolist() == [["ViTRM", 64, 3], ["ViTRM", 128, 2]]
     assert (folder / "top1_accuracy-batch_size-model.html").exists()
     assert not (folder.parents[1] / "report").exists()
+
+
+def test_what_runs_kept_stands_beside_each_other(tmp_path):
+    """Each image once with what either wrote of it, puzzles under one slider; of one run alone nothing is compared."""
+    results = captioners(tmp_path / "r")
+    write_captions(results, run_id(0, 0), [(["a chest film"], "a film")])
+    write_captions(results, run_id(0, 1), [(["a chest film"], "a chest")])
+    write_thinking(results, run_id(0, 0))
+    write_thinking(results, run_id(1, 0))
+    sources = looked(results.root)
+    seeds = parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(0, 1)}")
+    models = parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(1, 0)}")
+    read = words(seeds["captions"])
+
+    assert seeds["captions"].count("<img") == 1
+    assert re.search(r"a: LSTM, seed 0 .*a film.* b: LSTM, seed 1 .*a chest", read)
+    assert "thinking" not in seeds
+    assert "captions" not in models
+    thought = json.loads(re.search(r'<script type="application/json">(.*?)</script>', models["thinking"])[1])
+    assert [run["title"][:2] for run in thought["runs"]] == ["a:", "b:"]
 
 
 def test_a_study_whose_runs_have_no_scores_yet_has_no_parallel_coordinates(tmp_path):

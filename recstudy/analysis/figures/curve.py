@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell
-from recstudy.analysis.figures.layout import MOST, Drawn, End, axes_at, name_ends, small_multiples
+from recstudy.analysis.figures.layout import MOST, Drawn, End, along, axes_at, name_ends, small_multiples
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.theme import (
     Size,
@@ -268,7 +268,7 @@ def _figure(data: pd.DataFrame, spec: Curve, size: Size, order: Sequence[str]) -
     set_axes(figure, data, spec, apart)
     if spec.by is not None and not apart:
         name_ends(figure, ends, spec.log, size=size)
-    return figure
+    return along(figure, spec.x)
 
 
 def _one_each(data: pd.DataFrame) -> bool:

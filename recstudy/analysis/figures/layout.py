@@ -136,6 +136,11 @@ def _legend_height(groups: Sequence[Sequence[str]], size: Size) -> int:
     return height + high + 8
 
 
+def along(figure: go.Figure, axis: str) -> go.Figure:
+    """Name what stands along the x-axis: `page.js` zooms figures of a page together that are along the same."""
+    return figure.update_layout(meta={**(figure.layout.meta or {}), "across": axis})
+
+
 class Panel(NamedTuple):
     """Pixels: of the panel itself, of its label above and of its ticks below."""
 

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import some, warnings
 from recstudy.analysis.figures.layout import MOST as TOGETHER
-from recstudy.analysis.figures.layout import Drawn, End, axes_at, facets, name_ends, numbered, small_multiples
+from recstudy.analysis.figures.layout import Drawn, End, along, axes_at, facets, name_ends, numbered, small_multiples
 from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, marked, scatter, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
@@ -140,7 +140,7 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREE
     figure = (_apart if apart else _together)(data, spec.window, axes, names, size)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
-    return figure
+    return along(figure, "epoch")
 
 
 def _together(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[int, str], size: Size) -> go.Figure:
@@ -266,7 +266,7 @@ def _loss_figure(parts: Sequence[pd.DataFrame], size: Size = SCREEN) -> go.Figur
     ends = [End(name, float(own["average"].iloc[-1]), look["color"]) for name, (look, own) in zip(names, drawn, strict=True)]
     reach = [float(end) for part in parts for end in (part["loss"].min(), part["loss"].max())]
     name_ends(figure, ends, span=(min(reach), max(reach)) if reach else None, size=size)
-    return figure
+    return along(figure, "update")
 
 
 def _loss_caption(parts: Sequence[pd.DataFrame], spec: LossTrace) -> str:

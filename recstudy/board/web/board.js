@@ -68,6 +68,7 @@ const clear = () => {
   near.disconnect();
   page.querySelectorAll(".js-plotly-plot").forEach(box => Plotly.purge(box));
   sections = {};
+  Object.keys(zoomed).forEach(across => { delete zoomed[across]; });
   render([]);
 };
 const arrive = (at, other) => {
