@@ -16,7 +16,7 @@ import tyro
 
 from recstudy.config import RunConfig
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
-from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first
+from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first, write_fields
 from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.records import Results
@@ -26,7 +26,7 @@ from recstudy.report.names import plural
 from recstudy.study.kept_report import keep_report, kept_report, report_source
 from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, program, study_texts, told_version
 from recstudy.study.search import Search, SearchPlan, make_search
-from recstudy.study.study import Plan, Run, Study, make_plan, select, varied
+from recstudy.study.study import Plan, Run, Study, make_plan, preset_of, select, varied
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
@@ -148,8 +148,11 @@ def run(
 def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = None) -> int:
     """Do what the command line of a study says, and return its exit code; `begin`: what runs start from, where it is at hand."""
     study, begin = varied(study, options.preset, axes(options.vary)), begin or _begin(options)
-    changes = changes_of(options) | _begun(begin)
+    changes = changes_of(options, study.presets[preset_of(study, options.preset)]) | _begun(begin)
     plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, options.seeds_at_most)
+    if options.write_config:
+        say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
+        return 0
     if options.register:
         from recstudy.study.plan import plan_record, register
 
@@ -229,7 +232,7 @@ def _search(study: Search, options: SearchOptions) -> int:
     plan = make_search(
         study,
         options.preset,
-        changes_of(options) | _begun(begin),
+        changes_of(options, next(iter(study.presets[preset_of(study, options.preset)]), None)) | _begun(begin),
         options.family,
         options.budget,
         options.sampler,
@@ -237,6 +240,9 @@ def _search(study: Search, options: SearchOptions) -> int:
         options.seeds,
         options.smoke,
     )
+    if options.write_config:
+        say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
+        return 0
     results = Results(options.results).pull()
     from recstudy.study.trials import TrialLog
 

@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from recstudy.config import RunConfig, flatten
+from recstudy.config.parts import KINDS
 from recstudy.errors import ConfigError
+from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
 from recstudy.report.venues import Paper, paper_of
 
@@ -67,6 +70,10 @@ class CommonOptions:
     """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the command."""
     set: Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
     """The same, with a flag before them."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Set the fields that a file of YAML has, nested or by their dotted names; what is typed goes before."""
+    write_config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the preset, with all that is set here, as a file for --config, and run nothing."""
     smoke: bool = False
     """The whole path in seconds: two epochs on 32 images, unless --set says otherwise. Its numbers mean nothing."""
     dry_run: bool = False
@@ -162,15 +169,61 @@ def fields_first(words: Sequence[str]) -> list[str]:
     return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
 
 
-def changes_of(options: CommonOptions) -> dict[str, Any]:
-    """`--set` and the flags that say how much a run gets, as changes of fields."""
-    changes = settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
+def changes_of(options: CommonOptions, base: RunConfig | None = None) -> dict[str, Any]:
+    """Return the changes of `--config`, where `base` has not that already, of `--set`, and of the flags of what a run gets."""
+    changes = of_file(options.config, base) if options.config and base else {}
+    changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
     if options.allow_missing:
         changes["data.allow_missing"] = True
     for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
         if getattr(options, flag) is not None:
             changes[f"place.{flag}"] = getattr(options, flag)
     return changes
+
+
+def of_file(file: Path, base: RunConfig) -> dict[str, Any]:
+    """Return the fields of a file of `--config` that are otherwise in `base`, by their dotted names.
+
+    Raises:
+        ConfigError: there is no such file, it is no YAML with fields, or a field or a value in it is none of the config's.
+    """
+    import yaml
+
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise ConfigError(f"--config {file}: {why}") from None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise ConfigError(f"--config {file}: a file of fields is needed, such as train: {{epochs: 5}} or train.epochs: 5")
+    fields, own = flatten(found), flatten({**base.values, "place": base.place.model_dump(mode="json")})
+    kinds = [f"{part}.{kind}" for part in PARTS for kind in KINDS]
+    other = {path.partition(".")[0] for path in kinds if path in fields and fields[path] != own.get(path)}
+    fields = {path: fields[path] for path in sorted(fields, key=lambda path: path not in kinds)}  # another kind has other fields
+    same = [path for path in fields if path.partition(".")[0] not in other and path in own and own[path] == fields[path]]
+    fields = {path: value for path, value in fields.items() if path not in same}
+    try:
+        base.with_changes(fields)
+    except ConfigError as error:
+        raise ConfigError(f"--config {file}: {error}") from None
+    return fields
+
+
+def write_fields(file: Path, config: RunConfig, about: str) -> str:
+    """Write a config as a file for `--config`, and say so.
+
+    Raises:
+        ConfigError: the file is there.
+        StorageError: it cannot be written.
+    """
+    import yaml
+
+    if file.exists():
+        raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
+    fields = {**config.values, "place": config.place.model_dump(mode="json")}
+    del fields["seed"]
+    write_whole(file, f"# {about}\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}")
+    return f"{file}: {about}. Read it with --config {file}"
 
 
 def settings(given: Iterable[str], example: str) -> dict[str, Any]:

@@ -249,6 +249,9 @@ def planned(study, options) -> int:
 
 def understood(words: list[str]) -> None:
     """Exit as the command would, once it knows what is asked."""
+    words = words[: words.index("||")] if "||" in words else words  # what is said where it fails
+    while re.match(r"[A-Z_]+=", words[0]) or words[:1] == ["timeout"]:
+        words = words[1 + (words[0] == "timeout") :]
     program, arguments = words[0].removeprefix(".venv/bin/"), words[1:]
     if program == "python" and arguments[0] not in WRITTEN:
         cli.main(runpy.run_path(str(ROOT / arguments[0]))["study"], arguments[1:])
@@ -277,6 +280,15 @@ def test_commands_are_understood(page, typed):
             assert said.endswith(end)
         else:
             assert code == 0, f"{line}: {said}"
+
+
+def test_each_node_of_a_cluster_says_whether_it_asks_for_a_token_and_waits_a_minute():
+    """Where `~/.ray/auth_token` exists a head asks for one by itself, and a node in the other mode waits for ever."""
+    starts = [line for line in commands(ROOT / "docs/how-to/cluster.md") if "ray start" in line]
+
+    assert len(starts) == 3
+    assert all(line.startswith("RAY_AUTH_MODE=disabled ") for line in starts)
+    assert all("--head" in line or ("timeout 60 ray" in line and "|| echo" in line) for line in starts)
 
 
 @pytest.mark.parametrize("wrong", ["model.latent_stpes=1,2", "train.epochs=x", "model.latent_steps"])

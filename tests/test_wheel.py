@@ -15,13 +15,16 @@ ROOT = Path(__file__).parents[1]
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def built(folder: Path, **environment: str) -> Path:
     build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([*build, str(ROOT)], check=True)
+    subprocess.run([*build, str(ROOT)], env=os.environ | environment, check=True)
     (wheel,) = folder.glob("recstudy-*.whl")
     return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    return built(tmp_path_factory.mktemp("wheel"), SOURCE_DATE_EPOCH="1763596800")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,14 @@ def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
     studies = {name.name for name in names if name.parent.name == "studies"}
     assert studies == {file.name for file in shipped().values()}
     assert {"py.typed", "starter.txt", "papers"} <= {name.parts[1] for name in names}
+
+
+def test_it_is_the_same_bytes_when_it_is_built_again(wheel, tmp_path):
+    """On another day, of the same files and for the same date (SOURCE_DATE_EPOCH)."""
+    again = built(tmp_path, SOURCE_DATE_EPOCH="1763596800")
+
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.whole

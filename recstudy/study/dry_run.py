@@ -1,6 +1,7 @@
 """What a study would run and what it would cost, before anything is started."""
 
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from recstudy.study.rerun import Outdated
 from recstudy.study.search import FAMILY, SearchPlan
 from recstudy.study.study import Plan, Run
 from recstudy.study.trials import TrialLog
-from recstudy.terminal import console, duration
+from recstudy.terminal import console, duration, flops
 
 if TYPE_CHECKING:
     from recstudy.study.until import Until
@@ -38,8 +39,30 @@ def print_plan(
         return
     _print_table(plan, runs, rows, outdated.again)
     further = _further(plan, results, until) if until else ()
-    for line in [*outdated.notices, *further, *_margins(plan, results)]:
+    for line in [*outdated.notices, *further, *_margins(plan, results), *_price(runs, rows, results)]:
         console().print(line, soft_wrap=True)
+
+
+def _price(runs: Sequence[Run], rows: Sequence[dict[str, Any]], results: Results) -> Iterator[str]:
+    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took where there are any."""
+    pflop = {run.id: total_pflop(run.config) for run in runs}
+    todo = {row["id"]: row["memory_gb"] for row in rows if not row["cached"]}
+    left = [pflop[run_id] or 0.0 for run_id in todo]
+    if not todo or None in pflop.values():
+        return
+    made = [(result.cost, pflop[run_id] or 0.0) for run_id, result in results.finished() if run_id in pflop]
+    took = sum(float(cost.get("seconds") or 0.0) + float(cost.get("evaluation_seconds") or 0.0) for cost, _ in made)
+    spent, cores = sum(share for _, share in made), len(os.sched_getaffinity(0))
+    if took and spent:
+        time = (
+            f"{duration(sum(left) * took / spent)} of runs, one after another, by what {plural(len(made), 'finished run')} took"
+        )
+    else:
+        at_cores, at_gpu = (duration(1e15 * sum(left) / rate) for rate in (cores * CORE_FLOPS, GPU_FLOPS))
+        time = f"{at_cores} on the {plural(cores, 'core')} of this machine or {at_gpu} on a GPU, a guess as no run has finished"
+    most = max(todo.values())
+    memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:.2g} MB"
+    yield f"Price: {plural(len(todo), 'run')}, {flops(sum(left))}, {memory} of memory each at most; about {time}."
 
 
 def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
@@ -64,10 +87,10 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     pflop = [total_pflop(run.config) for run in runs]
     for row, spend in zip(rows, pflop, strict=True):
         price = "?" if spend is None else f"{spend:.3g}"
-        flops = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (row["gflops"], row["train_gflops"]))
+        counts = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (row["gflops"], row["train_gflops"]))
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
         state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in again else "to run"
-        cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price, f"{row['memory_gb']:.2g}"
+        cells = row["label"], row["seed"], f"{row['params']:,}", *counts, price, f"{row['memory_gb']:.2g}"
         table.add_row(*(Text(str(cell)) for cell in (*cells, state)))
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")

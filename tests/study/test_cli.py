@@ -21,10 +21,12 @@ from recstudy.cluster import connection as addresses
 from recstudy.data import Cifar10, Digits, Mnist
 from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.models import ViTRM
+from recstudy.options import of_file
 from recstudy.records import Results, write_json
 from recstudy.study.dry_run import hints, optimiser_steps
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
+from recstudy.testing import make_result
 
 REFUSED = re.findall(r"^\$ (.*)\n(.*)$", Path(__file__).with_name("refused.txt").read_text(), re.MULTILINE)
 
@@ -214,14 +216,75 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, 36 s and 6 min at 250 TFLOP/s; 20 s to start."""
     pflop = {1: 9.0, 2: 90.0}
     monkeypatch.setattr("recstudy.study.dry_run.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    monkeypatch.setattr("recstudy.study.dry_run.training_memory", lambda config: 400_000)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r"))
 
     assert "latent_steps=1, supervision_steps=2" in told
-    assert told.splitlines()[-3:] == [
+    assert told.splitlines()[-4:] == [
         "To run: 99 PFLOP of training at most; halting saves some.",
         "A rough guess of the time: 550 core hours at 50 GFLOP/s, or 0.11 GPU hours at 250 TFLOP/s.",
         "The first result, as roughly: after 2.1 days where a run has a core, 56 s where it has a GPU.",
+        "Price: 2 runs, 99 PFLOP, 0.4 MB of memory each at most; about 11.5 days on the 2 cores of this machine or 6.6 min on a GPU, "
+        "a guess as no run has finished.",
     ]
+
+
+def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch):
+    """By hand: 9 PFLOP took 100 s, so 90 take 1,000."""
+    pflop = {1: 9.0, 2: 90.0}
+    monkeypatch.setattr("recstudy.study.dry_run.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    first, *_ = make_plan(tiny.study).runs
+    Results(tmp_path / "r").create().run(first.id).finish(make_result(cost={"seconds": 90.0, "evaluation_seconds": 10.0}))
+
+    told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--results", str(tmp_path / "r"))
+
+    assert told.splitlines()[-1].endswith("about 16.7 min of runs, one after another, by what 1 finished run took.")
+
+
+def test_a_preset_is_written_and_read_again(capsys, tmp_path):
+    """With fields that are swept: what is as the preset has it is no change."""
+    file, where = str(tmp_path / "preset.yaml"), ("--results", str(tmp_path / "r"))
+
+    assert f"{file}: tiny, preset quick. Read it with" in ends_with(capsys, 0, "--write-config", file, "train.epochs=3")
+    assert "is there already" in ends_with(capsys, 2, "--write-config", file)
+
+    def ids(*words: str) -> list[str]:
+        return [row["id"] for row in json.loads(ends_with(capsys, 0, "--dry-run", "--json", *where, *words))]
+
+    assert ids("--config", file) == ids("train.epochs=3")
+    assert ids("--config", file, "train.epochs=4") == ids("train.epochs=4")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("train: {lr: 0.1}", "no field 'train.lr': TrainConfig has .*Did you mean 'learning_rate'"),
+        ("train.epochs: 5\nmodel:\n  widht: 8", "no field 'model.widht': ViTRM has .*Did you mean 'width'"),
+        ("train.epochs: many", "'train.epochs' must be an integer, but got 'many'"),
+        ("- train", "a file of fields is needed"),
+        ("train: {", "while parsing"),
+        (None, "No such file or directory"),
+    ],
+    ids=str,
+)
+def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, said, capsys, tmp_path):
+    if text is not None:
+        (tmp_path / "mine.yaml").write_text(text)
+
+    (line,) = ends_with(capsys, 2, "--dry-run", "--config", str(tmp_path / "mine.yaml")).splitlines()
+
+    assert re.match(rf"ConfigError: --config {tmp_path}/mine.yaml: {said}", line)
+
+
+def test_fields_of_a_file_may_be_nested_or_dotted(tmp_path):
+    (tmp_path / "a.yaml").write_text("train: {epochs: 5, augment: {flip: true}}\nmodel.width: 32\n")
+
+    assert of_file(tmp_path / "a.yaml", tiny.study.presets["quick"]) == {
+        "train.epochs": 5,
+        "train.augment.flip": True,
+        "model.width": 32,
+    }
 
 
 @pytest.mark.parametrize(
