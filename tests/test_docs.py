@@ -16,7 +16,10 @@ import yaml
 from recstudy import Search, cli, command, errors
 from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.options import axes, changes_of
+from recstudy.papers import published
+from recstudy.report import Table
 from recstudy.study.study import make_plan, select, varied
+from recstudy.testing import tiny_run, tiny_study, write_study
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -148,6 +151,23 @@ def test_each_problem_is_in_a_users_words_with_a_command_and_is_linked_from_the_
         assert commands(ROOT / "docs" / page)
         assert f"]({page})" in home
     assert len(problems) >= 10
+
+
+def test_the_tour_has_all_that_explain_prints(tmp_path, capsys):
+    """In the words of today: every line of a made-up study's explanation begins as one of the tour's, and nothing is left out."""
+    targets = published("002_ablation_fig2_fig3")
+    study = tiny_study(
+        base=tiny_run(supervision_steps=1), seeds=3, report=[Table("depths", metrics=("top1_accuracy",), targets=targets)]
+    )
+    write_study(tmp_path, study, score=lambda run: 80.0 + run.seed)
+    with pytest.raises(SystemExit, match=r"^0$"):
+        command.main(["explain", "depths:1:1", str(tmp_path)])
+
+    (shown,) = (text for text in blocks(ROOT / "docs/tour.md", "") if text.startswith("depths, row"))
+    begins = [re.match(r"[A-Za-z0-9 %]*", line)[0] for line in capsys.readouterr().out.splitlines()]
+    assert {"Mean", "95 % interval", "Published", "Verdict", "Records"} <= set(begins)
+    assert not [begin for begin in begins if begin.strip() and not re.search(rf"^{begin}", shown, re.M)]
+    assert "..." not in shown
 
 
 def test_the_tables_of_why_these_statistics_are_those_that_the_bench_prints():

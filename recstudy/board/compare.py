@@ -29,7 +29,7 @@ from recstudy.report import Captions, Differences, Thinking
 from recstudy.report.names import DASH, axis_title, metric, number
 
 SIDES = "abcdefghijkl"  # what each is called
-LINES, SHOWN = 6000, 400  # lines of a file that are compared, and lines of all differences that are shown
+LINES, SHOWN = 4000, 400  # lines of changed files that are compared, in seconds at worst; of differences that are shown
 KINDS = {"+": "ins", "-": "del"}
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
@@ -203,11 +203,13 @@ def _changes(one: Mapping[str, str], other: Mapping[str, str], told: str) -> str
     if not one or not other:
         return f'<p class="note">Whether the study\'s own files differ {text(told)} is not known: not both texts are kept.</p>'
     lines: list[str] = []
-    for path in sorted(one.keys() | other.keys()):
+    room = LINES
+    for path in sorted(path for path in one.keys() | other.keys() if one.get(path) != other.get(path)):
         old, new = one.get(path, "").splitlines(), other.get(path, "").splitlines()
-        if len(old) + len(new) > LINES and old != new:
+        room -= len(old) + len(new)
+        if room < 0:
             lines.append(f"{path}: too long to be compared here")
-        elif old != new:
+        else:
             lines += unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="", n=2)
     marked = [f"<{KINDS[line[0]]}>{text(line)}</{KINDS[line[0]]}>" if line[:1] in KINDS else text(line) for line in lines[:SHOWN]]
     left = f'<p class="note">{len(lines) - SHOWN:,} more lines.</p>' if len(lines) > SHOWN else ""

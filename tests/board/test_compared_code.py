@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from boards import looked
 
+from recstudy.board.compare import LINES
 from recstudy.board.markup import address_of
 from recstudy.board.renderer import page_at
 from recstudy.board.sources import Sources
@@ -55,6 +56,12 @@ def test_the_changed_lines_of_a_studys_own_module_stand_between_two_runs(tmp_pat
     assert "from a to c" not in found
     assert "No difference" in shown(sources, ids[0], ids[2])
     assert len(list((tmp_path / "results/studies/tiny/quick").glob("sources-*.json"))) == 2
+
+
+def test_a_text_that_would_hold_up_the_board_is_not_compared(tmp_path, monkeypatch):
+    sources, ids = runs_of_changing_code(tmp_path, monkeypatch, ["x = 1\n", "x = 2\n" * LINES])
+
+    assert words(shown(sources, *ids)).endswith("mine.py: too long to be compared here")
 
 
 @pytest.mark.parametrize("named", ["0123456789abcdef", "../../../secret", "gone"])
