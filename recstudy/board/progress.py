@@ -1,8 +1,9 @@
 """What runs now, what was paid so far, and what is left: reckoned from the rows and from the logs of the runs under way."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.analysis.rows import Outcome
 from recstudy.board.poller import PlannedStudy, PolledRun, ResultsPoller
 from recstudy.config import flatten
@@ -75,6 +76,7 @@ class StudyProgress:
     paid: float  # seconds of ended runs
     spent: float  # and of those under way
     left: float | None  # seconds of work, None where no run says how long one takes
+    wall: float  # seconds of it by the clock, with `at_once` runs at a time
     evaluated: bool  # whether that has the evaluation at a run's end
     at_once: int  # runs, of late
 
@@ -86,11 +88,11 @@ class StudyProgress:
         if self.left is None:
             return f"{plural(self.todo, 'run')} to do; no estimate until a run finishes"
         if not self.evaluated:
-            return f"about {duration(self.left / self.at_once)} of training; no estimate of evaluation until a run finishes"
+            return f"about {duration(self.wall)} of training; no estimate of evaluation until a run finishes"
         if not self.running and self.todo == self.counts["failed"]:
             return f"about {duration(self.left)} to try {plural(self.todo, 'failed run')} again; nothing runs now"
         if self.running:
-            return f"about {duration(self.left / self.at_once)}, {plural(self.at_once, 'run')} at a time"
+            return f"about {duration(self.wall)}, {plural(self.at_once, 'run')} at a time"
         return f"about {duration(self.left)} of work; nothing runs now"
 
     @property
@@ -102,12 +104,9 @@ def progress(poller: ResultsPoller, planned: PlannedStudy) -> StudyProgress:
     """Return how far a study is, without building its rows: they are not needed to count."""
     outcomes = {run_id: poller.outcome(run_id) for run_id in planned.named}
     running = [run_under_way(planned, run_id, poller.running[run_id]) for run_id in planned.named if run_id in poller.running]
-    finished: dict[int, list[Outcome]] = {}
-    for run_id, found in outcomes.items():
-        if found.done and found.paid:
-            finished.setdefault(planned.named[run_id][0], []).append(found)
     counts = Counter(found.status for found in outcomes.values())
     todo = sum(counts[status] for status in LEFT)
+    lefts = _lefts(planned, outcomes, running)
     lately = max((len(planned.named.keys() & ids) for ids in poller.lately.values()), default=0)
     return StudyProgress(
         planned=len(outcomes) - (counts["stopped"] if planned.plan.search is not None else 0),
@@ -115,8 +114,9 @@ def progress(poller: ResultsPoller, planned: PlannedStudy) -> StudyProgress:
         running=running,
         paid=sum(found.paid for found in outcomes.values()),
         spent=sum(run.spent for run in running),
-        left=_left(planned, outcomes, running, finished),
-        evaluated=bool(finished),
+        left=None if lefts is None else sum(lefts),
+        wall=0.0 if lefts is None else wall(lefts, max(1, min(todo, lately))),
+        evaluated=any(found.done and found.paid for found in outcomes.values()),
         at_once=max(1, min(todo, lately)),
     )
 
@@ -129,24 +129,26 @@ def run_under_way(planned: PlannedStudy, run_id: str, seen: PolledRun) -> RunUnd
     return RunUnderWay(run_id, chosen.label, seed, epochs, patience, dict(seen.log.lines) if seen.log else {})
 
 
-def _left(
-    planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[RunUnderWay], finished: dict[int, list[Outcome]]
-) -> float | None:
-    """Return the seconds of work left: a run takes as long as others of its variant, or as the study's runs on average."""
+def _lefts(planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[RunUnderWay]) -> list[float] | None:
+    """Return the seconds that each run that is left takes, those under way first; None where no run says how long one takes."""
 
-    def took(found: list[Outcome]) -> tuple[float, float]:
-        """Seconds of training and of evaluation on average."""
-        training = sum(float(one.value("seconds") or 0.0) for one in found) / len(found)
-        return training, sum(one.paid for one in found) / len(found) - training
+    def job(run_id: str, found: Outcome) -> Job:
+        variant, _ = planned.named[run_id]
+        if not (found.done and found.paid):
+            return Job(variant, planned.plan.variants[variant].pflop)
+        training = float(found.value("seconds") or 0.0)
+        return Job(variant, found.value("train_pflop"), training, found.paid - training)
 
-    todo = [run_id for run_id, found in outcomes.items() if found.status in LEFT]
-    own = {variant: took(found) for variant, found in finished.items()}
-    begun = [run.spent + run.left for run in running if run.done]
-    if not todo:
-        return 0.0
-    if not own and not begun:
-        return None
-    usual = took([found for some in finished.values() for found in some]) if own else (sum(begun) / len(begun), 0.0)
-    share = {run.run_id: 1.0 if run.trained else run.done / run.epochs for run in running if run.epochs}
-    work = [(own.get(planned.named[run_id][0], usual), 1 - share.get(run_id, 0.0)) for run_id in todo]
-    return sum(training * left + evaluation for (training, evaluation), left in work)
+    jobs = {run_id: job(run_id, found) for run_id, found in outcomes.items()}
+    under_way = {
+        run.run_id: replace(
+            jobs[run.run_id],
+            training=run.spent,
+            epochs=run.done,
+            share=1.0 if run.trained else run.done / max(run.epochs, run.done, 1),
+        )
+        for run in running
+    }
+    todo = [run_id for run_id, found in outcomes.items() if found.status in LEFT and run_id not in under_way]
+    ended = [jobs[run_id] for run_id, found in outcomes.items() if found.done and found.paid]
+    return left_of_each(ended, [*under_way.values(), *map(jobs.__getitem__, todo)])

@@ -13,6 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from recstudy.analysis.remaining import Job, left_of_each, wall
+from recstudy.models.costs import known_pflop
 from recstudy.records import score_name
 from recstudy.report.names import metric, number, plural
 from recstudy.study.notices import Notices
@@ -63,8 +65,11 @@ class View:
     _failed: int = 0
     _best: tuple[float, str, str] = (float("-inf"), "", "")  # by which more is better, in words, and the run's label
     _running: dict[str, tuple[Run, Mapping[str, Any]]] = field(default_factory=dict)
-    _began: float = 0.0
-    _epochs_done: float = 0.0
+    _missing: dict[str, Run] = field(default_factory=dict)  # runs to run that have not ended, as far as they are known
+    _times: dict[str, tuple[float, float]] = field(default_factory=dict)  # of those under way: begun, last epoch
+    _ended: list[Job] = field(default_factory=list)
+    _pflop: dict[int, float | None] = field(default_factory=dict)  # by variant
+    _at_once: int = 1  # the most runs that were under way
     _counted: bool = False  # a search that knows how many runs it will make
     _said: float = 0.0  # when the last line was printed
 
@@ -83,6 +88,7 @@ class View:
 
     def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         self._runs, self._todo, self._cached = len(runs), len(missing), len(runs) - len(missing)
+        self._missing = {run.id: run for run in missing}
         self._say(f"{plural(len(runs), 'run')}: {self._cached} finished before, {self._todo} to run")
 
     def searching(self, plan: SearchPlan, made: int, waiting: int) -> None:
@@ -104,6 +110,7 @@ class View:
         self._runs, self._todo, self._cached = (
             self._runs + len(runs), self._todo + len(missing), self._cached + len(runs) - len(missing),
         )  # fmt: skip
+        self._missing |= {run.id: run for run in missing}
         named = "; ".join(f"{run.label}, seed {run.seed}" for run in runs[:SHOWN]) + "; ..." * bool(runs[SHOWN:])
         self._say(f"Not decided yet: {plural(len(runs), 'further run')}, {len(missing)} to run: {named}")
 
@@ -123,7 +130,6 @@ class View:
         self._say(f"{address} has not answered yet; trying for up to {seconds:.0f} s")
 
     def connected(self, dashboard: str) -> None:
-        self._began = time.monotonic()
         if dashboard:
             self._say(f"Ray dashboard: {dashboard}")
 
@@ -136,11 +142,12 @@ class View:
 
     def started(self, run: Run) -> None:
         self._running[run.id] = (run, {})
+        self._times[run.id] = (time.monotonic(),) * 2
+        self._at_once = max(self._at_once, len(self._running))
 
     def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
-        _, before = self._running.get(run.id, (run, {}))
-        self._epochs_done += _share(line) - _share(before)
-        self._running[run.id] = (run, line)
+        self._running[run.id], now = (run, line), time.monotonic()
+        self._times[run.id] = (self._times.get(run.id, (now, now))[0], now)
         if isinstance(self._live, NotebookCell):
             self._live.refresh()
         elif self._live is None and time.monotonic() - self._said >= QUIET:
@@ -149,8 +156,7 @@ class View:
             self._say(f"{label}, seed {seed}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
 
     def left(self, run: Run) -> None:
-        _, before = self._running.pop(run.id, (run, {}))
-        self._epochs_done -= _share(before)
+        self._running.pop(run.id, None)
 
     def restarted(self, run: Run, why: str) -> None:
         goes_on = "its process was lost, and another one goes on from its checkpoint, if it had one"
@@ -173,9 +179,12 @@ class View:
         self._say(f"--log {name} has stopped, and the runs go on: {error}")
 
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
-        _, before = self._running.pop(run.id, (run, {}))
-        self._epochs_done += 1 - _share(before)
-        status = outcome["status"]
+        self._running.pop(run.id, None)
+        self._missing.pop(run.id, None)
+        status, now = outcome["status"], time.monotonic()
+        begun, last = self._times.pop(run.id, (now, now))
+        if status == "done":
+            self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
         failed = status == "failed"
         self._done, self._failed = self._done + (not failed), self._failed + failed
         score = outcome.get("score")
@@ -199,7 +208,7 @@ class View:
     def again(self, runs: Sequence[Run]) -> None:
         """Failed runs that are no failures yet."""
         self._failed -= len(runs)
-        self._epochs_done -= len(runs)
+        self._missing |= {run.id: run for run in runs}
         self._say(f"Once more, one at a time, for want of memory: {', '.join(f'{run.label}, seed {run.seed}' for run in runs)}")
 
     def gave_up(self, error: str, count: int) -> None:
@@ -224,10 +233,23 @@ class View:
         return said.getvalue()
 
     def _left(self) -> str:
-        if not self._epochs_done or self._epochs_done >= self._todo:
-            return ""
-        rest = (time.monotonic() - self._began) * (self._todo - self._epochs_done) / self._epochs_done
-        return f"about {duration(rest)} left"
+        """Return the time left; nothing before it can be known. A search's further runs are of settings that nobody knows yet."""
+        under_way = [self._job(run, line) for run, line in list(self._running.values())]
+        waiting = [
+            Job(run.variant, self._priced(run)) for run_id, run in list(self._missing.items()) if run_id not in self._running
+        ]
+        unknown = max(0, self._todo - self._done - self._failed - len(under_way) - len(waiting))
+        lefts = left_of_each(self._ended, [*under_way, *waiting, *[Job()] * unknown])
+        return f"about {duration(wall(lefts, self._at_once))} left" if lefts else ""
+
+    def _job(self, run: Run, line: Mapping[str, Any]) -> Job:
+        begun, last = self._times.get(run.id, (0.0, 0.0))
+        return Job(run.variant, self._priced(run), last - begun, epochs=line["epoch"] + 1 if line else 0, share=_share(line))
+
+    def _priced(self, run: Run) -> float | None:
+        if run.variant not in self._pflop:
+            self._pflop[run.variant] = known_pflop(run.config)
+        return self._pflop[run.variant]
 
     def _picture(self) -> RenderableType:
         best = f"   best {self._best[1]} ({self._best[2]})" if self._best[2] else ""

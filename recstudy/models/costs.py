@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
@@ -65,6 +66,13 @@ def total_pflop(config: RunConfig) -> float | None:
     return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6
 
 
+def known_pflop(config: RunConfig) -> float | None:
+    """Return `total_pflop` where it takes no building of a network, which loads torch: it was counted before; else None."""
+    kept = _kept(cache_folder() / "counted.json")
+    counts = "recstudy.models.networks.counting:count"
+    return total_pflop(config) if all(_key(counts, one, config.data) in kept for _, one in config.model.stages) else None
+
+
 def training_memory(config: RunConfig) -> int:
     """Return bytes that one worker of a run needs to train, without the libraries' own."""
     train = config.train
@@ -79,17 +87,27 @@ def training_memory(config: RunConfig) -> int:
 @lru_cache(maxsize=1024)
 def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tuple[int, ...]:
     """Return what the function at `place` (`module:name`) says of the model, the data set and what else it takes."""
-    key = sha([place, model.model_dump_json(), data.model_dump_json(), *map(str, more), *_code(place, type(model), type(data))])
-    path, kept = cache_folder() / "counted.json", {}
-    with suppress(OSError, ValueError):
-        found: Any = json.loads(path.read_bytes())
-        if isinstance(found, dict) and all(isinstance(counts, list) for counts in found.values()):
-            kept = found
+    key, path = _key(place, model, data, *more), cache_folder() / "counted.json"
+    kept = _kept(path)
     if key not in kept:
         kept[key] = list(named(place)(model, data, *more))
         with suppress(OSError), whole(path) as temporary:  # then it is counted again
             temporary.write_text(json.dumps(dict([*kept.items()][-MOST:])), encoding="utf-8")
     return tuple(kept[key])
+
+
+def _key(place: str, model: ModelConfig, data: DataConfig, *more: int) -> str:
+    """Return what counts are kept by."""
+    return sha([place, model.model_dump_json(), data.model_dump_json(), *map(str, more), *_code(place, type(model), type(data))])
+
+
+def _kept(path: Path) -> dict[str, list[int]]:
+    """Return the counts that are kept there; none where there is no such file, or a damaged one."""
+    with suppress(OSError, ValueError):
+        found: Any = json.loads(path.read_bytes())
+        if isinstance(found, dict) and all(isinstance(counts, list) for counts in found.values()):
+            return found
+    return {}
 
 
 @lru_cache(maxsize=256)

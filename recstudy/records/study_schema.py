@@ -29,6 +29,7 @@ class VariantRecord:
     base: Whole | None = None  # the variant that it is compared with
     code: dict[str, str] = Field(default_factory=dict)  # part of a run -> what computes it, as `PlanRecord.code` calls it
     data_checksum: str = ""  # of the images as they are now, where that was known
+    pflop: Number | None = None  # of a run's training, where that was known
 
 
 @explained

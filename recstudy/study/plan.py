@@ -18,6 +18,7 @@ from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.fields import Tunable
 from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.models.costs import known_pflop
 from recstudy.opened import there
 from recstudy.plugins import bundle, remember, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
@@ -44,6 +45,7 @@ from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
 from recstudy.train.code import codes, part_names
 
+PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
 LEAKY, IMPORTED = "LEAKY", "imported"
 
 
@@ -233,6 +235,9 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     record = replace(record, stated=first_dates(record, before), registered=known)
     for one in (one for one in before if same_cells(one, record)):
         record = _with_begun(replace(record, created=one.created or record.created), one, results)
+    if isinstance(plan, Plan) and len(plan.configs) <= PRICED:
+        priced = zip(record.variants, plan.configs, strict=True)
+        record = replace(record, variants=tuple(replace(one, pflop=known_pflop(config)) for one, config in priced))
     remember(bundle())
     texts = study_texts()
     kept = files[1].with_name(SOURCES.format(digest_of_texts(texts)))
