@@ -2,7 +2,7 @@
 
     python studies/bench/remaining.py RESULTS...      a results folder, such as that of `recstudy publish` unpacked
 
-Each study's finished runs are begun in its plan's order on 1, 2 and 4 places, and again with every fifth to every second left out,
+Each study's finished runs begin in its plan's order on 1, 2 and 4 places, and again with every fifth to every second left out,
 so that one study gives several. When a fifth of their seconds are done, the estimate is held against what the records
 say. Runs that are then under way have the share of their epochs done that they have of their seconds.
 """
