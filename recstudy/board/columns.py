@@ -33,7 +33,10 @@ class RunColumn:
 
 def columns_of(records: StudyRecords, live: set[str]) -> dict[str, RunColumn]:
     """Return what a list of runs can show, sort by and filter by, by name; `live` are the runs under way."""
+    return records.once(("columns", frozenset(live)), lambda: _columns(records, live))
 
+
+def _columns(records: StudyRecords, live: set[str]) -> dict[str, RunColumn]:
     def number_of(name: str) -> RunColumn:
         if name == "seconds":
             return RunColumn(name, "wall time", lambda row: row.value(name), lambda value: duration(float(value)), "number")

@@ -111,7 +111,7 @@ def _as_variants(having: Sequence[tuple[str, StudyRecords]]) -> StudyRecords:
     first, variants, rows = having[0][1], [], []
     for at, (side, records) in enumerate(having):
         run = records.rows[0]
-        label = f"{side}: {run.label}, seed {run.seed}"
+        label = f"{side}: {run.label}"  # what is drawn names the seed itself
         variants.append(replace(records.variants[0], label=label, changes=records.configs[0]))
         rows.append(replace(run, variant=at, label=label))
     runs = tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows)

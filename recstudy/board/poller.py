@@ -172,7 +172,7 @@ class ResultsPoller:
 
     def _run(self, folder: os.DirEntry[str], version: int, looked: float) -> bool:
         """Read a run's folder where it has changed; tell whether what it says has."""
-        found, seen, now = folder.stat(follow_symlinks=False), self.runs.get(folder.name), time.monotonic()
+        found, seen, now = folder.stat(follow_symlinks=False), self.runs.get(folder.name), self.looked
         changed = seen is None or seen.stamp != found.st_mtime_ns
         if seen is None or changed or (seen.log is not None and seen.read - seen.noticed < FRESH_S):
             before, seen = seen, self._read(folder, found, version, seen)

@@ -67,7 +67,7 @@ def brush_html(records: StudyRecords) -> str:
     at = {name: {plain(value): place for place, value in enumerate(values)} for name, values in known.items()}
     low, high = known[score.name][0], known[score.name][-1]
     lines = []
-    drawn = sample(rows, axes[:-1])
+    drawn = sample(rows, {one.name: (one, len(known[one.name])) for one in axes[:-1]})
     for row in sorted(drawn, key=lambda row: sign * row.number(score.name)):  # the best is drawn last
         share = (row.number(score.name) - low) / (high - low) if high > low else 0.5
         lines.append({
@@ -81,19 +81,23 @@ def brush_html(records: StudyRecords) -> str:
     return f'{box}<script type="application/json">{shown}</script><p class="caption">{escape(HOW + cut)}</p>'
 
 
-def sample(rows: Sequence[Row], settings: Sequence[RunColumn]) -> list[Row]:
+def sample(rows: Sequence[Row], settings: Mapping[str, tuple[RunColumn, int]]) -> list[Row]:
     """Return all of few runs, else `LINES` of them by the order of their ids, which are digests: as good as by lot, and the same
-    each time; and where none of these has one of a setting's few values, the first run that has it."""
+    each time; and where none of these has one of a setting's few values, the first run that has it.
+
+    `settings` have how many values each has.
+    """
+    if len(rows) <= LINES:
+        return list(rows)
     order = sorted(rows, key=lambda row: row.id)
-    found = {(row.id, row.variant): row for row in order[:LINES]}
-    few = [one for one in settings if len(levels(one, rows)) <= OPTIONS] if len(order) > LINES else []
-    for one in few:
-        there = {plain(one.value(row)) for row in found.values()}
-        for row in order[LINES:]:
-            if (value := plain(one.value(row))) not in there:
-                there.add(value)
-                found[row.id, row.variant] = row
-    return list(found.values())
+    found = order[:LINES]
+    for one, count in (few for few in settings.values() if few[1] <= OPTIONS):
+        seen = {plain(one.value(row)) for row in found}
+        for row in order[LINES:] if len(seen) < count else ():
+            if (value := plain(one.value(row))) not in seen:
+                seen.add(value)
+                found.append(row)
+    return found
 
 
 def scored(records: StudyRecords) -> list[Row]:
@@ -189,7 +193,8 @@ def _group(records: StudyRecords, address: Address, live: set[str]) -> str:
     settings, numbers = groupings(records, columns)
     group = group_of(address, main_metric(records), list(settings), list(numbers))
     titles = dict(zip(GROUPED, (settings | numbers, numbers, settings, settings), strict=True))
-    fields, drawn = group_html(records, chosen_rows(records, columns, address), address, group, titles)
+    chosen = chosen_rows(records, columns, address) if group else ()
+    fields, drawn = group_html(records, chosen, address, group, titles)
     return _form(address, set(GROUPED), f'{fields}<button type="submit">Draw</button>') + drawn
 
 

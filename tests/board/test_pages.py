@@ -468,7 +468,7 @@ def test_what_runs_kept_stands_beside_each_other(tmp_path):
     read = words(seeds["captions"])
 
     assert seeds["captions"].count("<img") == 1
-    assert re.search(r"a: LSTM, seed 0 .*a film.* b: LSTM, seed 1 .*a chest", read)
+    assert re.search(r"a: LSTM seed 0, .*a film.* b: LSTM seed 1, .*a chest", read)
     assert "thinking" not in seeds
     assert "captions" not in models
     thought = json.loads(re.search(r'<script type="application/json">(.*?)</script>', models["thinking"])[1])

@@ -113,7 +113,8 @@ def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
         bottom += _legend_height(list(groups.values()), size)
     margin = {"l": 60, "r": right, "t": top, "b": bottom}
     if "grid" in meta:
-        margin = {"l": EDGE, "r": EDGE, "t": top, "b": meta["grid"]["bottom"]}
+        legend_high = _legend_height(list(groups.values()), size) - 22 if figure.layout.showlegend else 0
+        margin = {"l": EDGE, "r": EDGE, "t": top, "b": meta["grid"]["bottom"] + max(0, legend_high)}
     if "axes" in meta:  # parallel ones, whose names stand above
         margin = {"l": 80, "r": 70, "t": top + meta["above"], "b": 30}
     legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"}

@@ -45,6 +45,11 @@ const draw = box => {
     if (direct) { layout.height += 70 - layout.margin.b; layout.margin.b = 70; }
   }
   if (layout.meta.grid) arrange(figure, width);
+  if (layout.meta.grid && layout.showlegend) {  // of more lines than the one that panels leave room for
+    const more = 22 * (Math.ceil(names.length / across) - 1);
+    layout.margin.b += more;
+    layout.height += more;
+  }
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
   if (layout.meta.axes) {  // parallel ones: the page scrolls to those that have no room
     layout.width = Math.max(width, 50 + 100 * layout.meta.axes);
