@@ -103,7 +103,7 @@ class Clean:
 
 @dataclass(frozen=True)
 class Board:
-    """Show studies and runs in a browser and follow them while they run. Reads records only and writes nothing."""
+    """Show studies and runs in a browser and follow them while they run. Reads records only, and writes nothing but orders."""
 
     path: Place = "results"
     """A results folder, or the URI that --results was given."""
@@ -113,6 +113,8 @@ class Board:
     """0 takes a free one."""
     token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
     """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
+    control: bool = False
+    """Let who has the token stop, pause, resume and retry what runs. Without it the board stays read-only."""
     trust: Imports = False
     link: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
@@ -122,7 +124,7 @@ class Board:
 
         token = self.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
         links = dict(link.partition("=")[::2] for link in self.link)
-        server = BoardServer(self.path, self.host, self.port, token, links, self.trust)
+        server = BoardServer(self.path, self.host, self.port, token, links, self.trust, self.control)
         asks = ", which asks once for ?token=TOKEN" if token else ""
         print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
         if not server.run():

@@ -12,8 +12,11 @@ from rich.text import Text
 from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import MARKER, Results
+from recstudy.records.orders import given, words
 from recstudy.records.plans import kept_beside, read_plan
 from recstudy.terminal import shortest
+
+ORDERS = 3  # of each study, that are shown
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
@@ -51,6 +54,7 @@ class StudyStatus:
     smoke: bool = False
     problem: str = ""
     definition: str = ""
+    orders: tuple[str, ...] = ()  # the last ones that were given of it, in words
 
 
 def status(results: Results) -> list[StudyStatus]:
@@ -70,7 +74,8 @@ def status(results: Results) -> list[StudyStatus]:
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)
             definition = "" if one is plan else one.definition
-            found.append(StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition))
+            ordered = () if definition else tuple(map(words, given(folder)[:ORDERS]))
+            found.append(StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition, orders=ordered))
     return found
 
 
@@ -85,6 +90,8 @@ def show_status(results: Results, out: Console) -> None:
     for row in rows:
         if row.problem:
             out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
+        for line in row.orders:
+            out.print(Text(f"{row.study} ({row.preset}) ordered at {line}"), soft_wrap=True)
         if row.done + row.stopped < row.planned:
             out.print(Text(f"{row.study} ({row.preset}) can go on; its command, as recorded: {row.command}"), soft_wrap=True)
 

@@ -18,10 +18,12 @@ from recstudy.analysis.tables.entries import Printed, html_table
 from recstudy.board.columns import ranges
 from recstudy.board.curves import run_curves
 from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
+from recstudy.board.orders import SHOWN, orders_html
 from recstudy.board.overview import MOST, compare_form, running_table
 from recstudy.board.progress import StudyProgress, progress
 from recstudy.board.runlist import run_list
 from recstudy.board.sources import Sources, some_variants
+from recstudy.records.orders import given
 from recstudy.report import LearningCurves, Part
 from recstudy.terminal import duration
 
@@ -41,7 +43,8 @@ def study_page(sources: Sources, address: Address) -> Page:
     records = sources.records((name, preset))
     planned = sources.poller.studies[name, preset]
     live, now = sources.poller.live(planned), progress(sources.poller, planned)
-    needs = Same(records)
+    needs, ordered = Same(records), tuple(given(records.results.study(name, preset))[:SHOWN])
+    control = sources.control and bool(now.running or now.todo)
     lost = [row for row in records.rows if row.status in ("failed", "diverged")]
 
     def runs_of(run_ids: Sequence[str]) -> str:
@@ -66,6 +69,7 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("findings", "", needs, lambda: found(records)),
         Recipe("facts", "", needs, lambda: ran(records)),
         Recipe("now", "Now", (needs, live), lambda: _now(now)),
+        Recipe("orders", "Orders", ordered, lambda: orders_html(ordered, name, preset, control=control)),
         *report[:1],
         Recipe("underway", "Runs under way", live, lambda: _curves(now)),
         *report[1:],
@@ -77,7 +81,12 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("again", "Finish or repeat", needs, lambda: again(records)),
         Recipe("compare", "Compare", tuple(sources.poller.studies), lambda: compare_form(sources, f"{name}/{preset}")),
     ]
-    there = {"now": bool(now.running or now.todo), "failures": bool(lost), "underway": bool(now.running)}
+    there = {
+        "orders": bool(ordered or control),
+        "now": bool(now.running or now.todo),
+        "failures": bool(lost),
+        "underway": bool(now.running),
+    }
     return Page(f"{name} ({preset})", [one for one in body if there.get(one.key, True)])
 
 

@@ -16,6 +16,8 @@ from rich.text import Text
 from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.models.costs import known_pflop
 from recstudy.records import score_name
+from recstudy.records.orders import words
+from recstudy.records.study_schema import OrderLine
 from recstudy.report.names import metric, number, plural
 from recstudy.study.notices import Notices
 from recstudy.study.search import SearchPlan
@@ -71,6 +73,7 @@ class View:
     _pflop: dict[int, float | None] = field(default_factory=dict)  # by variant
     _at_once: int = 1  # the most runs that were under way
     _counted: bool = False  # a search that knows how many runs it will make
+    _lost: set[str] = field(default_factory=set)  # runs that failed
     _said: float = 0.0  # when the last line was printed
 
     def __enter__(self) -> Self:
@@ -187,6 +190,7 @@ class View:
             self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
         failed = status == "failed"
         self._done, self._failed = self._done + (not failed), self._failed + failed
+        (self._lost.add if failed else self._lost.discard)(run.id)
         score = outcome.get("score")
         if score is not None and status == "done":
             self._best = max(self._best, (metric(run.config.score).sign * score, _scored(run.config.score, score), run.label))
@@ -210,6 +214,15 @@ class View:
         self._failed -= len(runs)
         self._missing |= {run.id: run for run in runs}
         self._say(f"Once more, one at a time, for want of memory: {', '.join(f'{run.label}, seed {run.seed}' for run in runs)}")
+
+    def ordered(self, line: OrderLine) -> None:
+        self._say(f"Ordered at {words(line)}")
+
+    def retried(self, run: Run) -> None:
+        """Hear that a run that has failed or was stopped is tried again by an order."""
+        failed = run.id in self._lost
+        self._failed, self._done = self._failed - failed, self._done - (not failed)
+        self._epochs_done -= 1
 
     def gave_up(self, error: str, count: int) -> None:
         """Said once, in place of as many failures as there are runs left."""

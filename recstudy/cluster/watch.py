@@ -45,14 +45,14 @@ class TuneCallback(tune.Callback):
 
     def next(self) -> Run | None:
         """Return the run that is begun next, or None for the time being."""
-        if self.sweep.leaving.asked:
+        if self.sweep.leaving.asked or self.sweep.orders.stopped:
             return None
         for run, vain in self.held.free():
             if vain is None:
                 self.source.waiting.append(run)
             else:
                 self._ended(run, failed(Failure(error_class="storage", error=str(vain))))
-        following = self.source.waiting.popleft() if self.source.waiting else self.source.next()
+        following = self.sweep.next_of(self.source)
         if following is not None:
             self.runs[following.id] = following
         elif not self.runs:
@@ -62,11 +62,15 @@ class TuneCallback(tune.Callback):
     @property
     def more(self) -> bool:
         """Whether there may be another one later."""
-        return bool(self.runs or (self.held and not self.sweep.leaving.asked))
+        over = self.sweep.leaving.asked or self.sweep.orders.stopped
+        return bool(self.runs or (not over and (self.held or self.sweep.orders.paused or self.sweep.paused)))
 
     def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         if self.sweep.leaving.tell():
             self.sweep.view.leaving(len(self.runs))
+        if self.sweep.heard(self.source):
+            for run_id in self.runs:
+                self.sweep.leaving.told(run_id, bool(self.sweep.orders.of(run_id)))
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
@@ -82,8 +86,9 @@ class TuneCallback(tune.Callback):
         status = result.get("status")
         if status in ("drained", "held"):
             self._left(run)
-        if status == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
-            self.source.waiting.append(run)
+        if status == "drained":  # its node is wanted back, and it goes on from its checkpoint elsewhere; or it was ordered
+            self.sweep.leaving.told(run.id, False)
+            self.sweep.put_aside(run, self.source)
         elif status == "held":
             self.held.add(run, result["by"])
         elif status is not None:

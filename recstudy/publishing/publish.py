@@ -31,6 +31,7 @@ from recstudy.publishing.scrub import private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import parsed, whole_lines
+from recstudy.records.orders import FILE as ORDERS
 from recstudy.records.plans import record_look
 from recstudy.records.published import RESULTS
 from recstudy.records.run_folder import EARLIER, OTHER
@@ -135,7 +136,7 @@ class _Writer:
         if self.results.merges.exists():
             self._text(self.results.merges, target.merges)
         for file in _plain(study):
-            if file.suffix in (".json", ".jsonl") and file.name != f"plan-{self.plan.definition}.json":
+            if file.suffix in (".json", ".jsonl") and file.name not in (f"plan-{self.plan.definition}.json", ORDERS):
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
         made = {run.id: run.variant for run in self.plan.runs}
         for run_id, variant in sorted(made.items()):
