@@ -28,6 +28,7 @@ from recstudy.analysis import Thinking
 from recstudy.analysis.report import write_report
 from recstudy.board.renderer import PENDING
 from recstudy.records import Results
+from recstudy.records.orders import given
 from recstudy.report import dump_report
 
 pytestmark = pytest.mark.whole
@@ -125,6 +126,22 @@ def test_the_way_from_the_studies_to_a_run(tab, results):
     assert page.url.endswith(f"/run/{run_id(0, 0)}")
     page.go_back()
     tab.has("Does the batch size matter?")
+
+
+def test_an_order_is_given_on_a_run_s_page_and_stands_there(browser, results):
+    """As somebody who holds the study's lock is there to obey; the token is asked for once."""
+    token, run = "a-token-of-enough-characters", run_id(3, 2)
+    holding = results.holding("made_up", "paper")
+    with serving(results.root, token, control=True) as url, holding, opened(browser, url) as tab:
+        page = tab.open(f"/run/{run}?token={token}")
+        page.fill("form.orders input", "Ada")
+        page.click("form.orders >> text=Pause")
+        tab.has("Ordered at")
+        tab.until(
+            f"[...document.querySelectorAll('li')].some(li => li.innerText.endsWith('pause run {run}, by Ada (127.0.0.1)'))"
+        )
+
+    assert [(line.order, line.run) for line in given(results.study("made_up", "paper"))] == [("pause", run)]
 
 
 def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_path, monkeypatch):
