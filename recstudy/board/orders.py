@@ -5,10 +5,9 @@ this machine, shows in the browser's `Origin`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flask import Flask, abort, request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recstudy.analysis.page import Html, escape
@@ -17,6 +16,9 @@ from recstudy.errors import ConfigError, RecstudyError
 from recstudy.records import Results
 from recstudy.records.orders import LONGEST, give, words
 from recstudy.records.study_schema import Order, OrderLine
+
+if TYPE_CHECKING:
+    from flask import Flask
 
 ROUTE = "/order"
 OF_STUDY, OF_RUN = ("pause", "resume", "stop"), ("pause", "resume", "stop", "retry")
@@ -38,8 +40,9 @@ class Given(BaseModel):
     by: str = Field("", max_length=LONGEST)
 
 
-def take_orders(server: Flask, results: Results) -> None:
+def take_orders(server: "Flask", results: Results) -> None:
     """Take orders at `ROUTE`, and answer each in a line: what was ordered, or why nothing was."""
+    from flask import abort, request  # what pages show of orders needs none of it
 
     @server.post(ROUTE)
     def order() -> tuple[dict[str, Any], int]:
