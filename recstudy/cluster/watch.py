@@ -45,6 +45,7 @@ class TuneCallback(tune.Callback):
 
     def next(self) -> Run | None:
         """Return the run that is begun next, or None for the time being."""
+        self._hear()
         if self.sweep.leaving.asked or self.sweep.orders.stopped:
             return None
         for run, vain in self.held.free():
@@ -68,6 +69,10 @@ class TuneCallback(tune.Callback):
     def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         if self.sweep.leaving.tell():
             self.sweep.view.leaving(len(self.runs))
+        self._hear()
+
+    def _hear(self) -> None:
+        """Take in what was ordered, and tell the runs under way; where none is, Tune (2.60) takes no step, and asks for the next."""
         if self.sweep.heard(self.source):
             for run_id in self.runs:
                 self.sweep.leaving.told(run_id, bool(self.sweep.orders.of(run_id)))
