@@ -72,7 +72,7 @@ class TuneCallback(tune.Callback):
         self._hear()
 
     def _hear(self) -> None:
-        """Take in what was ordered, and tell the runs under way; where none is, Tune (2.60) takes no step, and asks for the next."""
+        """Take in what was ordered, and tell the runs under way; while none is, Tune (2.60) takes no step and asks for one."""
         if self.sweep.heard(self.source):
             for run_id in self.runs:
                 self.sweep.leaving.told(run_id, bool(self.sweep.orders.of(run_id)))
