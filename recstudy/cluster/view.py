@@ -222,7 +222,7 @@ class View:
         """Hear that a run that has failed or was stopped is tried again by an order."""
         failed = run.id in self._lost
         self._failed, self._done = self._failed - failed, self._done - (not failed)
-        self._epochs_done -= 1
+        self._missing[run.id] = run
 
     def gave_up(self, error: str, count: int) -> None:
         """Said once, in place of as many failures as there are runs left."""
