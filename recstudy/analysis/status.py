@@ -1,8 +1,11 @@
 """How far the studies of a results folder are, by their plans and by which records are there: no number is read."""
 
 import os
+import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -11,10 +14,13 @@ from rich.text import Text
 
 from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records import MARKER, Results
+from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, read_log
+from recstudy.records.locks import PATIENCE
 from recstudy.records.orders import given, words
 from recstudy.records.plans import kept_beside, read_plan
-from recstudy.terminal import shortest
+from recstudy.terminal import duration, shortest
+
+SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
 
 ORDERS = 3  # of each study, that are shown
 
@@ -55,6 +61,7 @@ class StudyStatus:
     problem: str = ""
     definition: str = ""
     orders: tuple[str, ...] = ()  # the last ones that were given of it, in words
+    running: tuple[str, ...] = ()  # runs, in words
 
 
 def status(results: Results) -> list[StudyStatus]:
@@ -75,8 +82,35 @@ def status(results: Results) -> list[StudyStatus]:
             counts = count["done"], count["stopped"], count["failed"], len(runs)
             definition = "" if one is plan else one.definition
             ordered = () if definition else tuple(map(words, given(folder)[:ORDERS]))
-            found.append(StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition, orders=ordered))
+            now = () if definition else tuple(under_way(results, one, states))
+            row = StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition)
+            found.append(replace(row, orders=ordered, running=now))
     return found
+
+
+def under_way(results: Results, plan: PlanRecord, states: Mapping[str, str]) -> Iterator[str]:
+    """Yield the label, seed, epoch and time of each run that has shown a sign of life within a minute and has not ended since."""
+    now = time.time()
+    for run in {run.id: run for run in plan.runs if states.get(run.id) not in ("done", "stopped")}.values():
+        folder = results.run(run.id)
+        beat = max(map(_changed, (folder.lock, folder.epochs, folder.attempts)))
+        if beat < now - PATIENCE or beat < _changed(folder.failure) + SLACK_S:
+            continue
+        try:
+            lines, attempts = read_log(folder.epochs, EpochLine), read_log(folder.attempts, Attempt)
+        except StorageError:
+            continue  # the report names what is damaged
+        epoch = f"epoch {lines[-1].epoch + 1}" if lines else "starting"
+        begun = next((one.started for one in reversed(attempts) if one.started), None)
+        lasting = f", for {duration(now - datetime.fromisoformat(begun).timestamp())}" if begun else ""
+        yield f"{plan.variants[run.variant].label}, seed {run.seed}: {epoch}{lasting}"
+
+
+def _changed(file: Path) -> float:
+    try:
+        return file.lstat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def show_status(results: Results, out: Console) -> None:
@@ -92,6 +126,8 @@ def show_status(results: Results, out: Console) -> None:
             out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
         for line in row.orders:
             out.print(Text(f"{row.study} ({row.preset}) ordered at {line}"), soft_wrap=True)
+        for run in row.running:
+            out.print(Text(f"{row.study} ({row.preset}) runs {run}"), soft_wrap=True)
         if row.done + row.stopped < row.planned:
             out.print(Text(f"{row.study} ({row.preset}) can go on; its command, as recorded: {row.command}"), soft_wrap=True)
 

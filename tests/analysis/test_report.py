@@ -1,9 +1,11 @@
 import hashlib
 import io
+import os
 import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from made_up import (
     failure,
+    plan,
     run_id,
     specs,
     variants,
@@ -32,7 +35,8 @@ from recstudy.analysis.status import show_status, studies_at
 from recstudy.cli import _report
 from recstudy.errors import ConfigError, StorageError
 from recstudy.options import CommonOptions
-from recstudy.records import write_json
+from recstudy.records import Results, write_json
+from recstudy.records.files import append_line
 from recstudy.report import FigurePart, dump_report
 
 HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
@@ -306,6 +310,27 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
     assert "92.6, consistent" in text
     assert "35 published values with no matching variant" in text
     assert text.endswith("Report: studies/made_up/paper/report/report.html\n")
+
+
+def test_show_status_says_which_runs_are_under_way(tmp_path):
+    """Begun five minutes ago, in its third epoch; one without a sign of life for a minute is not."""
+    results = Results(tmp_path / "r").create()
+    write_json(results.study("made_up", "paper") / "plan.json", plan())
+    begun = datetime.now(UTC) - timedelta(minutes=5)
+    for seed in (0, 1):
+        folder = results.run(run_id(0, seed))
+        folder.path.mkdir()
+        append_line(folder.attempts, {"started": begun.isoformat()})
+        for epoch in range(3):
+            append_line(folder.epochs, {"epoch": epoch})
+    for file in (folder.attempts, folder.epochs):
+        os.utime(file, (begun.timestamp(),) * 2)
+
+    said = printed(show_status, results).splitlines()
+
+    assert [line for line in said if " runs " in line] == [
+        f"made_up (paper) runs {plan()['variants'][0]['label']}, seed 0: epoch 3, for 5.0 min"
+    ]
 
 
 def test_show_status_names_the_command_that_finishes(results):
