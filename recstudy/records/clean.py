@@ -53,6 +53,7 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
     results = Results(path)
     with results.cleaning() if remove else nullcontext():
         found, damaged = reclaimable(results, orphans)
+        found += (item for item in left_outside() if not item.path.is_relative_to(results.root))
         shown = Table("file or folder", "size", "why")
         for item in found:
             name = item.path.relative_to(results.root) if item.path.is_relative_to(results.root) else item.path
@@ -103,11 +104,11 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     if not busy:  # scratch belongs to a driver, which holds its study
         scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith(TEMPORARY))
         found += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
-    return [*found, *(_item(folder, why) for folder, why in _left_outside() if not folder.is_relative_to(results.root))], damaged
+    return found, damaged
 
 
-def _left_outside() -> Iterator[tuple[Path, str]]:
-    """Yield what killed processes of this user have left in the temporary folders of this machine, and what it is."""
+def left_outside() -> Iterator[Reclaimable]:
+    """Yield what killed processes of this user have left in the temporary folders of this machine."""
     rays = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")  # as Ray itself has it (2.60)
     for parent, names, lock, why in (
         (Path(tempfile.gettempdir()), f"{TEMPORARY}*", "lock", "temporary files of a killed process"),
@@ -117,7 +118,7 @@ def _left_outside() -> Iterator[tuple[Path, str]]:
         for folder in sorted(parent.glob(names)):
             ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
             if ours and there(folder / lock) and not held(folder / lock):
-                yield folder, why
+                yield _item(folder, why)
 
 
 def _abandoned(file: Path) -> bool:
