@@ -45,7 +45,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
+            preexec_fn=stoppable,
         )
 
     def run(self, *arguments: str, code: int = 0) -> str:
@@ -84,6 +84,12 @@ class Shell:
     def page(self) -> str:
         (page,) = self.results.glob("studies/*/quick/report/report.html")
         return page.read_text()
+
+
+def stoppable() -> None:
+    """Have this process stopped by what a shell's background job, or one under `nohup`, ignores."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def until(condition: Callable[[], Found], what: str, seconds: float = 600) -> Found:
