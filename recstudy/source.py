@@ -60,8 +60,8 @@ def code_of(*entries: Any) -> Code:
 def same_code(made: str, now: str) -> bool:
     """Return whether a record's digest is the present one, or that of the same definitions in the files of before.
 
-    moved_code.json has the digests of commits 73e8870, whose scopes were listed by hand, 4c1a5c9 and 639df5b, with what each is
-    now where the same is computed: several, where training on different kinds of labels had one digest.
+    moved_code.json has the digests of commits 73e8870, whose scopes were listed by hand, 4c1a5c9, 639df5b and f1b9d36, with what
+    each is now where the same is computed: several, where training on different kinds of labels had one digest.
     """
     return made == now or now in _moved().get(made, ())
 
