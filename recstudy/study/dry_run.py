@@ -58,11 +58,18 @@ def _price(runs: Sequence[Run], rows: Sequence[dict[str, Any]], results: Results
             f"{duration(sum(left) * took / spent)} of runs, one after another, by what {plural(len(made), 'finished run')} took"
         )
     else:
-        at_cores, at_gpu = (duration(1e15 * sum(left) / rate) for rate in (cores * CORE_FLOPS, GPU_FLOPS))
-        time = f"{at_cores} on the {plural(cores, 'core')} of this machine or {at_gpu} on a GPU, a guess as no run has finished"
+        at_cores, at_gpu = (_about(1e15 * sum(left) / rate) for rate in (cores * CORE_FLOPS, GPU_FLOPS))
+        rates = f"{CORE_FLOPS / 1e9:.0f} GFLOP/s a core, {GPU_FLOPS / 1e12:.0f} TFLOP/s"
+        where = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU"
+        time = f"{where} (a guess at {rates}: no run has finished)"
     most = max(todo.values())
     memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:.2g} MB"
-    yield f"Price: {plural(len(todo), 'run')}, {flops(sum(left))}, {memory} of memory each at most; about {time}."
+    most_flops = f"at most {flops(sum(left))} of training (halting saves some)"
+    yield f"Price: {plural(len(todo), 'run')}, {most_flops}, {memory} of memory each; about {time}."
+
+
+def _about(seconds: float) -> str:
+    return duration(seconds) if seconds >= 1 else "less than a second"
 
 
 def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
@@ -100,9 +107,6 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
         out.print("What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images.")
         return
     waiting = [spend * 1e15 for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]]
-    left = sum(waiting)
-    out.print(f"To run: {left / 1e15:.3g} PFLOP of training at most; halting saves some.")
-    out.print(f"A rough guess of the time: {_time(left)}.")
     if waiting:
         core, gpu = (duration(START_S + waiting[0] / rate) for rate in (CORE_FLOPS, GPU_FLOPS))
         out.print(f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU.")

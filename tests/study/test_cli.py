@@ -221,12 +221,10 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
     told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r"))
 
     assert "latent_steps=1, supervision_steps=2" in told
-    assert told.splitlines()[-4:] == [
-        "To run: 99 PFLOP of training at most; halting saves some.",
-        "A rough guess of the time: 550 core hours at 50 GFLOP/s, or 0.11 GPU hours at 250 TFLOP/s.",
+    assert told.splitlines()[-2:] == [
         "The first result, as roughly: after 2.1 days where a run has a core, 56 s where it has a GPU.",
-        "Price: 2 runs, 99 PFLOP, 0.4 MB of memory each at most; about 11.5 days on the 2 cores of this machine or 6.6 min on a GPU, "
-        "a guess as no run has finished.",
+        "Price: 2 runs, at most 99 PFLOP of training (halting saves some), 0.4 MB of memory each; about 11.5 days on the 2 cores of "
+        "this machine, 6.6 min on a GPU (a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished).",
     ]
 
 
