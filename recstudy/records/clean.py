@@ -116,9 +116,10 @@ def left_outside() -> Iterator[Reclaimable]:
         (rays, "session_*", SESSION, "the logs of a Ray whose driver was killed"),
     ):
         for folder in sorted(parent.glob(names)):
-            ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
-            if ours and there(folder / lock) and not held(folder / lock):
-                yield _item(folder, why)
+            with suppress(FileNotFoundError):  # its process has just removed it
+                ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+                if ours and there(folder / lock) and not held(folder / lock):
+                    yield _item(folder, why)
 
 
 def _abandoned(file: Path) -> bool:

@@ -146,7 +146,7 @@ def _mean(values: list[tuple[float, float]]) -> float:
 
 def _resident_mb() -> float | None:
     """Return the memory that this process holds; None where /proc does not say."""
-    with suppress(OSError), open("/proc/self/statm") as file:
+    with suppress(OSError), open("/proc/self/statm", encoding="utf-8") as file:
         return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
     return None
 

@@ -148,7 +148,7 @@ def test_a_worker_does_what_the_desk_says(monkeypatch):
     orders, told, left = iter([ONE, GO_ON, TWO, GO_ON, None]), [], []
     monkeypatch.setattr(group.ray, "get", lambda answer: answer)
     monkeypatch.setattr(group.cloudpickle, "loads", lambda load: (work, {}))
-    monkeypatch.setattr(worker, "Leave", lambda: lambda: False)
+    monkeypatch.setattr(worker, "Leave", lambda run_id: lambda: False)
     monkeypatch.setattr(worker, "titled", lambda title, report: report)
     monkeypatch.setattr(worker, "REPORT_S", 0)
 

@@ -84,7 +84,7 @@ def test_its_front_page_has_the_findings_and_its_search_finds_studies(site):
             return [one.inner_text() for one in page.locator("section:visible h2").all()]
 
         assert len(shown()) == 2
-        assert page.get_by_label("Findings").count() == 2
+        assert page.get_by_label("Answer").count() == 2
         page.get_by_label("Search").fill("giraffes")
         assert ["other" in one for one in shown()] == [True]
         assert page.get_by_role("status").inner_text() == "1 of 2 studies"
