@@ -110,10 +110,10 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     with ExitStack() as opened:
         if address is None:  # by its lock `recstudy clean` knows the folder of a cluster whose driver was killed
             opened.enter_context(locked(Path(ray._private.worker._global_node.get_session_dir_path(), SESSION), this_process()))
-        opened.enter_context(watched_head(head, address is None, partial(_leave, on_lost)))
         try:
-            token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
-            yield f"http://{dashboard}{token}" if dashboard else ""
+            with watched_head(head, address is None, partial(_leave, on_lost)):  # not while it is shut down: that is no loss
+                token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
+                yield f"http://{dashboard}{token}" if dashboard else ""
         finally:
             ray.shutdown()  # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
 

@@ -233,11 +233,13 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
         before = [first]
     known = registered(record) or next((one.registered for one in before if one.registered), None)
     record = replace(record, stated=first_dates(record, before), registered=known)
-    for one in (one for one in before if same_cells(one, record)):
-        record = _with_begun(replace(record, created=one.created or record.created), one, results)
     if isinstance(plan, Plan) and len(plan.configs) <= PRICED:
         priced = zip(record.variants, plan.configs, strict=True)
         record = replace(record, variants=tuple(replace(one, pflop=known_pflop(config)) for one, config in priced))
+    for one in (one for one in before if same_cells(one, record)):
+        record = _with_begun(replace(record, created=one.created or record.created), one, results)
+        pflop = {variant.label: variant.pflop for variant in one.variants}  # as first recorded: a plan of the same is the same
+        record = replace(record, variants=tuple(replace(new, pflop=pflop.get(new.label, new.pflop)) for new in record.variants))
     remember(bundle())
     texts = study_texts()
     kept = files[1].with_name(SOURCES.format(digest_of_texts(texts)))

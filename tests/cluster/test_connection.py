@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -132,6 +133,23 @@ def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
     watch(lambda: "Ray's raylet has ended", 1000, threading.Event(), lost.append, "silent")
 
     assert lost == ["Ray's raylet has ended"]
+
+
+def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
+    """On a busy machine its processes take seconds to end, and the driver's watch must not take that for a loss."""
+    stopped: list[object] = []
+    lost: list[object] = []
+    starts(0)
+    monkeypatch.setattr(connection, "PAUSE_S", 0.001)
+    monkeypatch.setattr(os, "_exit", lost.append)
+    monkeypatch.setattr(ray, "shutdown", lambda: (stopped.append("raylet"), time.sleep(0.2)))
+
+    with cluster(None, "tiny", lost.append):
+        node = ray._private.worker._global_node
+        monkeypatch.setattr(node, "dead_processes", lambda: [("raylet", None)] * bool(stopped))
+
+    assert stopped
+    assert lost == []
 
 
 @pytest.mark.parametrize(("hard", "refused"), [(64, True), (4096, False)])
