@@ -142,7 +142,8 @@ def test_printed_figures_are_whole_and_light(results, browser):
     complaints = list[str]()
     tab.on("pageerror", lambda error: complaints.append(str(error)))
     tab.goto(page.as_uri())
-    seen = "() => { const svg = document.querySelector('.main-svg'); return [svg.clientWidth, svg.querySelector('text').style.fill]; }"
+    seen = """() => [...document.querySelectorAll('.figure')].map(one => one.querySelector('.main-svg')).filter(svg => svg)
+        .map(svg => [svg.clientWidth, svg.querySelector('text').style.fill])"""
 
     tab.wait_for_selector(".main-svg")
     screen = tab.evaluate(seen)
@@ -153,9 +154,9 @@ def test_printed_figures_are_whole_and_light(results, browser):
     tab.close()
 
     assert complaints == []
-    assert (paper[0], paper[1]) == (680, "rgb(28, 33, 38)")
+    assert paper == [[680, "rgb(28, 33, 38)"]] * len(screen)  # the one beside the question too
     assert screen == again
-    assert screen[0] > 1000
+    assert max(width for width, _ in screen) > 1000
 
 
 @pytest.mark.whole
