@@ -392,10 +392,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if words == ["--version"]:
             say(told_version())
             return 0
-        asked = own or ["--help"]
-        command: Any = parsed(
-            lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, args=asked, prog="recstudy", description=SAYS)
-        )
+        how: dict[str, Any] = {"args": own or ["--help"], "prog": "recstudy", "description": SAYS}
+        command: Any = parsed(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, **how))
         if isinstance(command, RunShipped | Register):
             run(command.name, [*words[2:], *["--register"] * isinstance(command, Register)])
         return int(command.run())

@@ -12,14 +12,14 @@ from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
+from recstudy.board.control import SHOWN, orders_html
 from recstudy.board.curves import curves_html, drawn_as, judged
+from recstudy.board.machine import TITLE, usage_html
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
-from recstudy.board.orders import SHOWN, orders_html
 from recstudy.board.overview import compare_form
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
-from recstudy.board.usage import TITLE, usage_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import contents

@@ -22,9 +22,9 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
 from recstudy.analysis.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS, anchor, escape, titled
+from recstudy.board.control import take_orders
 from recstudy.board.guard import check, guard
 from recstudy.board.markup import PagePart, address_of, link
-from recstudy.board.orders import take_orders
 from recstudy.board.poller import ResultsPoller, StoreFollower
 from recstudy.board.renderer import PageRenderer
 from recstudy.board.sources import LINKS, Sources

@@ -16,9 +16,9 @@ from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.entries import Printed, html_table
 from recstudy.board.columns import ranges
+from recstudy.board.control import SHOWN, orders_html
 from recstudy.board.curves import run_curves
 from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
-from recstudy.board.orders import SHOWN, orders_html
 from recstudy.board.overview import MOST, compare_form, running_table
 from recstudy.board.progress import StudyProgress, progress
 from recstudy.board.runlist import run_list

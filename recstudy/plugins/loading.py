@@ -210,9 +210,9 @@ def use(given: Bundle) -> None:
         layer.load()
         if layer.problems:
             raise ConfigError("; ".join(layer.problems))
-        kept = ExitStack()
-        kept.enter_context(layer.standing())
-        _used = given, kept
+        standing = ExitStack()
+        standing.enter_context(layer.standing())
+        _used = given, standing
 
 
 def _folder(given: Bundle) -> Path:
