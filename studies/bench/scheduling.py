@@ -2,8 +2,9 @@
 
 The clock runs from the moment Ray is up until it is shut down again: starting the workers, placing the trials, the records
 and the end of `Tuner.fit` count, `ray.init` does not; over 200 runs. The driver's trials write every record that a real
-run writes but its weights. Plain Tune's trials write nothing of their own. The rounds alternate, in one process, each in a
-Ray session of its own; `reuse_actors=False`, which is Tune's default, starts a process a trial and is measured once.
+run writes but its weights. Plain Tune's trials write nothing of their own; with torch they import it, as each that trains does.
+The rounds alternate, in one process, each in a Ray session of its own; `reuse_actors=False`, which is Tune's default, starts
+a process a trial and is measured once.
 """
 
 import io
@@ -20,8 +21,8 @@ from typing import Any
 import ray
 from figure import Figure
 from ray import tune
+from ray.tune import Callback, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
-from ray.tune import TuneConfig, Tuner
 from rich.console import Console
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
@@ -43,21 +44,32 @@ MARK_MS = 80
 
 def measure(options: object) -> list[Figure]:
     """Milliseconds a run, the two sides in turns."""
-    ours, plain, steady = [], [], []
+    bare, plain, ours = ([], []), ([], []), ([], [])  # over the whole session, and from one end to the next
     for _ in range(ROUNDS):
-        plain.append(through_plain_tune(reuse=True))
-        whole, between = through_driver()
-        ours.append(whole)
-        steady.append(between)
-    fresh = through_plain_tune(reuse=False)
+        for side, measured in (
+            (bare, through_plain_tune(empty)),
+            (plain, through_plain_tune(with_torch)),
+            (ours, through_driver()),
+        ):
+            for kept, value in zip(side, measured, strict=True):
+                kept.append(value)
+    fresh, _ = through_plain_tune(empty, reuse=False)
     return [
-        Figure("a run through the driver", "ms", ours, most=MARK_MS, note=f"{RUNS} runs, records included, without ray.init"),
-        Figure("from one end to the next", "ms", steady, note="the same, from the first run's end to the last one's"),
-        Figure("a run through plain Tune, warm", "ms", plain, note="reuse_actors=True, no records"),
+        Figure("a run through the driver", "ms", ours[0], most=MARK_MS, note=f"{RUNS} runs, records included, without ray.init"),
+        Figure("from one end to the next", "ms", ours[1], note="the same, from the first run's end to the last one's"),
+        Figure("a run through plain Tune, warm", "ms", bare[0], note="reuse_actors=True, no records"),
+        Figure("the same with torch", "ms", plain[0], note="each trial imports it; no records"),
+        Figure("with torch, from one end to the next", "ms", plain[1], note="no records"),
         Figure("a run through plain Tune", "ms", [fresh], note="reuse_actors=False, its default: a process a trial"),
-        Figure("driver / plain Tune, warm", "x", [one / other for one, other in zip(ours, plain, strict=True)]),
-        Figure("driver / plain Tune", "x", [one / fresh for one in ours]),
+        Figure("driver / plain Tune, warm", "x", ratios(ours[0], bare[0])),
+        Figure("driver / plain Tune with torch", "x", ratios(ours[0], plain[0])),
+        Figure("the same, from one end to the next", "x", ratios(ours[1], plain[1]), most=1.3),
+        Figure("driver / plain Tune", "x", [one / fresh for one in ours[0]]),
     ]
+
+
+def ratios(ours: list[float], others: list[float]) -> list[float]:
+    return [one / other for one, other in zip(ours, others, strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------------------- the driver
@@ -112,23 +124,41 @@ def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
 # ------------------------------------------------------------------------------------------------------------ plain Tune
 
 
-def through_plain_tune(reuse: bool) -> float:
-    """Milliseconds a trial of Ray Tune as it comes, but for its console output."""
+def empty(settings: dict[str, Any]) -> None:
+    tune.report({"score": 0.0})
 
-    def empty(settings: dict[str, Any]) -> None:
-        tune.report({"score": 0.0})
 
+def with_torch(settings: dict[str, Any]) -> None:
+    import torch  # noqa: F401
+
+    tune.report({"score": 0.0})
+
+
+@dataclass
+class Ends(Callback):
+    """Notes when each trial ends."""
+
+    times: list[float] = field(default_factory=list)
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        self.times.append(time.perf_counter())
+
+
+def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = True) -> tuple[float, float]:
+    """Milliseconds a trial of Ray Tune as it comes, but for its console output; as `through_driver`."""
+    ends = Ends()
     with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
         ray.init(address="local", include_dashboard=True, log_to_driver=False, logging_level="ERROR", object_store_memory=2**28)
         up = time.perf_counter()
         Tuner(
-            tune.with_resources(empty, {"cpu": 1}),
+            tune.with_resources(trial, {"cpu": 1}),
             param_space={"index": tune.grid_search(list(range(RUNS)))},
             tune_config=TuneConfig(reuse_actors=reuse),
-            run_config=TuneRunConfig(name="plain", storage_path=folder, verbose=0),
+            run_config=TuneRunConfig(name="plain", storage_path=folder, verbose=0, callbacks=[ends]),
         ).fit()
         ray.shutdown()
-        return 1e3 * (time.perf_counter() - up) / RUNS
+        whole = time.perf_counter() - up
+    return 1e3 * whole / RUNS, 1e3 * (ends.times[-1] - ends.times[0]) / (RUNS - 1)
 
 
 @contextmanager
