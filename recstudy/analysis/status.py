@@ -15,7 +15,7 @@ from rich.text import Text
 from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, read_log
-from recstudy.records.locks import PATIENCE
+from recstudy.records.locks import PATIENCE, held
 from recstudy.records.orders import given, words
 from recstudy.records.plans import kept_beside, read_plan
 from recstudy.terminal import duration, shortest
@@ -89,12 +89,17 @@ def status(results: Results) -> list[StudyStatus]:
 
 
 def under_way(results: Results, plan: PlanRecord, states: Mapping[str, str]) -> Iterator[str]:
-    """Yield the label, seed, epoch and time of each run that has shown a sign of life within a minute and has not ended since."""
+    """Yield the label, seed, epoch and time of each run that has shown a sign of life within a minute and has not ended since.
+
+    Nor has its worker let go of its lock: one that is stopped leaves no other sign. On an object store there are no locks.
+    """
     now = time.time()
     for run in {run.id: run for run in plan.runs if states.get(run.id) not in ("done", "stopped")}.values():
         folder = results.run(run.id)
         beat = max(map(_changed, (folder.lock, folder.epochs, folder.attempts)))
         if beat < now - PATIENCE or beat < _changed(folder.failure) + SLACK_S:
+            continue
+        if folder.lock.exists() and not held(folder.lock):
             continue
         try:
             lines, attempts = read_log(folder.epochs, EpochLine), read_log(folder.attempts, Attempt)

@@ -37,6 +37,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.options import CommonOptions
 from recstudy.records import Results, write_json
 from recstudy.records.files import append_line
+from recstudy.records.locks import locked
 from recstudy.report import FigurePart, dump_report
 
 HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
@@ -314,7 +315,7 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
 
 
 def test_show_status_says_which_runs_are_under_way(tmp_path):
-    """Begun five minutes ago, in its third epoch; one without a sign of life for a minute is not."""
+    """Begun five minutes ago, in its third epoch; one without a sign of life for a minute is not, nor one whose lock is free."""
     results = Results(tmp_path / "r").create()
     write_json(results.study("made_up", "paper") / "plan.json", plan())
     begun = datetime.now(UTC) - timedelta(minutes=5)
@@ -327,11 +328,14 @@ def test_show_status_says_which_runs_are_under_way(tmp_path):
     for file in (folder.attempts, folder.epochs):
         os.utime(file, (begun.timestamp(),) * 2)
 
-    said = printed(show_status, results).splitlines()
+    def said() -> list[str]:
+        return [line for line in printed(show_status, results).splitlines() if " runs " in line]
 
-    assert [line for line in said if " runs " in line] == [
-        f"made_up (paper) runs {plan()['variants'][0]['label']}, seed 0: epoch 3, for 5.0 min"
-    ]
+    lines = [f"made_up (paper) runs {plan()['variants'][0]['label']}, seed 0: epoch 3, for 5.0 min"]
+    assert said() == lines  # a mirror of an object store has no lock
+    with locked(results.run(run_id(0, 0)).lock, "process 1"):
+        assert said() == lines
+    assert said() == []
 
 
 def test_show_status_names_the_command_that_finishes(results):
