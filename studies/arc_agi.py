@@ -6,8 +6,9 @@ agree on are its attempts. Each run leaves them as `submission.json`, as Kaggle 
 Published, pass@2 on the public evaluation tasks, each from one run: ARC-AGI-1 40.3 % of HRM, 44.6 of TRM with attention, 29.6 of
 TRM-MLP, 21.0 of one pass of a transformer (direct prediction); ARC-AGI-2 5.0, 7.8, 2.4 and 0.0.
 Read with it: quick and standard are a subset, the 255 of 800 tasks whose grids are at most 10x10, 77 of them for evaluation. One
-task more is 1.3 points there, so that its intervals are wide whatever the seeds are.
-Cost: quick (the subset, real), 10 minutes on 2 cores; standard (the subset), an hour of one GPU; paper, 75 to 320 EFLOP a row.
+task more is 1.3 points there, so that its intervals are wide whatever the seeds are. Quick asks no claim: its networks of 400,000
+weights solve next to nothing after two epochs; it shows that the whole path holds, from the files to the attempts.
+Cost: quick (the subset, real), half an hour on 2 cores; standard (the subset), an hour of one GPU; paper, 75 to 320 EFLOP a row.
 
     python studies/arc_agi.py --data DIR
     python studies/arc_agi.py --preset paper --data DIR
@@ -107,7 +108,8 @@ study = Study(
     seeds_at_most={"quick": 10},
     report=REPORT,
     claims={
-        **dict.fromkeys(("quick", "standard"), claims("subset", "asked of ARC-AGI-1's tasks of at most 10x10")),
+        "quick": [],  # its small networks solve next to nothing, whichever they are
+        "standard": claims("subset", "asked of ARC-AGI-1's tasks of at most 10x10"),
         "paper": claims("ARC-AGI-1", "ARC-AGI-1"),
     },
     deviations=(
