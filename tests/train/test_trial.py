@@ -26,6 +26,7 @@ from recstudy.train.code import codes
 from recstudy.train.trial import Trial, failure_class, run_trial
 
 RUN = tiny_run()
+PATIENT = 0.2  # minutes: on a busy machine an import alone takes seconds
 
 
 def trial(tmp_path, **changes) -> Trial:
@@ -117,7 +118,7 @@ def test_what_it_cost_counts_the_steps_that_were_made(tmp_path):
 
 def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
     """The reader of a fifo that nobody writes hangs, as a file server that does not answer makes it hang."""
-    work = trial(tmp_path, place__silent_minutes=0.5 / 60)
+    work = trial(tmp_path, place__silent_minutes=PATIENT)
     folder = RunFolder(Path(work.folder))
     os.mkfifo(folder.path / "checkpoint-000001.pt")
 
@@ -127,7 +128,7 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
     outcome = run_trial(work, lambda line: 1 / 0)
     assert outcome == {
         "status": "failed", "class": "hung",
-        "error": "no sign of life for 0.00833333 minutes (place.silent_minutes); it was stopped",
+        "error": "no sign of life for 0.2 minutes (place.silent_minutes); it was stopped",
     }  # fmt: skip
     failure = json.loads(folder.failure.read_text())
     assert failure["class"] == "hung"
@@ -150,7 +151,7 @@ def in_a_process(work: Trial, report: str = "None") -> subprocess.CompletedProce
 
 
 def test_a_driver_that_is_stopped_for_long_makes_no_run_hang(tmp_path):
-    ended = in_a_process(trial(tmp_path, train__epochs=1, place__silent_minutes=2 / 60), "time.sleep(6)")
+    ended = in_a_process(trial(tmp_path, train__epochs=1, place__silent_minutes=PATIENT), "time.sleep(15)")
 
     assert json.loads(ended.stdout)["status"] == "done", ended.stderr
 
