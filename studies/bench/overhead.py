@@ -1,7 +1,7 @@
 """What recstudy costs beside the training itself, and how fast it trains. Prints every figure beside its mark.
 
     commands     --help, --dry-run, --smoke, and a finished study again                           about 1 minute
-    scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 5 minutes
+    scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 7 minutes
     workers      runs on Ray Train's workers beside runs in Tune's own process                    about 6 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
     evaluating   memory of 1,024 segments and of 423,000 puzzles at test                         about 4 minutes
