@@ -118,6 +118,14 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     other = machine("b")
     assert "1 run: all finished before" in other.run("--only", ONE)
     assert other.table() == shell.table()
+    other.run("--only", ONE, "--init-from", run, "--set", "train.epochs=0", "--workers-per-run", "2")
+    again = results(stored())
+    (weights,) = (name for name in stored() if name.startswith("weights/") and name.endswith(".safetensors"))
+    judged = next(one for id, one in again.items() if id != run)
+    assert there[f"runs/{run}/weights.safetensors"] == stored()[weights]  # which two workers, on Ray, had from the store
+    assert (judged["provenance"]["initial"]["source"], judged["provenance"]["workers"]) == (f"run {run}", 2)
+    known = {name: value for name, value in result["metrics"].items() if name != "train_top1_accuracy"}  # it trains on nothing
+    assert judged["metrics"] == known
     assert "Report: scratch/" in recstudy(machine("c"), "report", other.place)
     assert "tiny" in recstudy(machine("d"), "status", other.place)
 

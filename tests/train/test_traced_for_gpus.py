@@ -1,14 +1,17 @@
-"""A training step and an evaluation of every family, traced for CUDA on torch's fake tensors, for which no GPU is needed; for
-Apple's GPU what is done otherwise there, because a torch without it aborts at the first convolution.
+"""A training step and an evaluation of every family, and how puzzles are solved, traced for CUDA on torch's fake tensors, for
+which no GPU is needed; for Apple's GPU what is done otherwise there, because a torch without it aborts at the first convolution.
 
-Held to: one device, no value that the host reads within a step, no float64. Backward passes and optimisers ask
+Held to: one device, no value that the host reads within a step, no float64. Backward passes, optimisers and noise ask
 CUDA for a device, so that they are not traced; nor what cuDNN does in an LSTM, nor the aligner, which hides tokens by chance and
 computes no loss without values.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,11 +19,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from recstudy.config import DATASETS, FAMILIES, RunConfig, TrainConfig
+from recstudy.config import DATASETS, FAMILIES, AtTest, RunConfig, TrainConfig
 from recstudy.contract.checks import example
-from recstudy.data import PhantomCaptions, PhantomXray
+from recstudy.data import PhantomCaptions, PhantomXray, Sudoku
+from recstudy.data.batches import Batch
 from recstudy.data.cache import load
 from recstudy.models.networks.contract import build
+from recstudy.tasks import solving
+from recstudy.tasks.at_test import voted
+from recstudy.tasks.solving import Sums, solve
 from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.evaluate import _rows, autocast
 from recstudy.train.loop import Training
@@ -38,6 +45,7 @@ class Watch(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.devices: set[str] = set()
+        self.read = 0  # copies to the host
         self.double: set[str] = set()
         self.apple: set[str] = set()  # float64 on Apple's GPU, which has none
 
@@ -46,6 +54,7 @@ class Watch(TorchDispatchMode):
         for one in tree_flatten(found)[0]:
             if isinstance(one, Tensor):
                 self.devices |= {one.device.type} if one.dim() else set()
+                self.read += function is torch.ops.aten._to_copy.default and one.device.type == "cpu"
                 self.double |= {str(function)} if one.dtype == torch.float64 else set()
                 self.apple |= {str(function)} if one.dtype == torch.float64 and one.device.type == "mps" else set()
         return found
@@ -58,23 +67,29 @@ def config_of(family: str) -> RunConfig:
     return tiny_run(tiny_model(family), DATA[family], batch_size=4, supervision_steps=1, ema_decay=0.0)
 
 
-def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]:
-    """Trace a training step's losses, and what an evaluation keeps; every network and batch is fake from the start."""
+@contextmanager
+def on_gpu(config: RunConfig, tmp_path: Path) -> Iterator[tuple[Training, Batch]]:
+    """A run and a batch of its training, whose network and tensors are fake and on CUDA while this lasts."""
     training = Training(config, load(config.drawn.data, tmp_path), torch.device("cpu"))
     batch = next(iter(training._train.epoch(0)))
-    training._step = lambda *_: None  # backward passes and updates ask CUDA for a device
     with torch.device("meta"):
         network = build(config.model, config.data)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.backends.cudnn.flags(enabled=False):
-        network = network.to_empty(device=CUDA).train()
         fake = {
             name: torch.empty(value.shape, dtype=value.dtype, device=CUDA)
             for name, value in batch._asdict().items()
             if isinstance(value, Tensor)
         }
-        batch = batch._replace(**fake)
-        training.state.network = training._forward = network
+        training.state.network = training._forward = network.to_empty(device=CUDA).train()
         training.device, training.state.slots = CUDA, None
+        yield training, batch._replace(**fake)
+
+
+def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]:
+    """Trace a training step's losses, and what an evaluation keeps."""
+    with on_gpu(config, tmp_path) as (training, batch):
+        training._step = lambda *_: None  # backward passes and updates ask CUDA for a device
+        network = training.state.network
         with Watch() as watch:
             losses = training.train_slots(batch) if training._by_sample else training.train_batch(batch)
             with torch.no_grad(), autocast(CUDA, config.train):
@@ -103,6 +118,30 @@ def test_puzzles_of_samples_that_halt_by_themselves_stay_on_the_gpu(family, task
     assert watch.devices == {"cuda"}
     assert not watch.double
     assert {name: value.device for name, value in told.items()} == dict.fromkeys(told, CUDA)
+
+
+@pytest.mark.parametrize("family", ["trm", "hrm", "transformer"])
+def test_puzzles_are_solved_and_voted_on_by_the_gpu(family, tmp_path, monkeypatch):
+    """The host gets the sums over a batch, once all of its segments are done, and which of the puzzles are solved."""
+    changes = {"halting": "sample", "at_test": AtTest(segments=2, copies=2, halts=(0.5,))} if family != "transformer" else {}
+    config = tiny_run(tiny_model(family, tokens="cell"), Sudoku(side=4, puzzles=16, test_puzzles=16), batch_size=4, **changes)
+    summed = []
+    monkeypatch.setattr(solving, "sums_of", lambda *told: summed.append(told[:3]) or Sums())
+
+    with on_gpu(config, tmp_path) as (training, batch), Watch() as watch:
+        test = training._train
+        test.device, test.plain = CUDA, lambda _: iter([batch])
+        found = solve(training.task, training.state.network, test)
+        read, double = watch.read, set(watch.double)
+        votes = dict(voted(training.state.network, batch, config, np.arange(4))) if changes else {}
+
+    assert {name: part.device for name, part in vars(found).items() if name != "sums"} == dict.fromkeys(
+        ("cells", "loss", "right", "sure"), CUDA
+    )
+    ((hits, asked, ended),) = summed
+    assert {hits.device.type, asked.device.type, ended.device.type} == {"cpu"}
+    assert (read, double) == (3, set())  # what is summed, and nothing else
+    assert {part.device for part in votes.values()} == ({CUDA} if changes else set())
 
 
 def test_stablemax_is_computed_where_there_is_float64():
