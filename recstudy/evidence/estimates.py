@@ -28,6 +28,7 @@ class Why(StrEnum):
     CEILING = "ceiling"  # every seed at the upper bound: the interval is exact, over the items
     FLOOR = "floor"  # every seed at the lower bound
     SPLIT = "split"  # some seeds learned and others did not
+    NEAR_ZERO = "near zero"  # a ratio to what is not told from 0, which has no bounded interval (Fieller 1954)
     NO_SPREAD = "no spread"  # one run and nothing to borrow from, or runs that agree
     NO_RUN = "no run"
 

@@ -195,13 +195,19 @@ def at_level(found: Estimate, level: float) -> Estimate:
 
 
 def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> Estimate:
-    """Return by how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta method)."""
+    """Return by how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta method).
+
+    There is no interval where that of `theirs` reaches 0.
+    """
     if ours is None or theirs is None or not theirs.value:
         return Estimate(None, why=Why.NO_RUN)
     share = ours.value / theirs.value
     free = [one._replace(low=-inf, high=inf) for one in (ours, theirs)]
     found = contrast([(sign * 100 / theirs.value, free[0]), (-sign * 100 * share / theirs.value, free[1])])
-    return at_level(replace(found, value=round(sign * 100 * (share - 1), 9)), found.level)
+    value = round(sign * 100 * (share - 1), 9)
+    if found.interval and abs(theirs.value) <= float(stdtrit(theirs.df, (1 + LEVEL) / 2)) * sqrt(theirs.variance or 0.0):
+        return Estimate(value, n=found.n, why=Why.NEAR_ZERO)
+    return at_level(replace(found, value=value), found.level)
 
 
 def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int = 0, runs: Sequence[str] = ()) -> Answer[Key]:

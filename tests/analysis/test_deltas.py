@@ -10,6 +10,7 @@ from recstudy.analysis import Table
 from recstudy.analysis.explain import find, runs_behind
 from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
+from recstudy.evidence import Why
 from recstudy.papers import published
 from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
@@ -78,6 +79,20 @@ def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
     assert r2gen.value == pytest.approx(-100 * 0.011 / 0.637)
     assert (ours.value, cell_text(ours), ours.against) == (None, "\N{EN DASH}", ())
     assert not any(cell.best for cell in (sat, r2gen, ours))
+
+
+def test_a_ratio_to_what_is_not_told_from_0_has_no_interval(tmp_path):
+    """Of 0.003 and 0.006 the mean's own interval reaches below 0, where a ratio has no bound; by the delta method it would be
+    of thousands of percent."""
+    results = study(tmp_path / "r", scores={"SAT": [0.003, 0.006], "R2Gen": [0.50, 0.52], "MicarVLMoE": [0.031, 0.050]})
+    data = table(results)
+    sat, r2gen, _ = (row.cells[1] for row in data.rows)
+
+    assert sat.value == pytest.approx(800)
+    assert cell_text(sat) == "800.00 (n=2 of 3)"
+    assert sat.estimate.why is Why.NEAR_ZERO
+    assert r2gen.estimate.interval is not None
+    assert "in percent of the row's score; no interval where that is not told from 0" in str(table_shown(data))
 
 
 def test_one_more_run_of_each_lies_in_a_wider_interval(tmp_path):

@@ -141,5 +141,5 @@ def improvement_notes(spec: Table) -> tuple[str, ...]:
     """Say what the deltas of a table are, where it has any."""
     titles = [metric(name).title for name in spec.metrics if improved(name)]
     ours = ", ".join(plain(level) for level in spec.improvement.values())
-    how = f"by how much {ours} is better than the row, in percent of the row's score"
+    how = f"by how much {ours} is better than the row, in percent of the row's score; no interval where that is not told from 0"
     return (f"{', '.join(titles)}: {how}",) if titles else ()

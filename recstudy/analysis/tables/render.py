@@ -370,7 +370,8 @@ def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
         variants = dict.fromkeys(run.variant for run in records.rows if run.id in (*cell.run_ids, *cell.against))
         yield from filter(None, dict.fromkeys(spread_line(records, variant, name) for variant in variants))
     if found.interval is None:
-        yield "95 % interval: none, no spread over seeds is known."
+        near = "the row's own reaches 0, so that a ratio to it has no bound"
+        yield f"95 % interval: none, {near if found.why is Why.NEAR_ZERO else 'no spread over seeds is known'}."
         return
     how = "mean \N{PLUS-MINUS SIGN} t s / sqrt(n) there and back"
     if cell.against:
