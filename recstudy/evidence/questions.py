@@ -204,8 +204,8 @@ def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> 
     share = ours.value / theirs.value
     free = [one._replace(low=-inf, high=inf) for one in (ours, theirs)]
     found = contrast([(sign * 100 / theirs.value, free[0]), (-sign * 100 * share / theirs.value, free[1])])
-    value = round(sign * 100 * (share - 1), 9)
-    if found.interval and abs(theirs.value) <= float(stdtrit(theirs.df, (1 + LEVEL) / 2)) * sqrt(theirs.variance or 0.0):
+    value, row = round(sign * 100 * (share - 1), 9), contrast([(1.0, free[1])])
+    if found.interval and row.interval and row.interval[0] <= 0 <= row.interval[1]:
         return Estimate(value, n=found.n, why=Why.NEAR_ZERO)
     return at_level(replace(found, value=value), found.level)
 
