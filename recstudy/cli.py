@@ -22,6 +22,7 @@ from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.records.plans import record_look
+from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
 from recstudy.study.kept_report import keep_report, kept_report, report_source
 from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, program, study_texts, told_version
@@ -70,6 +71,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
         if "--version" in words:
             say(told_version())
             return 0
+        refuse_removed(words)
         return _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions))
 
     finish(work)

@@ -22,6 +22,7 @@ from recstudy.publishing.command import Publish, Verify
 from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
+from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.study.repository import told_version
@@ -392,6 +393,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if words == ["--version"]:
             say(told_version())
             return 0
+        refuse_removed(words)
         how: dict[str, Any] = {"args": own or ["--help"], "prog": "recstudy", "description": SAYS}
         command: Any = parsed(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, **how))
         if isinstance(command, RunShipped | Register):

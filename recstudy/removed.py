@@ -1,0 +1,29 @@
+"""Commands and options of earlier versions. The command line refuses each with one line that names its replacement."""
+
+from collections.abc import Sequence
+
+from recstudy.errors import ConfigError
+
+COMMANDS = {
+    "merge": "Copy the runs instead: rsync -a --ignore-existing OTHER/runs/ RESULTS/runs/ (run ids are content digests).",
+}
+OPTIONS = {
+    "--notify": "Run a command afterwards instead: python studies/NAME.py; curl -d finished URL",
+}
+
+
+def refuse_removed(words: Sequence[str]) -> None:
+    """Refuse a command line that uses a removed command or option.
+
+    Args:
+        words: The words after the program's name.
+
+    Raises:
+        ConfigError: The first word is a removed command, or any word is a removed option.
+    """
+    if words and words[0] in COMMANDS:
+        raise ConfigError(f"`recstudy {words[0]}` was removed. {COMMANDS[words[0]]}")
+    for word in words:
+        option = word.partition("=")[0]
+        if option in OPTIONS:
+            raise ConfigError(f"{option} was removed. {OPTIONS[option]}")

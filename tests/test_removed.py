@@ -1,0 +1,23 @@
+import subprocess
+import sys
+
+import pytest
+
+from recstudy.errors import ConfigError
+from recstudy.removed import COMMANDS, OPTIONS, refuse_removed
+
+
+@pytest.mark.parametrize("word", [*COMMANDS, *OPTIONS, *(f"{option}=value" for option in OPTIONS)])
+def test_a_removed_command_or_option_names_its_replacement(word):
+    with pytest.raises(ConfigError, match=r"was removed\. \w+"):
+        refuse_removed([word] if word in COMMANDS else ["--preset", "quick", word])
+
+
+@pytest.mark.parametrize("module", ["recstudy.command", "recstudy.cli"])
+def test_both_command_lines_refuse_removed_options(module):
+    option = next(iter(OPTIONS))
+    argument = "" if module == "recstudy.command" else "recstudy.Study('s', presets={}, variants=lambda base: []), "
+    code = f"import recstudy, {module} as cli; cli.main({argument}['{option}'])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "was removed" in ended.stderr
