@@ -5,20 +5,26 @@
     answers    each run's metrics, computed again from the answers that it kept
     records    what different records say of one run agrees
     dates      what was stated before which runs
-    report     page, tables in each format and numbers behind figures, drawn again and compared place by place
+    report     CSV files are compared with the records' numbers; pages and figures too, if this version draws them alike
 
 A manifest that was written anew with a changed file says nothing; the other checks do. What none of them can see is a bundle
 whose records were all invented to fit: for that the digest of the records stands where its authors cannot change it, in a paper
 or a registry (`--records`).
 """
 
+import base64
+import csv
+import io
 import logging
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -36,7 +42,6 @@ from recstudy.publishing.bundle import (
     opened,
 )
 from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
-from recstudy.publishing.printed import MARKUP, Difference, compare
 from recstudy.records.locks import temporary
 from recstudy.records.published import NO_BUNDLE
 from recstudy.report.names import improved, plural
@@ -45,7 +50,10 @@ from recstudy.report.venues import ARTICLE
 
 SHOWN = 20  # differences of one check that are printed
 LEAST = 12  # digits that tell a digest
-LIBRARY = "figures/plotly.min.js"
+CONTEXT = 40  # characters of a difference that are shown before its first digit, and from there on
+CLOSE = 1e-9  # relative, and absolute near 0
+DECIMAL = re.compile(r"(-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+))")
+ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')
 
 
 @dataclass(frozen=True)
@@ -135,59 +143,105 @@ def check_files(bundle: Bundle, check: Check) -> None:
 
 
 def check_report(bundle: Bundle, check: Check) -> None:
-    """Draw the report again and compare it with what is printed."""
-    about, (apart, own_words) = bundle.about, _apart(bundle)
-    alone: list[Difference] = []  # what only one of both prints has
+    """Draw the report again: CSV files must have the same cells, and every other file the same text if the same code drew it."""
+    limits = _limits(bundle)
+    differences: list[str] = []
     with temporary() as folder:
-        study = folder / about.study / about.preset
+        study = folder / bundle.about.study / bundle.about.preset
         write_files(bundle.records, study, (), ARTICLE)
-        again = {
-            file.relative_to(study).as_posix(): file
-            for file in (study / REPORT).rglob("*")
-            if file.is_file() and file.name != WRITTEN
-        }
+        drawn = {file.relative_to(study).as_posix(): file for file in (study / REPORT).rglob("*") if file.is_file()}
+        drawn.pop(f"{REPORT}/{WRITTEN}", None)
         printed = {name: file for name, file in bundle.files.items() if name.startswith(f"{REPORT}/")}
-        both = [name for name in printed if name in again]
-        if about.packages.get("plotly") != drawing_packages()["plotly"] and f"{REPORT}/{LIBRARY}" in both:
-            both.remove(f"{REPORT}/{LIBRARY}")
-            check.unchecked.append(f"{REPORT}/{LIBRARY}: it is the drawing library of another version")
+        both = [name for name in printed if name in drawn and (name.endswith(".csv") or not limits)]
         for name in both:
-            differences, own = compare(name, printed[name].read_bytes(), again[name].read_bytes())
-            told = [one for one in differences if not (apart and one.place == MARKUP) and (one.cell or not own_words)]
-            check.differs += map(str, told)
-            alone += [*own, *(one for one in differences if one not in told)]
-        alone += [Difference(name, "", "a file", "") for name in printed if name not in again]
-        alone += [Difference(name, "", "", "a file") for name in again if name not in printed]
-    tables = sum(name.startswith(f"{REPORT}/tables/") and name.endswith(".csv") for name in both)
-    check.checked.append(
-        f"{plural(tables, 'table')} in each format, the page and the numbers behind figures: {plural(len(both), 'file')}, drawn "
-        "again from the records and compared"
-    )
-    if not apart:
-        check.differs += map(str, alone)
-    elif alone:
-        first = f"the first in {alone[0].file}{f', {alone[0].place}' if alone[0].place else ''}"
-        check.unchecked.append(f"{plural(len(alone), 'place')} of the report, {first}: {'; '.join(apart)}")
+            differences += _differences(name, printed[name].read_bytes(), drawn[name].read_bytes(), common=bool(limits))
+    if not limits:
+        differences += [f"{name} is not drawn from the records" for name in printed.keys() - drawn.keys()]
+        differences += [f"{name} is missing" for name in drawn.keys() - printed.keys()]
+    check.differs += sorted(differences)
+    tables = sum(name.endswith(".csv") for name in both)
+    others = "" if limits else f", and {plural(len(both) - tables, 'page, table and figure')}"
+    check.checked.append(f"{plural(tables, 'CSV file')}{others}, drawn again from the records and compared")
+    if limits:
+        count = plural(len(printed) - len(both), "other file")
+        check.unchecked.append(
+            f"{count} of the report, and rows of CSV files that are drawn on one side only: {'; '.join(limits)}"
+        )
 
 
-def _apart(bundle: Bundle) -> tuple[list[str], bool]:
-    """Say why what only one of two prints has is no difference, and whether words around cells are none either.
-
-    Nothing where the same code has drawn all of both.
-    """
-    about, why = bundle.about, []
+def _limits(bundle: Bundle) -> list[str]:
+    """Return the reasons why pages drawn here may differ from the published ones: other code, other packages, plug-ins."""
+    about, limits = bundle.about, []
     if about.drawn_by != drawing_code():
-        why.append(f"another version of recstudy has drawn it ({about.recstudy}, {about.drawn_by})")
+        limits.append(f"another version of recstudy has drawn it ({about.recstudy}, {about.drawn_by})")
     present = drawing_packages()
     if others := [f"{name} {its}" for name, its in about.packages.items() if present.get(name) != its]:
-        why.append(f"it was drawn with {', '.join(others)}")
-    parts = bundle.records.parts
-    own = [part.name for part in parts if isinstance(part, Undrawable)]
-    own += sorted({name for part in parts for name in part.shows if name not in METRICS and not _of_ours(name)})
-    own = own if about.code else []
-    if own:
-        why.append(f"it shows what the study itself may define ({', '.join(own)}): {OWN}")
-    return why, bool(own)
+        limits.append(f"it was drawn with {', '.join(others)}")
+    if about.code:
+        parts = bundle.records.parts
+        own = [part.name for part in parts if isinstance(part, Undrawable)]
+        own += sorted({name for part in parts for name in part.shows if name not in METRICS and not _of_ours(name)})
+        if own:
+            limits.append(f"it shows what the study itself may define ({', '.join(own)}): {OWN}")
+    return limits
+
+
+def _differences(name: str, printed: bytes, drawn: bytes, common: bool) -> Iterator[str]:
+    """Yield the places at which two files differ: cells of a CSV file, lines of another one.
+
+    Args:
+        name: The file's name.
+        printed: The published content.
+        drawn: The content that the records give.
+        common: Whether places that only one of the two has are ignored.
+    """
+    if printed == drawn:
+        return
+    read = _cells if name.endswith(".csv") else _lines
+    ours, theirs = read(printed.decode(errors="replace")), read(drawn.decode(errors="replace"))
+    for place in ours.keys() & theirs.keys() if common else ours.keys() | theirs.keys():
+        one, other = ours.get(place, ""), theirs.get(place, "")
+        if not _same(one, other):
+            ends = (at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its)
+            start = max(0, next(ends, min(len(one), len(other))) - CONTEXT)
+            shown = [repr(text[start : start + 2 * CONTEXT]) for text in (one, other)]
+            yield f"{name}, {place}: is {shown[0]}, but the records give {shown[1]}"
+
+
+def _cells(text: str) -> dict[str, str]:
+    """Return the cells of a CSV file by row and column; a table's row is named by its labels, any other by its first cell."""
+    heads, *lines = list(csv.reader(io.StringIO(text))) or [[]]
+    labels = heads.index("metric") if heads[:1] == ["row"] and "metric" in heads else 1
+    counts: Counter[str] = Counter()
+    cells: dict[str, str] = {}
+    for line in lines:
+        label = ", ".join(line[:labels])
+        counts[label] += 1
+        cells |= {f"row {label!r} ({counts[label]}), {head}": value for head, value in zip(heads, line, strict=False)}
+    return cells
+
+
+def _lines(text: str) -> dict[str, str]:
+    return {f"line {number}": line for number, line in enumerate(text.splitlines(), 1)}
+
+
+def _same(one: str, other: str) -> bool:
+    """Return whether two texts are equal up to the last digits of decimals, because another processor adds in another order."""
+    if one == other:
+        return True
+    ours, theirs = (DECIMAL.split(ARRAY.sub(_numbers, text)) for text in (one, other))
+    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
+        return False
+    pairs = zip(ours[1::2], theirs[1::2], strict=True)
+    return all(math.isclose(float(mine), float(its), rel_tol=CLOSE, abs_tol=CLOSE) for mine, its in pairs)
+
+
+def _numbers(array: re.Match[str]) -> str:
+    """Return the numbers of an array that plotly wrote in base 64, whose slashes are escaped in pages."""
+    try:
+        return str(np.frombuffer(base64.b64decode(array["data"].replace(r"\u002f", "/")), array["type"]).tolist())
+    except ValueError:  # a damaged array is compared as text
+        return array[0]
 
 
 def _of_ours(name: str) -> bool:
