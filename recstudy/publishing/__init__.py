@@ -3,7 +3,7 @@
     bundle.py    what lies where in a bundle, and reading one, folder or zip, without trusting it
     scrub.py     taking out of records what is nobody's business: paths, hosts, users, secrets
     publish.py   `recstudy publish`: writes a bundle, the same bytes each time
-    about.py     what a stranger reads first: README, CITATION.cff and RO-Crate metadata
+    about.py     what a stranger reads first: README and CITATION.cff
     verify.py    `recstudy verify`: everything printed, recomputed from the records
     checks.py    what verify asks of the records
     site.py      several bundles as one static site

@@ -2,7 +2,6 @@
 
     BUNDLE/README.md                    what it is, and the commands that check and repeat it
            CITATION.cff
-           ro-crate-metadata.json       the same for machines: RO-Crate 1.1
            bundle.json                  `About`: what made it, and what was left out
            manifest-sha256.txt          a line a file, as `sha256sum -c` reads it
            report/                      page, tables, figures
@@ -31,7 +30,7 @@ from recstudy.records.study_schema import About
 if TYPE_CHECKING:
     from recstudy.analysis.frame import StudyRecords  # brings pandas
 
-MANIFEST, CRATE, README, CITATION = "manifest-sha256.txt", "ro-crate-metadata.json", "README.md", "CITATION.cff"
+MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE = "report", "code"
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 PIECE = 2**20  # bytes that are digested at once

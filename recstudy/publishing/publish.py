@@ -273,7 +273,7 @@ class _Writer:
             left_out=tuple(left),
             date=(finished or [self.plan.created or "1980-01-01"])[-1][:10],
         )
-        for name, text in about.files(called(self.records), told, self.asked.authors, self.asked.licence, list(digests)).items():
+        for name, text in about.files(called(self.records), told, self.asked.authors, self.asked.licence).items():
             (self.root / name).write_text(self.private.text(text), encoding="utf-8")
             digests[name] = sha256_of(self.root / name)
         lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))

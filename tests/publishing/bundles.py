@@ -16,7 +16,7 @@ def sealed(root: Path) -> Path:
     digests = {name: sha256_of(file) for name, file in found.files.items() if name != MANIFEST}
     records = digest_of_records(digests)
     about = json.loads((root / ABOUT).read_text())
-    for name in (ABOUT, README, "CITATION.cff", "ro-crate-metadata.json"):
+    for name in (ABOUT, README, "CITATION.cff"):
         (root / name).write_text((root / name).read_text().replace(about["records"], records))
         digests[name] = sha256_of(root / name)
     (root / MANIFEST).write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
