@@ -16,8 +16,8 @@ def test_a_removed_command_or_option_names_its_replacement(word):
 @pytest.mark.parametrize("module", ["recstudy.command", "recstudy.cli"])
 def test_both_command_lines_refuse_removed_options(module):
     option = next(iter(OPTIONS))
-    argument = "" if module == "recstudy.command" else "recstudy.Study('s', presets={}, variants=lambda base: []), "
-    code = f"import recstudy, {module} as cli; cli.main({argument}['{option}'])"
+    argument = "" if module == "recstudy.command" else "recstudy.testing.tiny_study(), "
+    code = f"import recstudy.testing, {module} as cli; cli.main({argument}['{option}'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 2, ended.stderr
     assert "was removed" in ended.stderr

@@ -6,7 +6,6 @@
     about.py     what a stranger reads first: README and CITATION.cff
     verify.py    `recstudy verify`: everything printed, recomputed from the records
     checks.py    what verify asks of the records
-    site.py      several bundles as one static site
     compared.py  a published number beside one of runs that ../reproduce.py makes here
     command.py   the commands
 

@@ -23,9 +23,7 @@ class Publish:
 
     places: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="STUDY OUT")]]
     """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI; and the new folder OUT, beside
-    which OUT.zip is written. With --site: results folders, or studies' folders, as many as there are."""
-    site: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """One static site of all these studies: a front page of findings with a search, and each study's bundle."""
+    which OUT.zip is written."""
     with_weights: bool = False
     """The weights of each run's selected epoch too."""
     with_data: bool = False
@@ -43,26 +41,14 @@ class Publish:
     def run(self) -> int:
         from recstudy.publishing.publish import Asked, publish
 
-        asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow)
-        if self.site is not None:
-            from recstudy.publishing.site import counted, publish_site
-
-            found = [study for place in self.places for study in _studies(place)]
-            count, left = publish_site(found, self.site, asked)
-            for line in left:
-                say(f"Left out: {line}")
-            say(f"{self.site}/index.html: {counted(count)}. Open it, or put the folder on any web server")
-            return 0
         if len(self.places) != 2:
-            given = f"{len(self.places)} words"
-            raise ConfigError(
-                f"recstudy publish takes a study and the new folder, STUDY OUT, but got {given}; several go by --site DIR"
-            )
+            raise ConfigError(f"recstudy publish takes a study and the new folder, STUDY OUT, but got {len(self.places)} words")
         place, out = self.places[0], Path(self.places[1])
         studies = _studies(place)
         if len(studies) > 1:
             known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
             raise ConfigError(f"{place} has {len(studies)} studies: give the folder of one, of {known}")
+        asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow)
         folder, left = publish(*studies[0], out, asked)
         for line in left:
             say(f"Left out: {line}")

@@ -11,11 +11,12 @@ import shlex
 import shutil
 import stat
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from recstudy.analysis.frame import StudyRecords, load_study
@@ -92,7 +93,8 @@ def publish(results: Results, name: str, preset: str, out: Path, asked: Asked = 
     record_look(results, name, preset)
     records = load_study(results, name, preset)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with temporary(out) as folder:
+    with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
+        folder = Path(temporary)
         made = _Writer(records, folder / out.name, asked).write()
         found = verify(Bundle(folder / out.name))
         if found.differences:
@@ -311,18 +313,6 @@ def _study_file(plan: PlanRecord) -> Path | None:
 def _plain(folder: Path) -> list[Path]:
     """Return the files in a folder that are no links, which would bring in what lies elsewhere."""
     return [Path(entry.path) for entry in entries(folder) if entry.is_file(follow_symlinks=False)]
-
-
-@contextmanager
-def temporary(out: Path) -> Iterator[Path]:
-    """Give a folder beside `out` for what is not whole yet, which is gone behind the block."""
-    folder = out.with_name(f".{out.name}.publishing")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _zip(folder: Path, file: Path) -> None:

@@ -231,3 +231,11 @@ def test_a_damaged_record_is_refused_before_anything_is_there(trained_results, t
     with pytest.raises(recstudy.errors.StorageError, match=r"epochs\.jsonl"):
         publish(Results(root), "tiny", "quick", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_every_link_of_its_pages_leads_to_a_file_in_it(published_once):
+    for page in published_once.rglob("*.html"):
+        links = re.findall(r'<[^>]*\s(?:href|src)="([^"#]+)', page.read_text())
+        for link in (link for link in links if not link.startswith("data:")):
+            assert (page.parent / link).resolve().is_relative_to(published_once.resolve()), link
+            assert (page.parent / link).is_file(), link
