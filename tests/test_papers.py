@@ -142,6 +142,7 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
     ("of", "name", "said"),
     [
         (published, "002_tabel1_cifar10", r"Did you mean '002_table1_cifar10'\?"),
+        (published, "bundle:theirs.zip", r"bundles are no targets\. Write their values to a CSV"),
         (
             deviations,
             "003_cod",

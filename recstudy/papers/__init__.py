@@ -38,7 +38,6 @@ NUMBER = re.compile(
     )""",
     re.VERBOSE,
 )
-BUNDLE = "bundle:"  # before the place of a published study
 TWICE = re.compile(r"((\S+) paper) \(\2(?:(, )|\))")  # the ViTRM paper (002, section 4.4)
 
 
@@ -79,13 +78,12 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
 
     Args:
         table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`; or a CSV of yours, such as
-            `my_paper.csv` beside the file that asks for it, with a column each for `metric`, `value` and more (own_tables.py);
-            or `bundle:` and a published study, such as `bundle:their_study.zip` (from_bundles.py).
+            `my_paper.csv` beside the file that asks for it, with a column each for `metric`, `value` and more (own_tables.py).
         margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in percentage points
             of a fraction. At most a third of the effect that the study draws from these numbers. Without one nothing is called
             reproduced but what is counted, such as parameters, which must round to the published digits.
         why: the margin's reason: which effect it is a third of.
-        only: these of its metrics, by their published names; all by default, of a bundle those that rank runs, and parameters.
+        only: these of its metrics, by their published names; all by default.
 
     Values that are no number (a split of `8:1:1`, an activation `silu`) are settings and no targets; they are left out.
 
@@ -96,7 +94,9 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
     if bool(margin) != bool(why):
         given = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
         raise ConfigError(f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'")
-    if isinstance(table, Path) or table.endswith(".csv") or table.startswith(BUNDLE):
+    if str(table).startswith("bundle:"):
+        raise ConfigError(f"published({table!r}): bundles are no targets. Write their values to a CSV: published('theirs.csv')")
+    if isinstance(table, Path) or table.endswith(".csv"):
         return _own(table, margin, why, only)
     stated = [row for row in rows(table) if row["value"]]
     numbers = [row for row in stated if _is_number(row["value"])]
@@ -109,13 +109,10 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
 
 
 def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> tuple[Target, ...]:
-    # both need what other tables do without: every family's and data set's fields
-    from recstudy.papers.from_bundles import bundle_rows
-    from recstudy.papers.own_tables import own_rows
+    from recstudy.papers.own_tables import own_rows  # it needs every family's and data set's fields
 
     try:
-        name = str(table)
-        found = bundle_rows(name.removeprefix(BUNDLE), only) if name.startswith(BUNDLE) else own_rows(table)
+        found = own_rows(table)
         known = dict.fromkeys(row["metric"] for row in found)
         for name in (name for name in only if name not in known):
             raise ConfigError(f"no metric {name!r} in {table}: there are {choices(known)}.{nearest(name, known)}")
