@@ -1,4 +1,4 @@
-"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray; `generate.py` makes files."""
+"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray."""
 
 import os
 import sys
@@ -15,7 +15,6 @@ from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
 from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.generate import Data, TrainTokenizer
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.publishing.command import Publish, Verify
@@ -368,8 +367,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "log": Log,
     "checklist": Checklist,
     "board": Board,
-    "tokenizer": TrainTokenizer,
-    "data": Data,
     "contract": Contract,
     "weights": Weights,
     "studies": Studies,

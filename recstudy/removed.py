@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from recstudy.errors import ConfigError
 
 COMMANDS = {
+    "tokenizer": "A run trains the image tokenizer when it needs one.",
+    "data": "A run draws its own puzzles: set data=Sudoku(...) or data=Maze(...).",
     "merge": "Copy the runs instead: rsync -a --ignore-existing OTHER/runs/ RESULTS/runs/ (run ids are content digests).",
 }
 OPTIONS = {

@@ -1,4 +1,4 @@
-"""The layout in which the authors of HRM and TRM keep puzzles: read, and written so that their own code can train on drawn ones.
+"""The layout in which the authors of HRM and TRM keep puzzles: read-only.
 
     DIR/{train,test}/dataset.json                           a `Description`
     DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
@@ -12,28 +12,24 @@ Shapes: N examples, S cells, P puzzles, G groups.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from recstudy.data.puzzles import Puzzles, numbers
-from recstudy.data.reader import Decoded, Labels, Pixels, np, torch
-from recstudy.errors import ConfigError, DataError, StorageError
-from recstudy.files import whole
+from recstudy.data.puzzles import Puzzles
+from recstudy.data.reader import Decoded, Labels, Pixels, np
+from recstudy.errors import DataError
 from recstudy.records.reading import fault
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 PARTS = ("train", "test")
-SET = "all"  # what the one set that is written is called
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 FIX = "Make the folder anew with what built it."
 PIECE = 2**16  # rows that are looked at together: more would be read whole
-CHUNK = 2**14  # grids that are turned together
 
 
 class Description(BaseModel):
@@ -206,65 +202,3 @@ def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int |
         if not same:
             tokens[start : start + PIECE] = part if ignored is None else np.where(part == ignored, 0, part)
     return tokens
-
-
-def write_layout(folder: Path, config: Puzzles) -> None:
-    """Write the whole folder or nothing.
-
-    A training puzzle is a group: itself, and so many of its symmetries as `config.augmentations` says, those under which it is
-    shown when recstudy itself trains. A test puzzle is alone.
-
-    Raises:
-        ConfigError: something is there already.
-        StorageError: it cannot be written.
-    """
-    check_free(folder)
-    decoded = config.reader().read(Path())
-    try:
-        with whole(folder) as temporary:
-            _write_split(temporary / "train", decoded.train_images, np.asarray(decoded.train_labels, np.uint8), config, True)
-            _write_split(temporary / "test", decoded.test_images, np.asarray(decoded.test_labels, np.uint8), config, False)
-            (temporary / "identifiers.json").write_text(json.dumps(["<blank>"]) + "\n", encoding="utf-8")
-            check_free(folder)  # drawing takes a while
-    except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror}. Give a folder that can be written.") from None
-
-
-def check_free(folder: Path) -> None:
-    """Refuse (ConfigError) what is there already."""
-    if folder.exists():
-        raise ConfigError(f"{folder} is there already. Give another name, or remove it first.")
-
-
-def _write_split(folder: Path, images: Pixels, labels: Pixels, config: Puzzles, turn: bool) -> None:
-    count, each = len(images), 1 + (config.augmentations or 0) * turn
-    total = count * each
-    folder.mkdir(parents=True)
-    header = {"descr": "|u1", "fortran_order": False, "shape": (total, config.cells)}
-    with open(folder / f"{SET}__inputs.npy", "wb") as inputs, open(folder / f"{SET}__labels.npy", "wb") as answers:
-        for file in (inputs, answers):
-            np.lib.format.write_array_header_1_0(file, header)
-        given = images.reshape(count, -1)
-        for start in range(0, count, step := max(CHUNK // each, 1)):  # each as it is, and then under its symmetries
-            rows = np.repeat(np.arange(start, min(start + step, count)), each)
-            turns = np.arange(len(rows)) % each
-            draws = torch.from_numpy(numbers(config.split_seed, rows, turns, config.draws))  # those of `puzzles.symmetries`
-            turned = config.turned(torch.from_numpy(given[rows]), torch.from_numpy(labels[rows]), draws)
-            for file, same, new in zip((inputs, answers), (given, labels), turned, strict=True):
-                file.write(np.where(turns[:, None] == 0, same[rows], new.numpy()).tobytes())
-    indices = np.zeros(total, np.int32), np.arange(total + 1, dtype=np.int32), each * np.arange(count + 1, dtype=np.int32)
-    for name, array in zip(ARRAYS[2:], indices, strict=True):
-        np.save(folder / f"{SET}__{name}.npy", array)
-    about = Description(
-        pad_id=0,
-        ignore_label_id=0,
-        blank_identifier_id=0,
-        vocab_size=config.classes,
-        seq_len=config.cells,
-        num_puzzle_identifiers=1,
-        total_groups=count,
-        mean_puzzle_examples=1,
-        total_puzzles=count,
-        sets=[SET],
-    )
-    (folder / "dataset.json").write_text(about.model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -117,8 +117,8 @@ class PuzzleReader(Reader):
         config, place = self.config, folder / self.config.path
         if isinstance(config, PuzzleFolder):
             return read(place, config)
-        decoded, wanted = read_all(place, config), config.train_puzzles
-        check_rules(decoded, config, place, SAMPLE)
+        decoded, wanted = _read_all(place, config), config.train_puzzles
+        _check_rules(decoded, config, place)
         if wanted is None:
             return decoded
         if is_layout(place):
@@ -137,8 +137,7 @@ class PuzzleReader(Reader):
         return decoded._replace(**{name: array[rows] for name, array in train.items()})
 
 
-def read_all(folder: Path, config: Puzzles) -> Decoded:
-    """Read all of the puzzles in the folder, whatever rules they break."""
+def _read_all(folder: Path, config: Puzzles) -> Decoded:
     if is_layout(folder):
         return read(folder, config)
     for part in PARTS:
@@ -150,18 +149,18 @@ def read_all(folder: Path, config: Puzzles) -> Decoded:
     return Decoded(images[0], answers, images[1], test_answers, train_ids=blank[0], test_ids=blank[1])
 
 
-def check_rules(decoded: Decoded, config: Puzzles, folder: Path, sample: int | None = None) -> None:
-    """Refuse (DataError) answers that break a rule and, in a sample of each split or (None) in all, puzzles of two solutions."""
+def _check_rules(decoded: Decoded, config: Puzzles, folder: Path) -> None:
+    """Refuse (DataError) answers that break a rule and, in a sample of each split, puzzles of two solutions."""
     layout = is_layout(folder)
     for part in PARTS:
         answers: Any = getattr(decoded, f"{part}_labels")
         given = getattr(decoded, f"{part}_images").reshape(answers.shape)
-        for row, wrong in faults(given, answers, config, sample):
+        for row, wrong in _faults(given, answers, config):
             place = f"{folder / part}, example {row}" if layout else f"{folder / part}.csv, line {row + 2}"
             raise DataError(f"{place}: {wrong}. Mend or remove it.")
 
 
-def faults(given: Pixels, answers: Pixels, config: Puzzles, sample: int | None) -> Iterator[tuple[int, str]]:
+def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[int, str]]:
     """Yield rows of puzzles (N, S) that are wrong, and what is."""
     for start in range(0, len(given), PIECE):
         lawful = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
@@ -170,7 +169,7 @@ def faults(given: Pixels, answers: Pixels, config: Puzzles, sample: int | None) 
         for row in (start + np.flatnonzero(lawful == 0)).tolist():
             contradicts = config.solutions(given[row]) == 0
             yield row, "what is given has no solution" if contradicts else "the answer breaks a rule, or changes what is given"
-    for row in np.unique(np.linspace(0, len(given) - 1, sample or len(given)).astype(int)).tolist():
+    for row in np.unique(np.linspace(0, len(given) - 1, SAMPLE).astype(int)).tolist():
         if config.solutions(given[row]) == 2:
             yield row, "the puzzle has more than one solution"
 

@@ -159,7 +159,7 @@ def test_the_hash_follows_config_and_weights(tmp_path):
 
 def test_a_damaged_or_foreign_file_is_refused(tmp_path):
     path = tmp_path / "tokenizer.safetensors"
-    with pytest.raises(DataError, match=r"no tokenizer at .*Train one with `recstudy tokenizer`"):
+    with pytest.raises(DataError, match=r"no tokenizer at "):
         load_tokenizer(path)
     save_tokenizer(network(), {}, "Phantom", path)
     content = bytearray(path.read_bytes())

@@ -231,9 +231,9 @@ def _read(path: Path) -> tuple[Json, dict[str, Tensor]]:
             header = json.loads((file.metadata() or {}).get(KEY, "{}"))
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
     except FileNotFoundError:
-        raise DataError(f"no tokenizer at {path}. Train one with `recstudy tokenizer`.") from None
+        raise DataError(f"no tokenizer at {path}.") from None
     except (SafetensorError, ValueError):
         raise DataError(f"{path} is damaged: it is not a safetensors file. Train the tokenizer again.") from None
     if header.get("format") != FORMAT:
-        raise DataError(f"{path} holds no image tokenizer of this version ({FORMAT}). Train one with `recstudy tokenizer`.")
+        raise DataError(f"{path} holds no image tokenizer of this version ({FORMAT}).")
     return header, weights

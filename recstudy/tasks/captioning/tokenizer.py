@@ -162,13 +162,12 @@ def image_tokenizer(
     data: DataSet,
     title: str,
     device: torch.device,
-    report: Callable[[Progress], None] = lambda progress: alive(),
 ) -> tuple[VQNetwork, dict[str, Any]]:
     """Return a tokenizer trained on all training images of a data set, and its header: title, facts, hash."""
 
     def train(file: Path) -> None:
         images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
-        network, facts = train_tokenizer(images, config, epochs, seed=0, report=report, device=device)
+        network, facts = train_tokenizer(images, config, epochs, seed=0, report=lambda progress: alive(), device=device)
         with caching("the image tokenizer", file.parent):
             save_tokenizer(network, facts, title, file)
 
