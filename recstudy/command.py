@@ -212,9 +212,8 @@ class Trust:
 
     def run(self) -> int:
         from recstudy.plugins.trust import ask
-        from recstudy.publishing.bundle import opened
+        from recstudy.publishing.bundle import ABOUT, opened
         from recstudy.records.plans import read_plan
-        from recstudy.records.published import ABOUT
 
         def asked(folder: Path, studies: list[tuple[Results, str, str]]) -> int:
             plans = [read_plan(results.study(name, preset)) for results, name, preset in studies]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from playwright.sync_api import Page, sync_playwright
 
 from recstudy.board.server import BoardServer
-from recstudy.records.published import unzipped
+from recstudy.publishing.bundle import opened
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
@@ -60,11 +60,11 @@ def main() -> int:
         print("No Chromium found: install one (Debian: apt install chromium).", file=sys.stderr)
         return 2
     missing = 0
-    with sync_playwright() as playwright, board() as address, unzipped(PUBLISHED) as bundle:
+    with sync_playwright() as playwright, board() as address, opened(PUBLISHED) as bundle:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
         for picture in WANTED:
             own = RESULTS / f"studies/{picture.study}/quick/report/report.html"
-            report = bundle / "report/report.html" if picture.study == PUBLISHED.stem else own
+            report = bundle.root / "report/report.html" if picture.study == PUBLISHED.stem else own
             source = report.parent / picture.part if picture.part.endswith(".gif") else report
             if not source.exists():
                 missing += 1

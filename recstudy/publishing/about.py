@@ -8,8 +8,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.entries import md
 from recstudy.papers import by_name
-from recstudy.publishing.bundle import CITATION, CODE, MANIFEST, README, REPORT
-from recstudy.records.published import ABOUT, RESULTS
+from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS
 from recstudy.records.reading import dumped
 from recstudy.records.study_schema import About
 

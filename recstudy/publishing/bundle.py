@@ -14,7 +14,8 @@ A zip holds one such folder. Sizes are bounded before anything is unpacked.
 import hashlib
 import re
 import stat
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +25,8 @@ from typing import TYPE_CHECKING
 
 from recstudy.errors import StorageError
 from recstudy.records import PlanRecord, Results
-from recstudy.records.published import RESULTS, about_bundle, unzipped
+from recstudy.records.locks import temporary
+from recstudy.records.reading import read_record
 from recstudy.records.study_schema import About
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE = "report", "code"
+ABOUT, RESULTS = "bundle.json", "results"  # below its folder
+MOST_FILES, MOST_BYTES, LARGEST = 500_000, 16 * 2**30, 4 * 2**30  # of all files; of one
+NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 PIECE = 2**20  # bytes that are digested at once
 READERS = ("analysis", "config", "evidence", "metrics", "papers", "records", "report")  # the rooms that decide what is printed
@@ -83,7 +88,10 @@ class Bundle:
     @cached_property
     def about(self) -> About:
         """What it says of itself (StorageError: it is damaged, or no bundle)."""
-        return about_bundle(self.root, self.named)
+        found = read_record(self.root / ABOUT, About)
+        if found is None or any(re.search(r"[/\\]|^\.*$", name) for name in (found.study, found.preset)):
+            raise StorageError(f"{self.named or self.root} {NO_BUNDLE}")
+        return found
 
     @cached_property
     def manifest(self) -> dict[str, str]:
@@ -145,9 +153,20 @@ def called(records: "StudyRecords") -> "StudyRecords":
 
 @contextmanager
 def opened(place: Path) -> Iterator[Bundle]:
-    """Give the bundle in a folder, or in a zip, which is unpacked for as long as the block runs (StorageError: it is neither)."""
-    with unzipped(place) as folder:
-        yield Bundle(folder, "" if place.is_dir() else str(place))
+    """Give the bundle in a folder, or in a zip, which is unpacked for as long as the block runs.
+
+    Raises:
+        StorageError: it is neither, or a zip that would fill the disk, leave its folder or bring links.
+    """
+    if place.is_dir():
+        yield Bundle(place.absolute())
+        return
+    if not zipfile.is_zipfile(place):
+        raise StorageError(f"{place} {NO_BUNDLE}")
+    with temporary() as folder:
+        _unzip(place, folder)
+        tops = list(folder.iterdir())
+        yield Bundle(tops[0] if len(tops) == 1 and tops[0].is_dir() else folder, str(place))
 
 
 def _regular(folder: Path) -> Iterator[Path]:
@@ -159,3 +178,45 @@ def _regular(folder: Path) -> Iterator[Path]:
             yield path
         else:
             raise StorageError(f"{path} is a link or no file. A bundle has files alone.")
+
+
+def _unzip(file: Path, folder: Path) -> None:
+    """Unpack a zip (StorageError, as `opened` says; nothing outside of the folder is written)."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            _check(file, archive.infolist())
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            for parent in {(folder / entry.filename).parent for entry in entries}:
+                parent.mkdir(parents=True, exist_ok=True)
+            for entry in entries:
+                target = folder / entry.filename
+                with archive.open(entry) as packed, open(target, "xb") as content:
+                    left = entry.file_size  # what it says; a zip that holds more is cut off and refused
+                    while piece := packed.read(PIECE):
+                        left -= len(piece)
+                        if left < 0:
+                            raise zipfile.BadZipFile(f"{entry.filename} is larger than it says")
+                        content.write(piece)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+        raise StorageError(f"{file} cannot be unpacked: {error}.") from None
+
+
+def _check(file: Path, entries: Iterable[zipfile.ZipInfo]) -> None:
+    """Refuse (StorageError) a zip whose entries are too many, too large, links, or named to lie elsewhere."""
+    names: set[str] = set()
+    total = 0
+    for entry in entries:
+        name, kind = entry.filename.rstrip("/"), stat.S_IFMT(entry.external_attr >> 16)
+        total += entry.file_size
+        why = ""
+        if len(names) >= MOST_FILES or total > MOST_BYTES or entry.file_size > LARGEST:
+            why = "is more than a bundle may hold"
+        elif kind not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & 1:
+            why = "is a link, a device or encrypted"
+        elif not name or "\\" in name or "\0" in name or any(part in ("", ".", "..") or ":" in part for part in name.split("/")):
+            why = "lies outside of the bundle"
+        elif name in names:
+            why = "is in it twice"
+        if why:
+            raise StorageError(f"{file} is refused: {entry.filename!r} {why}.")
+        names.add(name)

@@ -27,14 +27,13 @@ from recstudy.metrics.kept import unpacked
 from recstudy.opened import contents, descriptor, entries
 from recstudy.plugins.bundle import source
 from recstudy.publishing import about, bundle
-from recstudy.publishing.bundle import CODE, REPORT, Bundle, called, sha256_of
+from recstudy.publishing.bundle import CODE, REPORT, RESULTS, Bundle, called, sha256_of
 from recstudy.publishing.scrub import private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import parsed, whole_lines
 from recstudy.records.orders import FILE as ORDERS
 from recstudy.records.plans import record_look
-from recstudy.records.published import RESULTS
 from recstudy.records.run_folder import EARLIER, OTHER
 from recstudy.records.study_schema import About
 from recstudy.report.names import plural

@@ -33,6 +33,7 @@ from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
 from recstudy.metrics import METRICS
 from recstudy.publishing.bundle import (
+    NO_BUNDLE,
     README,
     REPORT,
     Bundle,
@@ -43,7 +44,6 @@ from recstudy.publishing.bundle import (
 )
 from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
 from recstudy.records.locks import temporary
-from recstudy.records.published import NO_BUNDLE
 from recstudy.report.names import improved, plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE

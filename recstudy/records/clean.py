@@ -19,7 +19,6 @@ from recstudy.opened import folders as folders_in
 from recstudy.records import PlanRecord, Results, held, locked, read_record
 from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import PATIENCE, TEMPORARY, Held, this_process
-from recstudy.records.published import MEMORY
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import ClockLine
 
@@ -112,7 +111,6 @@ def left_outside() -> Iterator[Reclaimable]:
     rays = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")  # as Ray itself has it (2.60)
     for parent, names, lock, why in (
         (Path(tempfile.gettempdir()), f"{TEMPORARY}*", "lock", "temporary files of a killed process"),
-        (MEMORY, f"{TEMPORARY}*", "lock", "temporary files of a killed process, in memory"),
         (rays, "session_*", SESSION, "the logs of a Ray whose driver was killed"),
     ):
         for folder in sorted(parent.glob(names)):

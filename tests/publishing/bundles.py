@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from recstudy.publishing.bundle import MANIFEST, README, Bundle, digest_of_records, sha256_of
-from recstudy.records.published import ABOUT
+from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records, sha256_of
 
 
 def sealed(root: Path) -> Path:

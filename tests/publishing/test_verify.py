@@ -17,7 +17,6 @@ from recstudy.errors import StorageError
 from recstudy.publishing import Bundle
 from recstudy.publishing.bundle import opened
 from recstudy.publishing.verify import _differences, verify
-from recstudy.records.published import unzipped
 
 
 def told(root: Path) -> str:
@@ -234,7 +233,7 @@ def a_zip(file: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
 def test_a_zip_that_would_write_elsewhere_is_refused(name, tmp_path):
     file = a_zip(tmp_path / "x.zip", (zipfile.ZipInfo("a/b"), b""), (replaced(name), b"x"))
 
-    with pytest.raises(StorageError, match=r"lies outside of the bundle|cannot be unpacked"), unzipped(file):
+    with pytest.raises(StorageError, match=r"lies outside of the bundle|cannot be unpacked"), opened(file):
         pass
     assert not (tmp_path / "out").exists()
 
@@ -248,19 +247,19 @@ def replaced(name: str, mode: int = 0) -> zipfile.ZipInfo:
 def test_links_and_twins_in_a_zip_are_refused(tmp_path):
     link, twin = replaced("a/link", 0o120777), replaced("a/b")
 
-    with pytest.raises(StorageError, match="is a link"), unzipped(a_zip(tmp_path / "link.zip", (link, b"/etc/passwd"))):
+    with pytest.raises(StorageError, match="is a link"), opened(a_zip(tmp_path / "link.zip", (link, b"/etc/passwd"))):
         pass
     with pytest.warns(UserWarning, match="Duplicate"):
         file = a_zip(tmp_path / "twin.zip", (twin, b"1"), (replaced("a/b"), b"2"))
-    with pytest.raises(StorageError, match="is in it twice"), unzipped(file):
+    with pytest.raises(StorageError, match="is in it twice"), opened(file):
         pass
 
 
 def test_a_zip_that_unpacks_to_more_than_a_bundle_may_hold_is_refused(tmp_path, monkeypatch):
     file = a_zip(tmp_path / "bomb.zip", *((zipfile.ZipInfo(f"a/{at}"), b"0" * 1000) for at in range(20)))
-    monkeypatch.setattr("recstudy.records.published.MOST_BYTES", 10_000)
+    monkeypatch.setattr("recstudy.publishing.bundle.MOST_BYTES", 10_000)
 
-    with pytest.raises(StorageError, match="more than a bundle may hold"), unzipped(file):
+    with pytest.raises(StorageError, match="more than a bundle may hold"), opened(file):
         pass
 
 
@@ -269,7 +268,7 @@ def test_a_zip_that_lies_about_its_sizes_is_refused(tmp_path):
     content = file.read_bytes()
     file.write_bytes(content.replace((4000).to_bytes(4, "little"), (40).to_bytes(4, "little")))
 
-    with pytest.raises(StorageError, match="cannot be unpacked"), unzipped(file):
+    with pytest.raises(StorageError, match="cannot be unpacked"), opened(file):
         pass
 
 
