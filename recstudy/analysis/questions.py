@@ -100,7 +100,6 @@ class QuestionRow:
         refused: why the two are not compared at all.
         published: of a difference the differences of published numbers.
         items: over seeds and test items, where all runs have kept their answers; `over_items_alone` is McNemar's p.
-        aliases: of an effect what it cannot be told from.
         marks: what a reader must know of the question, such as that it was stated after the runs.
         margin: what is claimed, in words.
     """
@@ -119,7 +118,6 @@ class QuestionRow:
     published: tuple[PublishedDifference, ...] = ()
     items: Estimate | None = None
     over_items_alone: float | None = None
-    aliases: str = ""
     marks: tuple[str, ...] = ()
     margin: str = ""
     apart: bool = False  # a term is a difference itself, so that its sides are no means
@@ -172,13 +170,12 @@ class QuestionRow:
 class Family:
     """The questions of one part, judged together; `unmatched` published values have no place among them.
 
-    `levels`: of the axes of a factorial, whose cells are `part` of all combinations, 1 where all are there.
+    `levels`: of the axes of a factorial.
     """
 
     rows: tuple[QuestionRow, ...]
     unmatched: int = 0
     levels: Mapping[str, tuple[Any, Any]] | None = None
-    fraction: float = 1.0
 
     @property
     def tested(self) -> int:
@@ -333,20 +330,14 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     }
     effects = estimable(columns)
     if effects is None:
-        raise ConfigError(
-            f"effects {part.name!r}: the cells are neither a whole two-level factorial nor a regular fraction of one"
-        )
+        raise ConfigError(f"effects {part.name!r}: the cells are not a whole two-level factorial")
     rows = []
     for effect in effects:
         by = dict(zip(cells, effect.weights, strict=True))
         question = Question(by, other_than=0.0, kind=Kind.EFFECT)
         terms = _terms(records, {index: {part.metric: weight} for index, weight in by.items()})
-        row = _asked(records, crossed(effect.axes), "", part.metric, question, terms)
-        least = min((len(axes) for _, axes in effect.aliases), default=0)  # these are named, the others counted
-        alike = [f"{'minus ' if sign < 0 else ''}{crossed(axes)}" for sign, axes in effect.aliases if len(axes) == least]
-        more = len(effect.aliases) - len(alike)
-        rows.append(replace(row, aliases="; ".join([*alike, *([f"{more} of higher order"] if more else [])])))
-    return Family(_judged(records, rows), levels=levels, fraction=(len(effects) + 1) / 2 ** len(levels))
+        rows.append(_asked(records, crossed(effect.axes), "", part.metric, question, terms))
+    return Family(_judged(records, rows), levels=levels)
 
 
 def crossed(axes: Sequence[str]) -> str:

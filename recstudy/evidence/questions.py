@@ -11,7 +11,7 @@ the region's edge, so that the interval at level 1 - a lies wholly inside or who
 questions Holm (1979) tests the j-th least p at a / (m - j + 1); `a` is what the present look may spend (`seeds.py`).
 
 The effects of a two-level design of N cells: a column of signs stands for each, an axis is -1 at its first level and +1 at its
-second, an interaction is the product of its axes' columns. Two effects with the same column up to sign are aliases.
+second, an interaction is the product of its axes' columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -337,11 +337,10 @@ Signs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Effect:
-    """What can be estimated: the shortest of the effects that share a column (N,), and the others with their signs."""
+    """A main effect, or the interaction of several axes, and its column of signs (N,)."""
 
     axes: tuple[str, ...]
     column: Signs
-    aliases: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     @property
     def weights(self) -> list[float]:
@@ -350,20 +349,9 @@ class Effect:
 
 
 def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
-    """Return the effects with a column of their own, by order, each with its aliases.
-
-    Returns:
-        None where two columns overlap in part: the cells are neither a whole factorial nor a regular fraction of one.
-    """
-    found: list[Effect] = []
-    for axes in (axes for size in range(1, len(columns) + 1) for axes in combinations(columns, size)):
-        column = prod((columns[axis] for axis in axes), start=np.ones_like(next(iter(columns.values()))))
-        overlaps = [int(column @ other.column) for other in found]
-        if any(abs(overlap) not in (0, len(column)) for overlap in [*overlaps, int(column.sum())]):
-            return None
-        if any(overlaps):
-            at = next(at for at, overlap in enumerate(overlaps) if overlap)
-            found[at] = replace(found[at], aliases=(*found[at].aliases, (1 if overlaps[at] > 0 else -1, axes)))
-        elif not column.sum():  # a constant one is the mean's alias
-            found.append(Effect(axes, column))
-    return found
+    """Return all effects of a factorial by order, or None if the cells are not every combination of the levels, once each."""
+    cells = set(zip(*columns.values(), strict=True))
+    if not len(cells) == len(next(iter(columns.values()))) == 2 ** len(columns):
+        return None
+    terms = (axes for size in range(1, len(columns) + 1) for axes in combinations(columns, size))
+    return [Effect(axes, np.asarray(prod(columns[axis] for axis in axes))) for axes in terms]

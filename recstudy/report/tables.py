@@ -135,7 +135,7 @@ class Differences(OfVariants, BesidePublished):
 
 @PARTS.add("effects")
 class Effects(OfVariants):
-    """Of a two-level `factorial`, whole or a fraction: main effects and interactions with intervals, and their aliases."""
+    """Main effects and interactions of a two-level `factorial`, with intervals."""
 
     name: str = "effects"
     metric: MetricName = "top1_accuracy"

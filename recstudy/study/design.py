@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from itertools import combinations, product
-from math import log2, prod
-from operator import xor
+from itertools import product
+from math import prod
 from typing import Any
 
 from recstudy.config import Config, ModelConfig
@@ -14,7 +12,6 @@ from recstudy.explained import explained
 from recstudy.records.plans import short_names
 
 MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
-MOST_FACTORS = 8  # of a fraction: its generators are found by trying all, 0.1 s for eight
 
 
 @explained
@@ -131,52 +128,23 @@ def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[
 
 @explained
 def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Variant]:
-    """Return every combination of two levels an axis, the low one first, or a regular `fraction` of them: 1/2, 1/4, 1/8, ...
+    """Return every combination of two levels an axis, the low one first; a report's `Effects` reads them.
 
-    A fraction holds the all-low cell and confounds as little as its size allows (least aberration; Fries and Hunter 1980).
-    Which effects cannot be told apart is said by a report's `Effects`, which reads it off the cells.
+    Args:
+        factors: Axes and their two levels, as in `grid`.
+        fraction: Only 1: fractions of a design were removed.
 
     Example:
-        >>> half = factorial({"model.a": [0, 1], "model.b": [0, 1], "model.c": [0, 1]}, fraction=1 / 2)
-        >>> [variant.label for variant in half]
-        ['a=0, b=0, c=0', 'a=0, b=1, c=1', 'a=1, b=0, c=1', 'a=1, b=1, c=0']
+        >>> [variant.label for variant in factorial({"model.a": [0, 1], "model.b": [0, 1]})]
+        ['a=0, b=0', 'a=0, b=1', 'a=1, b=0', 'a=1, b=1']
     """
-    named = _all_named(factors)
-    _check_size(named)
-    for axis, levels in named.items():
+    if fraction != 1:
+        raise ConfigError(f"fraction must be 1, but got {fraction:g}: plan all cells of fewer factors, or use one_at_a_time")
+    variants = grid(factors)
+    for axis, levels in _all_named(factors).items():
         if len(levels) != 2:
             raise ConfigError(f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number")
-    halvings = -log2(fraction) if fraction > 0 else -1.0
-    if halvings < 0 or not halvings.is_integer():
-        raise ConfigError(f"fraction must be 1, 1/2, 1/4, 1/8, ..., but got {fraction:g}")
-    words = _generators(len(factors), int(halvings))
-    basic = len(factors) - len(words)
-    cells = product((0, 1), repeat=len(factors))
-    kept = [
-        all(cell[basic + at] == reduce(xor, (cell[factor] for factor in word)) for at, word in enumerate(words)) for cell in cells
-    ]
-    return [variant for variant, keep in zip(grid(factors), kept, strict=True) if keep]
-
-
-def _generators(factors: int, halvings: int) -> list[tuple[int, ...]]:
-    """For each factor that a fraction adds to its basic ones: those whose interaction it is set by."""
-    basic = factors - halvings
-    words = [word for size in range(2, basic + 1) for word in combinations(range(basic), size)]
-    if halvings and factors > MOST_FACTORS:
-        raise ConfigError(f"a fraction of a factorial takes up to {MOST_FACTORS} factors, but got {factors}")
-    if len(words) < halvings:
-        raise ConfigError(
-            f"1/{2**halvings} of a factorial of {factors} factors is too few cells to tell their main effects apart"
-        )
-    return list(min(combinations(words, halvings), key=lambda chosen: _aberration(chosen, basic)))
-
-
-def _aberration(generators: Iterable[tuple[int, ...]], basic: int) -> list[int]:
-    """Tell how many words of 3, 4, ... letters the defining relation has: the short ones confound what is likely to be large."""
-    masks = [sum(1 << factor for factor in word) | 1 << basic + at for at, word in enumerate(generators)]
-    chosen = (part for size in range(1, len(masks) + 1) for part in combinations(masks, size))
-    lengths = [reduce(xor, part).bit_count() for part in chosen]
-    return [lengths.count(length) for length in range(3, basic + len(masks) + 1)]
+    return variants
 
 
 def _axes(fields: Iterable[str]) -> dict[str, str]:

@@ -381,7 +381,7 @@ def test_effects_by_hand(tmp_path):
     assert dict(zip(in_ascii(found.rows), (row.estimate.value for row in found.rows), strict=True)) == {
         "a": pytest.approx(7), "b": pytest.approx(1), "a x b": pytest.approx(3),
     }  # fmt: skip
-    assert (found.levels, found.fraction, found.tested) == ({"a": (0, 1), "b": (0, 1)}, 1.0, 3)
+    assert (found.levels, found.tested) == ({"a": (0, 1), "b": (0, 1)}, 3)
 
 
 def test_effects_of_three_factors_are_the_regression(tmp_path):
@@ -396,19 +396,6 @@ def test_effects_of_three_factors_are_the_regression(tmp_path):
     assert [row.estimate.value for row in found.rows] == pytest.approx(list(twice), abs=1e-8)
 
 
-def test_a_fraction_names_what_it_cannot_tell_apart_with_its_sign(tmp_path):
-    """Half of four factors, I = ABCD; half of three with its all-low cell has c where a and b differ: c is minus a x b."""
-    four = effects(tmp_path / "4", factorial(axes(4), fraction=1 / 2), lambda on, seed: 80.0 + on["a"] * on["b"])
-    three = effects(tmp_path / "3", factorial(axes(3), fraction=1 / 2), lambda on, seed: 80.0 + 10 * on["a"] * on["b"])
-    seven = effects(tmp_path / "7", factorial(axes(7), fraction=1 / 16), lambda on, seed: 80.0, seeds=1)
-
-    assert in_ascii(four.rows, "aliases") == ["b x c x d", "a x c x d", "a x b x d", "a x b x c", "c x d", "b x d", "b x c"]
-    assert in_ascii(three.rows, "aliases") == ["minus b x c", "minus a x c", "minus a x b"]
-    assert three.rows[2].estimate.value == pytest.approx(-5)
-    assert (four.fraction, len(seven.rows)) == (0.5, 7)
-    assert seven.rows[0].aliases.endswith("12 of higher order")
-
-
 def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     found = effects(tmp_path, factorial(axes(2)), lambda on, seed: "failed" if seed == 1 and on["a"] else 80.0 + seed + on["b"])
 
@@ -421,7 +408,7 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     [
         (grid({"model.a": [0, 1, 2]}), r"effects 'effects' needs two levels an axis, but 'a' has 0, 1, 2; narrow it by where"),
         (grid({"model.a": [0]}), "effects 'effects': no axis has two levels here"),
-        (factorial(axes(2))[:3], "the cells are neither a whole two-level factorial nor a regular fraction of one"),
+        (factorial(axes(2))[:3], "the cells are not a whole two-level factorial"),
     ],
 )
 def test_what_is_no_factorial_is_refused(tmp_path, variants, message):

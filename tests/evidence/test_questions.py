@@ -223,15 +223,16 @@ def test_mcnemar_is_statsmodels_without_correction():
     assert mcnemar(ours, theirs) == pytest.approx(referee(table, exact=False, correction=False).pvalue)
 
 
-def test_effects_of_a_half_fraction_have_aliases():
-    columns = {"A": np.array([-1, 1, -1, 1]), "B": np.array([-1, -1, 1, 1]), "C": np.array([1, -1, -1, 1])}
-    found = estimable(columns)
+def test_effects_of_a_whole_factorial():
+    a, b = np.array([-1, -1, 1, 1]), np.array([-1, 1, -1, 1])
+    effects = estimable({"A": a, "B": b})
 
-    assert found is not None
-    assert [effect.axes for effect in found] == [("A",), ("B",), ("C",)]
-    assert found[0].aliases == ((1, ("B", "C")),)
-    assert found[0].weights == [-0.5, 0.5, -0.5, 0.5]
-    assert estimable({"A": np.array([-1, 1, 1]), "B": np.array([-1, -1, 1])}) is None
+    assert effects is not None
+    assert [effect.axes for effect in effects] == [("A",), ("B",), ("A", "B")]
+    assert [effect.weights for effect in effects] == [[-0.5, -0.5, 0.5, 0.5], [-0.5, 0.5, -0.5, 0.5], [0.5, -0.5, -0.5, 0.5]]
+    assert estimable({"A": a[:3], "B": b[:3]}) is None
+    assert estimable({"A": a, "B": np.array([-1, -1, -1, 1])}) is None
+    assert estimable({"A": np.array([-1, 1, -1, 1]), "B": np.array([-1, -1, 1, 1]), "C": np.array([1, -1, -1, 1])}) is None
 
 
 def test_a_published_value_is_a_question_like_any_other():

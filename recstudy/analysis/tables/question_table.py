@@ -21,7 +21,7 @@ from recstudy.report.names import DASH, axis_title, metric, number, plain, plura
 CORNERS = {Claims: "claim", Differences: "variant", Effects: "effect"}
 CSV_HEADS = ["question", "kind", "base", "contrast", "metric", "unit", "region_low", "region_high", "estimate", "low", "high"]
 CSV_HEADS += ["level", "n", "df", "p", "p_holm", "verdict", "reasons", "seeds_needed", "detectable", "low_items", "high_items"]
-CSV_HEADS += ["p_mcnemar", "published_difference", "sources", "aliases", "runs_left", "lost", "run_ids"]
+CSV_HEADS += ["p_mcnemar", "published_difference", "sources", "runs_left", "lost", "run_ids"]
 TESTS = (
     "p: two-sided t test that the true difference is just {}, adjusted for {} (Holm); intervals are at the level of their step"
 )
@@ -43,7 +43,7 @@ def printed(records: StudyRecords, part: QuestionPart, family: Family) -> Printe
     score = metric(part.metric).heading if isinstance(part, Differences) else "score"
     size = "size" if isinstance(part, Effects) else "difference"
     heads = [CORNERS[type(part)], score, "contrast", size, "interval", "p (Holm)", "seeds needed"]
-    heads += ["detectable", "published difference", "cannot be told from", "verdict"]
+    heads += ["detectable", "published difference", "verdict"]
     kept = [at for at in range(len(heads)) if at < 1 or any(line[at].text.strip(DASH) for line in lines)]
     variants = sorted({term.variant for row in family.rows for term in row.terms}) or list(range(len(records.variants)))
     metrics = list(dict.fromkeys(row.metric for row in family.rows))
@@ -60,7 +60,7 @@ def printed(records: StudyRecords, part: QuestionPart, family: Family) -> Printe
             *spread_notes(records, variants, metrics),
             *text_notes(records, variants, metrics),
         ],
-        prose=frozenset(place for place, at in enumerate(kept) if heads[at] in ("contrast", "verdict", "cannot be told from")),
+        prose=frozenset(place for place, at in enumerate(kept) if heads[at] in ("contrast", "verdict")),
     )
 
 
@@ -87,7 +87,6 @@ def _line(row: QuestionRow) -> list[TableEntry]:
         TableEntry(needed_words(row)),
         numeric(least if row.group else ""),
         TableEntry(", ".join(dict.fromkeys(published))),
-        TableEntry(row.aliases),
         TableEntry(verdict_words(row), bold=row.verdict.decided and answer.adjusted is not None, runs=runs),
     ]
 
@@ -111,9 +110,6 @@ def _notes(part: QuestionPart, family: Family) -> list[Said]:
     if family.levels:
         levels = "; ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in family.levels.items())
         notes.append(SIZE.format(levels))
-    if family.fraction < 1:
-        whole = round(1 / family.fraction)
-        notes.append(f"1/{whole} of the combinations was planned: a size is the sum of all that it cannot be told from")
     if any(row.group and row.detectable for row in family.rows):
         notes.append("Detectable: the least true difference that such a test shows in 4 of 5 repetitions")
     published = [one for row in family.rows for one in row.published]
@@ -150,7 +146,7 @@ def csv_text(family: Family) -> str:
         items = [row.items.low, row.items.high] if row.items else [None, None]
         sources = (f"{one.ours.target.cited} minus {one.theirs.target.cited}" for one in row.published)
         published = [" ".join(repr(one.value) for one in row.published), "; ".join(sources)]
-        behind = [row.aliases, row.left, "; ".join(row.lost), " ".join(row.run_ids)]
+        behind = [row.left, "; ".join(row.lost), " ".join(row.run_ids)]
         lines.append([*named, *numbers, *said, *items, row.over_items_alone, *published, *behind])
     return csv_lines(CSV_HEADS, lines)
 
@@ -279,7 +275,6 @@ def question_behind(records: StudyRecords, row: QuestionRow, family: Family) -> 
     lines.append(f"Verdict: {verdict_words(row)}")
     lines += [f"    {reason}" for reason in answer.reasons]
     lines += [f"Not in it: {why}" for why in row.lost]
-    lines += [f"Cannot be told from: {row.aliases}"] if row.aliases else []
     for one in row.published:
         two = f"{number(row.metric, one.ours.value)} - {number(row.metric, one.theirs.value)} = {one.value:+.6g}"
         lines.append(f"Published: {two}, of two numbers without seeds: {one.ours.target.cited} minus {one.theirs.target.cited}")
