@@ -164,7 +164,9 @@ def test_the_tour_has_all_that_explain_prints(tmp_path, capsys):
         command.main(["explain", "depths:1:1", str(tmp_path)])
 
     (shown,) = (text for text in blocks(ROOT / "docs/tour.md", "") if text.startswith("depths, row"))
-    begins = [begin[0] for line in capsys.readouterr().out.splitlines() if (begin := re.match(r"[A-Z0-9][A-Za-z0-9 %]*", line))]
+    begins = [
+        begin[0] for line in capsys.readouterr().out.splitlines() if (begin := re.match(r"[A-Z][a-z]+|95 % interval", line))
+    ]
     assert {"Mean", "95 % interval", "Published", "Verdict", "Records"} <= set(begins)
     assert not [begin for begin in begins if not re.search(rf"^{begin}", shown, re.M)]
     assert "..." not in shown

@@ -1,4 +1,4 @@
-"""One number of a table, named TABLE:ROW:COLUMN, and everything behind it: its runs, and how it follows from theirs.
+"""One number of a table, named TABLE:ROW:COLUMN, with its runs, estimate, interval, and verdicts with their reasons.
 
 Each of the three is a label, the beginning of one alone, or, of rows and columns, a number from 1 on. A label as it stands goes
 before a number, and a number before a beginning. Labels may have colons of their own. Columns of settings are counted last.
@@ -13,12 +13,11 @@ from rich.text import Text
 
 from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.kinds import problem, shown
-from recstudy.analysis.shown import Behind, Explained
+from recstudy.analysis.shown import Explained
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
 from recstudy.terminal import shortest
 
-HEADS = ("run", "seed", "variant", "value", "commit", "data checksum", "machine", "finished")
 SHORT = 12  # characters of a checksum or commit that tell it apart
 
 
@@ -51,34 +50,24 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
         raise ConfigError(f"{count} a table {wanted!r}: give one study's folder. There are {known}.")
     (records,) = readable.values() if len(readable) == 1 else having
     with records.standing():
-        found = find(records, name)
-        told = found.behind(records)
-        gone = records.not_here
-    out.print(Text(f"{found.table}, row {found.row!r}, column {found.column!r}: {told.number}", style="bold"), soft_wrap=True)
-    runs = RichTable(*HEADS, box=None)
-    for row in runs_behind(records, told):
-        runs.add_row(*map(Text, row))
-    out.print(runs if told.runs else Text("No run is behind it."))
-    for run in records.rows:
-        if run.id in dict(told.runs) and run.provenance.begun:
-            out.print(Text(f"{run.id} has its weights from {run.provenance.begun}"), soft_wrap=True)
-    for line in (*told.lines, *gone):
-        out.print(Text(line), soft_wrap=True)
-    out.print(Text(f"Records: {shortest(records.results.root / 'runs')}/RUN"), soft_wrap=True)
-
-
-def runs_behind(records: StudyRecords, told: Behind) -> list[tuple[str, ...]]:
-    """Return a row of words a run, under `HEADS`."""
+        number = find(records, name)
+        behind = number.behind(records)
+        missing = records.not_here
+    place = f"{number.table}, row {number.row!r}, column {number.column!r}"
+    out.print(Text(f"{place}: {behind.number}", style="bold"), soft_wrap=True)
+    runs = RichTable("run", "seed", "variant", "value", "commit", "data checksum", "machine", "finished", box=None)
     rows = {row.id: row for row in records.rows}
-    told_of: list[tuple[str, ...]] = []
-    for run_id, value in told.runs:
+    for run_id, value in behind.runs:
         row, made = rows[run_id], rows[run_id].provenance
         commits = ", then ".join(part[:SHORT] for part in (made.made_by or "unknown").split(", then "))
         commits += " with uncommitted changes" * made.dirty
         machine = ", ".join(filter(None, (made.hardware.host, made.hardware.gpu or made.hardware.cpu)))
-        own = row.id, str(row.seed), row.label, f"{value:.10g}"
-        told_of.append((*own, commits, made.data_checksum[:SHORT], machine, made.finished))
-    return told_of
+        words = (run_id, str(row.seed), row.label, f"{value:.10g}", commits, made.data_checksum[:SHORT], machine, made.finished)
+        runs.add_row(*map(Text, words))
+    out.print(runs if behind.runs else Text("No run is behind it."))
+    begun = [f"{run} has its weights from {made}" for run, _ in behind.runs if (made := rows[run].provenance.begun)]
+    for line in (*begun, *behind.lines, *missing, f"Records: {shortest(records.results.root / 'runs')}/RUN"):
+        out.print(Text(line), soft_wrap=True)
 
 
 def find(records: StudyRecords, name: str) -> NamedNumber:

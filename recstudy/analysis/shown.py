@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Behind:
-    """A number as its table has it, the ids of its runs with the value of each, and how it follows from them."""
+    """A number as its table has it, the ids of its runs with the value of each, and lines on its estimate and verdicts."""
 
     number: str
     runs: tuple[tuple[str, float], ...]

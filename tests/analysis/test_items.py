@@ -143,7 +143,7 @@ def test_a_difference_has_both_tests_at_the_level_of_its_step(kept):
     line = next(csv.DictReader(csv_text(found).splitlines()))
     assert float(line["p_mcnemar"]) == pytest.approx(row.over_items_alone)
     said = find(kept, "d:ViTRM, batch_size=64:p").behind(kept).lines
-    assert any(line.startswith("Test items as a sample, too: over seeds and test items [+") for line in said)
+    assert any(line.startswith("Over seeds and test items: [+") for line in said)
 
 
 def test_the_items_of_a_patient_are_one_draw(kept):

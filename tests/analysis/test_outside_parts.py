@@ -96,7 +96,7 @@ def test_a_user_s_table_is_in_the_terminal_the_notebook_and_explained(tmp_path):
     said = printed(show_cell, [(results, "made_up", "paper")], "confidence:1:1")
     assert run_id(0, 0) in said
     assert run_id(0, 1) in said
-    assert "Mean: (" in said
+    assert "Mean of 2 runs: " in said
 
 
 def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, caplog):

@@ -12,9 +12,9 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.analysis.shown import Behind, Places, Shown
 from recstudy.analysis.tables.entries import Interval, Note, Number, Piece, Printed, Said, TableEntry, csv_lines
-from recstudy.analysis.tables.render import entry, mean_line, seeds_text, spread_line
+from recstudy.analysis.tables.render import entry, seeds_text
 from recstudy.analysis.targets import deviation_notes
-from recstudy.evidence import ALPHA, MOST_SEEDS, POWER, Kind, Reason, Verdict
+from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
 from recstudy.report import Claims, Differences, Effects
 from recstudy.report.names import DASH, axis_title, metric, number, plain, plural
 
@@ -209,7 +209,7 @@ def asked(records: StudyRecords, part: QuestionPart) -> Shown:
     drawn = draw_forest(part.heading, _forest_rows(part, found), warnings(records), said)
 
     def places() -> Places:
-        numbers = [[partial(question_behind, row=row, family=found)] * len(COLUMNS) for row in found.rows]
+        numbers = [[partial(question_behind, row=row)] * len(COLUMNS) for row in found.rows]
         return Places(COLUMNS, list(zip((row.label for row in found.rows), numbers, strict=True)))
 
     page, plot = printed(records, part, found), None if drawn.data.empty else drawn
@@ -245,33 +245,18 @@ def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
     return rows
 
 
-def question_behind(records: StudyRecords, row: QuestionRow, family: Family) -> Behind:
-    """Say what each variant adds, how estimate, interval and p follow, Holm's step, and what is published."""
-    answer, found = row.answer, row.estimate
+def question_behind(_: StudyRecords, row: QuestionRow) -> Behind:
+    """Return the runs of each variant, the estimate with interval and p, the verdict with reasons, and published values."""
+    answer = row.answer
     runs = [pair for term in row.terms for pair in zip((run.id for run in term.runs), term.values, strict=True)]
     lines = [f"Asked: {row.contrast or row.label}"]
-    for term in row.terms:
-        if term.values:
-            lines.append(f"{term.weight:+.4g} * {term.label}: {mean_line(term.values)}")
-            lines += filter(None, [spread_line(records, term.variant, term.of[0][0])])
-    if found.value is not None and found.error is not None and found.df is not None:
-        terms = "the root of the sum of (weight * slope * s)^2 / n"
-        lines.append(f"Estimate {found.value:.6g}, standard error {found.error:.4g} ({terms}), df {found.df:.4g} (Satterthwaite)")
-        lines.append(
-            f"{interval_words(row)}: its Holm step over {plural(len(family.rows), 'question')}, at this look of the seeds"
-        )
-    if answer.p is not None and answer.room is not None:
-        step = f"{p_words(answer.adjusted)} by Holm, to be held against {ALPHA:g}"
-        lines.append(
-            f"p: {answer.p:.4g}, two-sided, of t = {answer.room:.6g} / {found.error:.4g}, from the edge of what is asked; {step}"
-        )
+    lines += [f"    {term.weight:+.4g} * the mean of {term.label}" for term in row.terms if term.values]
+    if row.estimate.value is not None:
+        p = f"; p {p_words(answer.adjusted)} by Holm" if answer.p is not None else ""
+        lines.append(f"Estimate {row.estimate.value:.6g}, {interval_words(row)}{p}")
     if row.items and row.items.interval:
-        ends, alone = Interval(*row.items.interval, form(row.metric)), p_words(row.over_items_alone)
-        lines.append(f"Test items as a sample, too: over seeds and test items {ends}; over items alone p = {alone} (McNemar)")
-    if row.detectable:
-        lines.append(
-            f"Detectable: {signed(row.metric, row.detectable)}, a true difference of so much in {POWER:.0%} of repetitions"
-        )
+        ends = Interval(*row.items.interval, form(row.metric))
+        lines.append(f"Over seeds and test items: {ends}; over items alone p = {p_words(row.over_items_alone)} (McNemar)")
     lines.append(f"Verdict: {verdict_words(row)}")
     lines += [f"    {reason}" for reason in answer.reasons]
     lines += [f"Not in it: {why}" for why in row.lost]
@@ -279,5 +264,5 @@ def question_behind(records: StudyRecords, row: QuestionRow, family: Family) -> 
         two = f"{number(row.metric, one.ours.value)} - {number(row.metric, one.theirs.value)} = {one.value:+.6g}"
         lines.append(f"Published: {two}, of two numbers without seeds: {one.ours.target.cited} minus {one.theirs.target.cited}")
         lines += [f"    not comparable: {'; '.join(one.reasons)}"] if one.reasons else []
-    heading = f"{metric(row.metric).heading} {signed(row.metric, found.value)}: {verdict_words(row)}"
+    heading = f"{metric(row.metric).heading} {signed(row.metric, row.estimate.value)}: {verdict_words(row)}"
     return Behind(heading, tuple(runs), tuple(lines))

@@ -4,16 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from statistics import mean
 
 from recstudy.analysis.caveats import IMPORTED
 from recstudy.analysis.cells import Cell, TableData, gap, with_items_of
-from recstudy.analysis.fits import fits_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.shown import Behind, Explained, Places, Shown
 from recstudy.analysis.tables.entries import PUBLISHED, Interval, Note, Number, Piece, Printed, TableEntry, csv_lines
 from recstudy.analysis.targets import Placed, deviation_text
-from recstudy.evidence import Answer, Reason, Verdict, Why
+from recstudy.evidence import Answer, Estimate, Reason, Verdict, Why
 from recstudy.report.names import DASH, axis_title, improved, inline, metric, number, plain, plural
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
@@ -297,20 +295,22 @@ def _places(table: TableData) -> Places:
 
 
 def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
-    """Return the mean of a cell, what is not in it, and what is published; of a ratio, the runs of both variants."""
-    wide = with_items_of(records, cell).items
-    ends = (
-        f": {Interval(*wide.interval, '.6g')}, by the variance over seeds plus that over items" if wide and wide.interval else ""
-    )
-    lines = [
-        *_arithmetic(records, cell),
-        *([f"95 % interval over seeds and test items{ends}"] if ends else []),
-        *_others(records, cell),
-        *(f"Not available: {why}" for why in cell.unavailable),
-        *(line for placed, answer in cell.answers for line in _published_lines(placed, answer)),
-        *([] if cell.placed else ["Published: no value belongs here."]),
-    ]
-    runs = (*zip(cell.run_ids, cell.values, strict=True), *_other_side(records, cell))
+    """Return the runs of a cell, of a ratio those of both variants, its estimate and interval, and its verdicts with reasons."""
+    name = improved(cell.metric) or cell.metric
+    scores = {row.id: row.value(name) for row in records.rows if row.id in cell.against}
+    runs = (*zip(cell.run_ids, cell.values, strict=True), *((run, float(scores[run] or 0.0)) for run in cell.against))
+    counted = {run for run, _ in runs}
+    variants = {row.variant for row in records.rows if row.id in counted}
+    lines = [*_estimate_lines(cell, with_items_of(records, cell).items)]
+    for row in records.rows:
+        if row.variant in variants and row.id not in counted:
+            why = gap(row, name) or "finished, and of another purpose than this cell"
+            lines.append(f"Not in it: run {row.id}, seed {row.seed}, {row.label}: {why}")
+    lines += [f"Not available: {why}" for why in cell.unavailable]
+    for placed, answer in cell.answers:
+        lines += _published_lines(placed, answer)
+    if not cell.placed:
+        lines.append("Published: no value belongs here.")
     return Behind(f"{metric(cell.metric).heading} {cell_text(cell)}", runs, tuple(lines))
 
 
@@ -320,87 +320,41 @@ def setting_behind(_: StudyRecords, setting: dict[str, str]) -> Behind:
     return Behind(settings_text(tuple(setting.values())), (), ("A setting of the row, from its config:", *fields))
 
 
-def mean_line(values: Sequence[float]) -> str:
-    """Say how a mean follows from its values."""
-    return f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {len(values)} = {mean(values):.10g}"
-
-
-def spread_line(records: StudyRecords, variant: int, name: str) -> str:
-    """Say how the spread of a variant's seeds is judged; empty where none is known."""
-    fit, key = fits_of(records, name).get(variant, (None, variant))
-    found = fit.variance(key) if fit else None
-    if fit is None or found is None:
-        return ""
-    own, prior = fit.own.get(key), fit.prior
-    units = {"share": " on the angular scale arcsin(sqrt(share))", "log": " of logarithms", "linear": ""}
-    parts = [f"own {own.value**0.5:.4g} with {own.df:g} degrees of freedom"] if own else []
-    parts += [f"{prior.value**0.5:.4g} from all variants with {found.df - (own.df if own else 0):.3g}"] if prior else []
-    parts += [f"at least {fit.scale.floor**0.5:.4g}, of {fit.scale.items:,} items alone"] if fit.scale.floor else []
-    return (
-        f"Standard deviation s over seeds{units[fit.scale.kind]}: {found.value**0.5:.4g}, df {found.df:.3g} ({'; '.join(parts)})"
-    )
-
-
-def _other_side(records: StudyRecords, cell: Cell) -> list[tuple[str, float]]:
-    scores = {row.id: row.value(improved(cell.metric)) for row in records.rows if row.id in cell.against}
-    return [(run_id, float(scores[run_id] or 0.0)) for run_id in cell.against]
-
-
-def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
-    """Say how a mean or a relative improvement, and its interval, follow from the runs."""
-    found, name = cell.estimate, improved(cell.metric) or cell.metric
+def _estimate_lines(cell: Cell, over_items: Estimate | None) -> Iterator[str]:
+    """Yield the estimate of a cell and its intervals, or the reason why there is none."""
+    estimate = cell.estimate
     if not cell.values:
         yield f"No number: {cell_text(cell)}"
         return
-    yield mean_line(cell.values)
-    if cell.against:
-        theirs = [value for _, value in _other_side(records, cell)]
-        row, ours = mean(cell.values), mean(theirs)
-        more, less = (row, ours) if metric(name).better == "lower" else (ours, row)
-        yield f"{next(run.label for run in records.rows if run.id in cell.against)}: {mean_line(theirs)}"
-        yield f"100 * ({more:.10g} - {less:.10g}) / {row:.10g} = {cell.value:.10g}"
-    elif metric(name).computed:
-        yield "It follows from the config, so that seeds do not matter and it has no interval."
+    if metric(improved(cell.metric) or cell.metric).computed and not cell.against:
+        yield f"Value: {cell.value:.10g}. It follows from the config, so that it has no interval."
         return
-    elif found.split:
-        share = f"{100 * found.split.low:.0f} to {100 * found.split.high:.0f} %"
-        yield f"{found.split.learned} of {found.split.of} seeds learned (exact interval {share}): no interval over both kinds"
-        return
-    if found.interval or cell.against:
-        variants = dict.fromkeys(run.variant for run in records.rows if run.id in (*cell.run_ids, *cell.against))
-        yield from filter(None, dict.fromkeys(spread_line(records, variant, name) for variant in variants))
-    if found.interval is None:
+    kind = "Relative improvement of one mean over the other" if cell.against else f"Mean of {plural(len(cell.values), 'run')}"
+    yield f"{kind}: {cell.value:.10g}"
+    if estimate.split and not cell.against:
+        share = f"{100 * estimate.split.low:.0f} to {100 * estimate.split.high:.0f} %"
+        learned = f"{estimate.split.learned} of {estimate.split.of} seeds learned"
+        yield f"{learned} (exact interval {share}): no interval over both kinds"
+    elif estimate.interval is None:
         near = "the row's own reaches 0, so that a ratio to it has no bound"
-        yield f"95 % interval: none, {near if found.why is Why.NEAR_ZERO else 'no spread over seeds is known'}."
-        return
-    how = "mean \N{PLUS-MINUS SIGN} t s / sqrt(n) there and back"
-    if cell.against:
-        how = "of a ratio of two means (delta method)"
-    elif found.why:
-        how = "exact (Clopper-Pearson) over the distinct test items"
-    yield f"95 % interval: {Interval(*found.interval, '.6g')}, {how}"
-
-
-def _others(records: StudyRecords, cell: Cell) -> Iterator[str]:
-    """Name the other runs of the same variants, and why they are not in the cell."""
-    counted = {*cell.run_ids, *cell.against}
-    variants = {row.variant for row in records.rows if row.id in counted}
-    for row in (row for row in records.rows if row.variant in variants and row.id not in counted):
-        why = gap(row, improved(cell.metric) or cell.metric) or "finished, and of another purpose than this cell"
-        yield f"Not in it: run {row.id}, seed {row.seed}, {row.label}: {why}"
+        yield f"95 % interval: none, {near if estimate.why is Why.NEAR_ZERO else 'no spread over seeds is known'}."
+    else:
+        exact = ", exact (Clopper-Pearson) over the distinct test items" if estimate.why and not cell.against else ""
+        yield f"95 % interval over seeds: {Interval(*estimate.interval, '.6g')}{exact}"
+    if over_items and over_items.interval:
+        yield f"95 % interval over seeds and test items: {Interval(*over_items.interval, '.6g')}"
 
 
 def _published_lines(placed: Placed, answer: Answer[str]) -> Iterator[str]:
-    """Return the published value, its source and settings, and how the verdict follows."""
-    target, found = placed.target, answer.estimate
+    """Yield the published value, its source and settings, and the verdict with its reasons."""
+    target = placed.target
     note = f" Note: {target.note}." if target.note else ""
     yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.cited}.{note}"
     yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
     yield f"Verdict: {outcome_words(placed, answer)}"
     if answer.verdict is Verdict.NOT_COMPARABLE:
         yield f"    {'; '.join(answer.reasons)}"
-    elif answer.prediction and answer.prediction.interval and found.interval:
+    elif answer.prediction and answer.prediction.interval:
         margin = f"margin {answer.question.within:.4g} ({target.margin_reason or 'no reason stated'})"
-        ends = Interval(*answer.prediction.interval, ".6g")
-        yield f"    95 % interval {Interval(*found.interval, '.6g')}, {margin}; one more run would lie in {ends}"
+        yield f"    {margin}; one more run would lie in {Interval(*answer.prediction.interval, '.6g')}"
     yield from (f"    although {deviation_text(one)}" for one in placed.deviations)
