@@ -2,7 +2,7 @@
 
     optimiser   (groups, config, *, options) -> torch.optim.Optimizer
                 groups: of parameters, as torch's optimisers take them, some with an `lr` of their own; config: a TrainConfig.
-                One whose `step(closure)` demands a closure is given one, which computes loss and gradients anew (SAM)
+                Its `step` is called without a closure, so SAM and L-BFGS cannot be used
     loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
                 logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where labels are mixed;
                 smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed shares of either

@@ -14,9 +14,8 @@ is the one value read inside a step.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.initial import Weights, check_state
 from recstudy.train.losses import step_loss
-from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate, takes_closure
+from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.train.process import draw
 from recstudy.train.watchdog import alive
@@ -193,16 +192,16 @@ class Training:
         losses: list[Tensor] = []
         pending: list[Tensor] = []  # losses whose gradient still flows, where the carry is not detached
         for step in range(config.supervision_steps):
-            silent, before = step < self.config.model.silent_steps, carry
+            silent = step < self.config.model.silent_steps
             with torch.set_grad_enabled(not (silent and config.detach_carry)):
-                output, carry = self._one_step(batch, before)
+                output, carry = self._one_step(batch, carry)
             if silent:
                 continue
             loss = step_loss(output, batch, self.task).sum() / batch.total
             losses.append(loss.detach())
             pending.append(loss + self._extra(output, batch))
             if config.detach_carry:
-                self._step(pending.pop(), partial(self._loss, batch, before))
+                self._step(pending.pop())
                 carry = detached(carry)
             seen = step >= self.config.model.unseen_steps
             if seen and step + 1 < config.supervision_steps and self._halts(output, batch):
@@ -210,7 +209,7 @@ class Training:
         if config.supervised == "last":
             del pending[:-1]
         if pending:
-            self._step(torch.stack(pending).sum(), self._not_again)
+            self._step(torch.stack(pending).sum())
         return losses
 
     def train_slots(self, batch: Batch) -> list[Tensor]:
@@ -225,7 +224,7 @@ class Training:
                 following, _ = self._one_step(slots.batch, carry)
             target = proceed_target(following, steps, config.supervision_steps)
         loss = step_loss(output, slots.batch, self.task, target).sum() / batch.total
-        self._step(loss + self._extra(output, batch), partial(self._loss, slots.batch, slots.carry, target))
+        self._step(loss + self._extra(output, batch))
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
 
@@ -241,12 +240,6 @@ class Training:
         extra = output.extra * (len(batch.images) / batch.total)
         self._extras.append(extra.detach())
         return extra
-
-    def _loss(self, batch: Batch, carry: Carry, proceed_target: Tensor | None = None) -> Tensor:
-        """Return a supervision step's loss once more, by the weights as they are now, for an optimiser that asks for it."""
-        output, _ = self._one_step(batch, carry)
-        loss, extra = step_loss(output, batch, self.task, proceed_target).sum() / batch.total, output.extra
-        return loss if extra is None else loss + extra * (len(batch.images) / batch.total)
 
     @property
     def _by_sample(self) -> bool:
@@ -280,25 +273,11 @@ class Training:
         set_learning_rate(state.optimizers, rate)
         return rate
 
-    def _step(self, loss: Tensor, again: Callable[[], Tensor]) -> None:
-        """Take one step of the optimisers; of those that ask for a closure (SAM, L-BFGS), which gives the loss `again`."""
-        state = self.state
+    def _step(self, loss: Tensor) -> None:
+        """Take one step of the optimisers, along the gradients of all workers together."""
+        state, clip = self.state, self.config.train.gradient_clip
         if self.config.train.schedule not in BY_EPOCH:
             self._schedule()
-        self._backward(loss)
-        for optimizer in state.optimizers:
-            if takes_closure(optimizer):
-                optimizer.step(lambda: self._backward(again()))  # type: ignore[arg-type, return-value]  # a float, says torch
-            else:
-                optimizer.step()
-        keep_bounds(state.network)
-        state.updates += 1
-        if state.average is not None:
-            state.average.update()
-
-    def _backward(self, loss: Tensor) -> Tensor:
-        """Return the gradients of a loss, of all workers together, in place of those before; gives the loss."""
-        state, clip = self.state, self.config.train.gradient_clip
         for optimizer in state.optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -306,11 +285,12 @@ class Training:
         if clip:
             dense = [weight for weight in state.network.parameters() if weight.grad is None or not weight.grad.is_sparse]
             torch.nn.utils.clip_grad_norm_(dense, clip)
-        return loss.detach()
-
-    def _not_again(self) -> Tensor:
-        name = self.config.train.optimizer
-        raise ConfigError(f"the optimizer {name!r} asks for a closure, which needs train.detach_carry true")
+        for optimizer in state.optimizers:
+            optimizer.step()
+        keep_bounds(state.network)
+        state.updates += 1
+        if state.average is not None:
+            state.average.update()
 
     def _halts(self, output: Output, batch: Batch) -> bool:
         """Return (6) of 002: whether the batch mean of sigmoid(halt) exceeds tau."""

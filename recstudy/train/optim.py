@@ -22,7 +22,6 @@ row <- (1 - lr w) row - lr sign(g)                                              
 import copy
 import math
 from abc import abstractmethod
-from inspect import Parameter, signature
 from typing import Any, TypeGuard
 
 import torch
@@ -149,12 +148,6 @@ def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optim
 
 def _rates(config: TrainConfig) -> dict[str, Any]:
     return {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "weight_decay": config.weight_decay}
-
-
-def takes_closure(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether an optimiser's `step` cannot do without a closure, which computes loss and gradients anew (SAM, L-BFGS)."""
-    closure = signature(optimizer.step).parameters.get("closure")
-    return closure is not None and closure.default is Parameter.empty
 
 
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig, configure
 from recstudy.data import Digits
@@ -120,78 +119,6 @@ def test_recstudys_own_stand_in_the_same_registries():
     assert {"softmax", "stablemax"} <= {*LOSSES}
     with pytest.raises(ConfigError, match="the loss 'softmax' is recstudy's own"):
         LOSSES.add("softmax")(focal)
-
-
-class Uphill(torch.optim.SGD):
-    """SAM with a step of `radius` along the gradient itself."""
-
-    def __init__(self, groups, lr, radius):
-        super().__init__(groups, lr=lr)
-        self.radius = radius
-
-    @torch.no_grad()
-    def step(self, closure):
-        weights = [weight for group in self.param_groups for weight in group["params"] if weight.grad is not None]
-        moved = [self.radius * weight.grad for weight in weights]
-        torch._foreach_add_(weights, moved)
-        with torch.enable_grad():
-            closure()
-        torch._foreach_sub_(weights, moved)
-        super().step()
-
-
-@pytest.fixture
-def uphill(registered):
-    @OPTIMIZERS.add("uphill")
-    def made(groups, config, *, radius=0.5):
-        return Uphill(groups, config.learning_rate, radius)
-
-
-def test_an_optimiser_with_a_closure_steps_by_the_gradient_at_other_weights(uphill):
-    """One update by hand: w - lr g(w + r g(w)), g of the same batch."""
-    config = run(optimizer="uphill", learning_rate=0.1, batch_size=8, ema_decay=0.0)
-    training, other = make_training(config), make_training(config)
-    batch = next(training._train.epoch(0))
-    network = other.state.network.train()
-    weights = list(network.parameters())
-
-    def gradient():
-        output, _ = network(batch.images, network.start(batch.images))
-        return torch.autograd.grad(nn.functional.cross_entropy(output.logits, batch.labels), weights)
-
-    before, first = [weight.detach().clone() for weight in weights], gradient()
-    with torch.no_grad():
-        torch._foreach_add_(weights, first, alpha=0.5)
-    expected = [one - 0.1 * by for one, by in zip(before, gradient(), strict=True)]
-
-    training._schedule()
-    training.state.network.train()
-    training.train_batch(batch)
-
-    for given, wanted in zip(training.state.network.parameters(), expected, strict=True):
-        torch.testing.assert_close(given.detach(), wanted, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("halting", ["batch", "sample"])
-def test_a_closure_gives_the_same_gradient_where_the_weights_have_not_moved(uphill, halting):
-    """With a radius of 0 the states and halting targets of the step are the same a second time."""
-    model = {"family": "hrm", "tokens": "patch", "patch": 4, "width": 8, "heads": 2, "multiple": 8}
-    train = {"learning_rate": 0.1, "batch_size": 8, "ema_decay": 0.0, "halting": halting, "supervision_steps": 3, "epochs": 2}
-    train |= {"optimizer": "sgd", "optimizer_options": {"momentum": 0.0}, "weight_decay": 0}
-    plain = configure(RunConfig, {"data": {"name": "digits", "limit": 32}, "model": model, "train": train})
-    closing = plain.with_changes({"train.optimizer": "uphill", "train.optimizer_options": {"radius": 0.0}})
-
-    lines = [[line["train_loss"] for line in make_training(config).epochs()] for config in (plain, closing)]
-
-    assert lines[0] == pytest.approx(lines[1], rel=1e-5)
-
-
-def test_a_closure_through_several_steps_at_once_is_refused(uphill):
-    config = run(optimizer="uphill", detach_carry=False, batch_size=8)
-    training = make_training(config)
-
-    with pytest.raises(ConfigError, match=r"'uphill' asks for a closure, which needs train\.detach_carry true"):
-        next(training.epochs())
 
 
 def test_an_augmentation_is_told_the_labels_where_it_asks_for_them():
