@@ -70,7 +70,7 @@ def test_a_loss_at_the_last_step_alone_is_the_one_that_is_stepped_on():
         **FIXED | {"train__supervision_steps": 2}, train__detach_carry=False, train__supervised="last", model__dropout=0
     )
     batch, stepped = next(run._train.epoch(0)), []
-    run._step = lambda loss, again: stepped.append(loss.item())
+    run._step = lambda loss: stepped.append(loss.item())
     losses = run.train_batch(batch)
 
     assert stepped == [losses[1].item()]
@@ -86,7 +86,7 @@ def test_attached_gradient_is_plain_autograd_through_the_chain():
     network = run.state.network
     batch = next(run._train.epoch(0))
     taken = []
-    run._step = lambda loss, again: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
+    run._step = lambda loss: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
     run.train_batch(batch)
 
     first, carry = network(batch.images, network.start(batch.images))
