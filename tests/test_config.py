@@ -146,7 +146,7 @@ def test_paper_defaults_are_those_of_the_authors_code():
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [
-        ("recstudy", {"torch", "ray", "optuna", "pandas", "plotly"}),
+        ("recstudy", {"torch", "ray", "optuna", "pandas", "plotly", "statsmodels"}),
         ("recstudy.testing", {"torch", "ray", "optuna", "plotly"}),
         ("recstudy.cluster.driver, recstudy.cluster.searching", {"torch"}),
     ],

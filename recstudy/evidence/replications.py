@@ -1,7 +1,8 @@
 """What several groups measured of one cell, and what a whole table of ours says of the published one.
 
     y_i = mu + u_i + e_i,   u_i ~ N(0, tau^2),   e_i ~ N(0, SE_i^2)     (1)   random effects
-    sum_i (y_i - mu)^2 / (tau^2 + SE_i^2) = k - 1                       (2)   Paule and Mandel (1982), for tau; 0 where less
+    sum_i (y_i - mu)^2 / (tau^2 + SE_i^2) = k - 1                       (2)   Paule and Mandel (1982), for tau; 0 where less:
+                                                                              statsmodels solves it
     mu +- t(k-1) SE(mu),   mu +- t(k-2) sqrt(tau^2 + SE(mu)^2)          (3)   the mean; what one more would find
     z_i = (mean_i - published_i) / (s_i sqrt(1 + 1/n_i))                (4)   a published single run has a run's own noise
 
@@ -42,43 +43,20 @@ def combine(values: Sequence[float], errors: Sequence[float], level: float = LEV
 
     Args:
         values: what each has measured, one at least.
-        errors: the standard error of each, as a measurement of its own run; 0 where it is negligible.
+        errors: the standard error of each, as a measurement of its own run; above 0.
         level: of both intervals.
     """
-    y, variances = np.asarray(values, float), np.square(np.asarray(errors, float))
-    if y.size == 1:
-        return Combined(float(y[0]), 0.0, 1, float(np.sqrt(variances[0])))
-    between = _between(y, variances)
-    mean, weights = _weighted(y, variances, between)
-    k, error = y.size, 1 / sqrt(weights.sum())
-    factor = max(1.0, float(np.sum(weights * (y - mean) ** 2)) / (k - 1))
-    error *= sqrt(factor)
+    from statsmodels.stats.meta_analysis import combine_effects  # here, because it takes a second to load
+
+    if len(values) == 1:
+        return Combined(values[0], 0.0, 1, errors[0])
+    # Its tolerance stays as it is: a smaller one may overshoot the root of (2) by rounding, where statsmodels returns tau = 0.
+    fit = combine_effects(np.asarray(values, float), np.square(np.asarray(errors, float)), method_re="pm")
+    mean, k, error = float(fit.mean_effect_re), len(values), float(fit.sd_eff_w_re) * sqrt(max(1.0, fit.scale_hksj_re))
     half = float(stdtrit(k - 1, (1 + level) / 2)) * error
-    reach = float(stdtrit(k - 2, (1 + level) / 2)) * sqrt(between + error**2) if k >= ENOUGH else None
+    reach = float(stdtrit(k - 2, (1 + level) / 2)) * sqrt(fit.tau2 + error**2) if k >= ENOUGH else None
     predicted = None if reach is None else (mean - reach, mean + reach)
-    return Combined(mean, sqrt(between), k, error, mean - half, mean + half, predicted)
-
-
-def _weighted(y: np.ndarray, variances: np.ndarray, between: float) -> tuple[float, np.ndarray]:
-    total = np.maximum(variances + between, np.finfo(float).tiny)
-    weights = np.minimum(1 / total, 1e300 / y.size)  # of values that agree and are exact
-    return float(np.sum(weights * y) / weights.sum()), weights
-
-
-def _between(y: np.ndarray, variances: np.ndarray) -> float:
-    """Return tau^2 of (2), whose left side falls as tau^2 grows: by bisection."""
-
-    def excess(between: float) -> float:
-        mean, weights = _weighted(y, variances, between)
-        return float(np.sum(weights * (y - mean) ** 2)) - (y.size - 1)
-
-    low, high = 0.0, float(np.sum((y - y.mean()) ** 2))  # there every weight is at most 1/high, and the sum at most 1
-    if high == 0.0 or excess(low) <= 0:
-        return 0.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
+    return Combined(mean, sqrt(fit.tau2), k, error, mean - half, mean + half, predicted)
 
 
 @dataclass(frozen=True)
