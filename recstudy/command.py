@@ -25,7 +25,7 @@ from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.study.repository import told_version
-from recstudy.team import Checklist, Log, Merge, Note, Tag
+from recstudy.team import Log, Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say, shortest
 from recstudy.weights import Export, Import
 
@@ -364,7 +364,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "note": Note,
     "tag": Tag,
     "log": Log,
-    "checklist": Checklist,
     "board": Board,
     "contract": Contract,
     "weights": Weights,

@@ -1,4 +1,4 @@
-"""The commands of people who share results: `recstudy merge`, `note`, `tag`, `log`, `checklist`."""
+"""The commands of people who share results: `recstudy merge`, `note`, `tag`, `log`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from recstudy.analysis.status import studies_at
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.records.stores import is_uri
-from recstudy.terminal import console, say, shortest
+from recstudy.terminal import console, say
 
 Run = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN")]]
 Where = Annotated[str, tyro.conf.arg(metavar="DIR|URI")]
@@ -111,21 +111,4 @@ class Log:
         for results, name, preset in studies_at(self.path):
             sent, had = send(results, name, preset, self.to, self.uri, self.losses)
             say(f"{name} ({preset}): {sent:,} finished runs sent to {self.to}, {had:,} were there")
-        return 0
-
-
-@dataclass(frozen=True)
-class Checklist:
-    """Write what a study's records answer of the NeurIPS and the ML reproducibility checklist, and name what is the author's."""
-
-    path: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
-    """A results folder, or a study's folder in it (results/studies/NAME/PRESET)."""
-
-    def run(self) -> int:
-        from recstudy.analysis.checklist import write_checklist
-        from recstudy.analysis.frame import load_study
-
-        for results, name, preset in studies_at(self.path):
-            for file in write_checklist(load_study(results, name, preset), results.study(name, preset) / "report"):
-                say(f"{name} ({preset}): {shortest(file)}")
         return 0
