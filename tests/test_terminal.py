@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from recstudy.command import main
+from recstudy.command import COMMANDS, main
 from recstudy.errors import ConfigError
 from recstudy.terminal import duration, finish, flops
 
@@ -31,7 +31,7 @@ def test_bad_input_is_one_line_and_code_2(capsys):
 
 
 MISTYPED = {
-    "reprot": "Unrecognized options: reprot. Available subcommands: report, status, audit, explain, evaluate, trust, publish, verify, reproduce, clean, merge, note, tag, log, board, tokenizer, data, contract, weights, studies, run, register, new, fields, completion. "
+    "reprot": f"Unrecognized options: reprot. Available subcommands: {', '.join(COMMANDS)}. "
     "For full helptext, run recstudy --help.",
     "report": "Missing from recstudy report: DIR|URI. For full helptext, run: recstudy report --help.",
     "report x --export gif": "invalid choice 'gif' for argument '--export'. Expected one of ('pdf', 'svg', 'png'). "
