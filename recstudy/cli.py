@@ -2,12 +2,10 @@
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +23,7 @@ from recstudy.records.plans import record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
 from recstudy.study.kept_report import keep_report, kept_report, report_source
-from recstudy.study.repository import PACKAGE, code_version, digest_of_texts, package_state, program, study_texts, told_version
+from recstudy.study.repository import code_version, program, told_version, user_files
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, preset_of, select, varied
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
@@ -42,12 +40,6 @@ S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=CommonOptions)
 
 
-@cache
-def began_with() -> dict[str, tuple[int, int, int]]:
-    """Return the files of recstudy that this process runs, as they are when it is first asked."""
-    return package_state()
-
-
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     """Run a study or a search from the command line, then draw its report.
 
@@ -57,7 +49,6 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     refuse_while_loading()
     if not isinstance(study, Study | Search):
         raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
-    began_with()
     study = _asking(study)
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
@@ -314,7 +305,7 @@ def _checked(plan: Plan | SearchPlan, configs: Iterable[RunConfig], options: Com
     _tell(hints(configs) if not plan.smoke else ())
     data = data_folder(options.data)
     how = options.log, options.log_losses, options.no_ray
-    return Where(options.address, data, options.download, *code_version(), *how, sources=digest_of_texts(study_texts()))
+    return Where(options.address, data, options.download, *code_version(), *how, files=user_files())
 
 
 @contextmanager
@@ -383,13 +374,7 @@ def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> li
 
 
 def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:
-    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running.
-
-    Where recstudy's own files have changed meanwhile, a new process draws it: to the rest of this one they no longer fit.
-    """
-    if package_state() != began_with():
-        return _drawn_anew(results, results.pull().study(study, preset), options)
-
+    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
     try:
         folder, out = results.pull().study(study, preset), console(record=True)
         record_look(results, study, preset)
@@ -407,17 +392,3 @@ def _report(results: Results, study: str, preset: str, options: CommonOptions) -
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
         return False
     return True
-
-
-def _drawn_anew(results: Results, folder: Path, options: CommonOptions) -> bool:
-    """Draw it by the command that draws any report."""
-    words = ["report", str(folder), *options.report.words]
-    print("recstudy's files were changed while this ran: a new process draws the report.", file=sys.stderr)
-    command = [sys.executable, "-P", "-c", "from recstudy.command import main; main()", *words]
-    where = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-    drawn = subprocess.run(command, env=os.environ | {"PYTHONPATH": where}, check=False).returncode == 0
-    if drawn:
-        results.send(folder / "report")
-    else:
-        print(f"The report cannot be drawn. Once recstudy is whole again: {shlex.join(['recstudy', *words])}", file=sys.stderr)
-    return drawn

@@ -4,16 +4,22 @@ A file or a folder is written under a temporary name, flushed to the disk and re
 the new one.
 """
 
+import hashlib
 import os
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recstudy.errors import DataError, StorageError
+
+
+def sha(parts: Iterable[str]) -> str:
+    """Return a short digest of these texts."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -12,9 +12,8 @@ import pytest
 
 from recstudy.command import main
 from recstudy.records import Attempt, Measured, PlanRecord, Results, append_record, locked, read_log, read_record, write_record
-from recstudy.records.files import write_json
 from recstudy.records.merge import ASIDE
-from recstudy.records.plans import kept_plans, read_plan, sources_of
+from recstudy.records.plans import kept_plans, read_plan
 from recstudy.records.reading import read_trials
 from recstudy.records.schema import Later, MergeLine
 from recstudy.records.study_schema import Clock, ClockLine, ConfirmLine, Look, TrialLine, VariantRecord
@@ -124,7 +123,6 @@ def test_what_was_computed_since_and_files_that_one_lacks_are_added(tmp_path, ca
     write_record(ours.run(run).measured, Measured(metrics={"nll": Later(value=3.0, how="answers")}))
     write_record(theirs.run(run).measured, Measured(metrics=later))
     theirs.run(run).weights.write_bytes(b"weights")
-    write_json(theirs.study("tiny", "quick") / "sources-0123456789abcdef.json", {"mine.py": "x = 1"})
 
     merge(ours.root, theirs.root)
 
@@ -132,7 +130,6 @@ def test_what_was_computed_since_and_files_that_one_lacks_are_added(tmp_path, ca
     found = read_record(ours.run(run).measured, Measured).metrics
     assert {name: one.value for name, one in found.items()} == {"nll": 3.0, "ece": 2.0}
     assert ours.run(run).weights.read_bytes() == b"weights"
-    assert sources_of(ours.study("tiny", "quick"), "0123456789abcdef") == {"mine.py": "x = 1"}
 
 
 def test_definitions_stand_beside_each_other_and_the_earlier_date_of_a_claim_holds(tmp_path, capsys):

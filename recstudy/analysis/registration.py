@@ -4,44 +4,25 @@ A claim, the margin of a published value, a deviation, the value above which a s
 digest of what decides a verdict. The plan keeps the date at which each digest was first stated, in this folder, by any definition
 of the study. What was first stated after a run that it is judged by had finished is post hoc. Plans of before have no dates:
 theirs are unknown, and not post hoc.
-
-A run's record says which code computed it and on which images, the plan what computes it since: the difference is its changes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from recstudy.config import digest
-from recstudy.errors import StorageError
 from recstudy.papers import Target
-from recstudy.records import PlanRecord, Result, Results, read_record
+from recstudy.records import PlanRecord, Result, read_record
 from recstudy.records.merge import merged_runs
-from recstudy.records.schema import CodeRecord, Provenance
-from recstudy.records.study_schema import Deviation, Registered, Stated, VariantRecord
+from recstudy.records.study_schema import Deviation, Registered, Stated
 from recstudy.report import BesidePublished, Claim, Claims, read_report
 from recstudy.report.claims import weights
-from recstudy.report.names import plural
-from recstudy.source import same_code
 
 if TYPE_CHECKING:
     from recstudy.analysis.frame import StudyRecords  # brings pandas, which a plan does without
 
 Statement = Claim | Target | Deviation | tuple[str, float] | int  # a metric's threshold of learning; the most seeds
 POST_HOC = "post hoc"
-SHOWN = 2  # files, sets or commits that a line names before it counts the others
-SHORT = 7  # hex digits of a commit
-
-
-@dataclass(frozen=True)
-class Change:
-    """What has changed since a run was finished: files of code, or data sets."""
-
-    run_id: str
-    kind: Literal["code", "data"]
-    names: tuple[str, ...]
-    since: str  # the run's commits, or its day where it has none
 
 
 def digest_of(one: Statement) -> str:
@@ -119,12 +100,11 @@ def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
             says = f"{one.ours!r}, where the paper has {one.paper!r}"
             kinds[Deviation].append(Stated(digest=digest_of(one), what=one.field, says=says, why=one.why))
     claims, margins, deviations = map(tuple, kinds.values())
-    code = {name: one.digest for name, one in sorted(plan.code.items())}
     stated = [one.digest for one in (*claims, *margins, *deviations)] + [[*one] for one in sorted(plan.learned.items())]
     return Registered(
         study=plan.study, preset=plan.folder, date=date, recstudy=recstudy, definition=plan.definition, seeds=len(plan.seeds),
-        seeds_at_most=plan.seeds_at_most, claims=claims, margins=margins, deviations=deviations, code=code,
-        learned=dict(plan.learned), digest=digest([plan.definition, len(plan.seeds), plan.seeds_at_most, stated, code], 16),
+        seeds_at_most=plan.seeds_at_most, claims=claims, margins=margins, deviations=deviations,
+        learned=dict(plan.learned), digest=digest([plan.definition, len(plan.seeds), plan.seeds_at_most, stated], 16),
     )  # fmt: skip
 
 
@@ -147,9 +127,7 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
             said = f"is {changed.says}, not {gone.says}" if changed else "is gone"
             found.append(f"the {kind} {gone.what!r} {said}")
         found += [f"the {kind} {one.what!r} is new" for one in new.values()]
-    before = registered.code.values()
-    code = [name for name, digest in now.code.items() if not any(same_code(made, digest) for made in before)]
-    return [*found, *([f"other code of {', '.join(code)}"] if code else [])]
+    return found
 
 
 def registration_words(records: "StudyRecords") -> str:
@@ -160,59 +138,3 @@ def registration_words(records: "StudyRecords") -> str:
     late = finished_before(records, range(len(records.variants)), registered.date)
     after = f", after the first run had finished ({POST_HOC})" * late
     return f"{registered.date[:10]}{after}, {'; '.join(differences(records.plan, registered)) or 'unchanged'}"
-
-
-def changes(records: "StudyRecords") -> list[Change]:
-    """Return what has changed since a study's runs were finished."""
-
-    def found() -> list[Change]:
-        planned = {row.id: records.variants[row.variant] for row in records.rows}
-        made = {row.id: row.result.provenance for row in records.rows if row.result is not None}
-        return changed(planned, records.plan.code, made, records.results)
-
-    return records.once("changes", found)
-
-
-def changed(
-    planned: Mapping[str, VariantRecord], code: Mapping[str, CodeRecord], made: Mapping[str, Provenance], results: Results
-) -> list[Change]:
-    """Compare these runs, by id, with what computes them now. What old records and plans do not tell is no change."""
-    found = []
-    for run_id, variant in ((run_id, variant) for run_id, variant in planned.items() if run_id in made):
-        by = made[run_id]
-        commits = by.commits or ((by.commit,) if by.commit else ())
-        since = ", ".join(commit[:SHORT] for commit in commits) or by.finished[:10]
-        present = {part: code[name] for part, name in variant.code.items() if name in code}
-        known = {part: now for part, now in present.items() if by.code.get(part) and now.digest}
-        differ = {part: now for part, now in known.items() if not same_code(by.code[part], now.digest)}
-        if differ:
-            found.append(Change(run_id, "code", _files(run_id, differ, results), since))
-        if variant.data_checksum and by.data_checksum and variant.data_checksum != by.data_checksum:
-            found.append(Change(run_id, "data", (variant.data,), since))
-    return found
-
-
-def _files(run_id: str, differ: Mapping[str, CodeRecord], results: Results) -> tuple[str, ...]:
-    """Return those whose definitions are others now; none where the code changed while the run was under way, and not since."""
-    try:
-        before = results.run(run_id).made_by
-    except StorageError:  # then the digest alone tells
-        return ()
-    both = [(before[part].files if part in before else {}, now.files) for part, now in differ.items()]
-    return tuple(name for then, now in both for name in then | now if then.get(name) != now.get(name))
-
-
-def lines(found: Sequence[Change]) -> list[str]:
-    """Return a line for the code and one for the data: `12 runs are of other code: models/mixer.py changed since 3f2a91c`."""
-    said = []
-    for kind in dict.fromkeys(one.kind for one in found):
-        own = [change for change in found if change.kind == kind]
-        names, since = _some(name for change in own for name in change.names), _some(change.since for change in own)
-        told = f"{names} changed since {since}" if names else "it changed while under way"
-        said.append(f"{plural(len(own), 'run')} {'is' if len(own) == 1 else 'are'} of other {kind}: {told}")
-    return said
-
-
-def _some(names: Iterable[str]) -> str:
-    known = list(dict.fromkeys(names))
-    return ", ".join(known[:SHOWN]) + (f" and {len(known) - SHOWN} more" if len(known) > SHOWN else "")

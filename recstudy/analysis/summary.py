@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from recstudy.analysis.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
+from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.findings import HOW, Sentence, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.machines import Price, machines_used
 from recstudy.analysis.merged import attempt_notes, definitions_html
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
-from recstudy.analysis.registration import changes, lines, registration_words
+from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.search import ranked, score_text, trial_table
 from recstudy.analysis.tables.entries import Note
@@ -67,7 +68,8 @@ def ran(records: StudyRecords, price: Price | None = None) -> str:
     """Return other warnings, the facts, with money where a GPU hour has a price, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *lines(changes(records)), *attempt_notes(records)]
+    changed = change_lines(study_changes(records))
+    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *changed, *attempt_notes(records)]
     return warning_lines(notes) + facts(summary(records, price)) + words
 
 
@@ -196,8 +198,6 @@ def provenance(records: StudyRecords) -> str:
         for value, count in zip(known, origins.values(), strict=True):
             found[plain(value)] += count * (value != "")
         rows += [(title, value, plural(count, "run")) for value, count in sorted((+found).items())]
-    unknown = sum(row.result is not None and not row.provenance.code for row in records.rows)
-    rows += [("code", "of unknown code", plural(unknown, "run"))] if unknown else []
     noted = Counter(note for row in records.rows for note in row.provenance.data_notes)
     rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]
     finished = sorted(row.provenance.finished for row in records.rows if row.provenance.finished)

@@ -2,9 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from difflib import unified_diff
 from functools import partial
 
 from recstudy.analysis.cells import cell
@@ -22,15 +21,12 @@ from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import there
-from recstudy.records import Attempt, EpochLine, read_log
-from recstudy.records.plans import sources_of
+from recstudy.records import EpochLine, read_log
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import Captions, Differences, Thinking
 from recstudy.report.names import DASH, axis_title, metric, number
 
 SIDES = "abcdefghijkl"  # what each is called
-LINES, SHOWN = 4000, 400  # lines of changed files that are compared, in seconds at worst; of differences that are shown
-KINDS = {"+": "ins", "-": "del"}
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
@@ -73,7 +69,7 @@ def _runs(sources: Sources, run_ids: Sequence[str], address: Address) -> list[Re
         Recipe("curves", "Curves", drawn, lambda: _curves(sides, address)),
         *_kept(sides, needs),
         Recipe("settings", "Settings", needs, lambda: difference([side.configs[0] for side in sides], heads)),
-        Recipe("code", "Code", needs, lambda: _code(sources, sides)),
+        Recipe("code", "Code", needs, lambda: _code(sides)),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(sides)),
         Recipe("provenance", "Provenance", needs, lambda: _provenance(sides)),
     ]
@@ -173,61 +169,17 @@ def _curves(sides: list[StudyRecords], address: Address) -> str:
     return "<p>None has finished an epoch.</p>" if data.empty else curves_html(data, "Curves of these runs", address)
 
 
-def _code(sources: Sources, sides: list[StudyRecords]) -> str:
-    """Show the lines of the studies' own files in which each run differs from the first, and the commits of the rest."""
-    first, shown = sides[0], ""
-    texts, seen = _texts(sources, first), set[str]()
+def _code(sides: list[StudyRecords]) -> str:
+    """Name the user files in which each run differs from the first, and give the command that compares the commits."""
+    first, shown = sides[0].rows[0].provenance, ""
     for name, side in zip(SIDES[1:], sides[1:], strict=False):
-        digest, told = _sources(side), f"from a to {name}"
-        if digest != _sources(first) and digest not in seen:
-            seen.add(digest)
-            shown += _changes(texts, _texts(sources, side), told)
-        shown += _commits(first, side, told)
+        made, told = side.rows[0].provenance, f"from a to {name}"
+        files = sorted(path for path in first.files.keys() | made.files.keys() if first.files.get(path) != made.files.get(path))
+        shown += f"<p>User files that differ {text(told)}: {text(', '.join(files))}.</p>" if files else ""
+        commits = [(by.recstudy or by.made_by).rpartition(", then ")[2].removesuffix(" with changes") for by in (first, made)]
+        if commits[0] != commits[1] and all(map(COMMIT.fullmatch, commits)):
+            shown += f"<p>The commits differ {text(told)}:</p>" + code(shlex.join(["git", "diff", *commits]))
     return shown or "<p>No difference is recorded.</p>"
-
-
-def _sources(side: StudyRecords) -> str:
-    """Return the digest of the text that the last attempt of a run was made with; empty where none was recorded."""
-    attempts = read_log(side.results.run(side.rows[0].id).attempts, Attempt)
-    return next((one.sources for one in reversed(attempts) if one.started is not None), "")
-
-
-def _texts(sources: Sources, side: StudyRecords) -> dict[str, str]:
-    digest, results = _sources(side), sources.poller.results
-    studies = sources.poller.studies_of(side.rows[0].id)
-    return next((found for study in studies if (found := sources_of(results.study(*study), digest))), {})
-
-
-def _changes(one: Mapping[str, str], other: Mapping[str, str], told: str) -> str:
-    """Return the changed lines of the files; a text that is not kept, or too long to be compared in a moment, is said to be."""
-    if not one or not other:
-        return f'<p class="note">Whether the study\'s own files differ {text(told)} is not known: not both texts are kept.</p>'
-    lines: list[str] = []
-    room = LINES
-    for path in sorted(path for path in one.keys() | other.keys() if one.get(path) != other.get(path)):
-        old, new = one.get(path, "").splitlines(), other.get(path, "").splitlines()
-        room -= len(old) + len(new)
-        if room < 0:
-            lines.append(f"{path}: too long to be compared here")
-        else:
-            lines += unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="", n=2)
-    marked = [f"<{KINDS[line[0]]}>{text(line)}</{KINDS[line[0]]}>" if line[:1] in KINDS else text(line) for line in lines[:SHOWN]]
-    left = f'<p class="note">{len(lines) - SHOWN:,} more lines.</p>' if len(lines) > SHOWN else ""
-    joined = "\n".join(marked)
-    return f'<p>The study\'s own files {text(told)}:</p><pre class="diff" tabindex="0"><code>{joined}</code></pre>{left}'
-
-
-def _commits(one: StudyRecords, other: StudyRecords, told: str) -> str:
-    """Return the command that shows how the code of recstudy, or of the study's repository, differs."""
-    made = [side.rows[0].provenance for side in (one, other)]
-    commits = [(by.recstudy or by.made_by).rpartition(", then ")[2].removesuffix(" with changes") for by in made]
-    if commits[0] == commits[1] or not all(map(COMMIT.fullmatch, commits)):
-        return ""
-    parts = [side.results.run(side.rows[0].id).made_by for side in (one, other)]
-    files = [{file: digest for part in of.values() for file, digest in part.files.items()} for of in parts]
-    apart = sorted(file for file, digest in files[0].items() if file.startswith("recstudy/") and files[1].get(file) != digest)
-    words = f"<p>The commits differ {text(told)}; of recstudy, {len(apart)} files that compute these runs. In the repository:</p>"
-    return words + code(shlex.join(["git", "diff", *commits, *(["--", *apart] if apart else [])]))
 
 
 def _provenance(sides: list[StudyRecords]) -> str:

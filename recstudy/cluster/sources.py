@@ -31,7 +31,7 @@ class Where:
     log: tuple[str, ...] = ()  # by which of Ray's loggers, see `trackers.py`
     log_losses: bool = False  # of updates
     alone: bool = False  # without Ray, one run after another in this process
-    sources: str = ""  # the digest of the text that the study is made of
+    files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
 
 
 class Pruning(Protocol):
@@ -154,7 +154,7 @@ class Running(ABC):
             dirty=self.where.dirty,
             recstudy=self.where.recstudy,
             store=self.results.store,
-            sources=self.where.sources,
+            files=self.where.files,
         )
 
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -42,11 +41,11 @@ from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, StorageError, raised_at
 from recstudy.files import cache_folder, caching, sweep, whole
 from recstudy.metrics import TASKS
+from recstudy.plugins.bundle import code_key
 from recstudy.records import locked, read_record
 from recstudy.records.locks import this_process
 from recstudy.records.reading import dumped
 from recstudy.records.schema import STRICT
-from recstudy.source import code_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -256,12 +255,9 @@ def entry_of(reader: Reader, folder: Path) -> Path:
             "and its version."
         )
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
-    code = code_of(type(config), type(reader))
-    # Nobody knows the code of what is defined at a prompt, so another process reads anew.
-    read_by = code.digest or f"process {os.getpid()}, class {id(type(reader))}"
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
     place = [str(folder.resolve()), stats] if files else []
-    decides = [FORMAT, config.name, config.revised, fields, place, program, read_by]
+    decides = [FORMAT, config.name, config.revised, fields, place, program, code_key(type(config), type(reader))]
     return cache_folder() / f"{config.name}-{digest(decides, 16)}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from recstudy.errors import ConfigError, choices
 from recstudy.metrics.answers import TASKS, Answers, NotAvailable
 from recstudy.plugins import Registry, named
-from recstudy.source import INSTALLED
+from recstudy.plugins.bundle import INSTALLED
 
 if TYPE_CHECKING:
     from recstudy.metrics.answers import Floats

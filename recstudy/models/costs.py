@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
-from recstudy.files import cache_folder, whole
+from recstudy.files import cache_folder, sha, whole
 from recstudy.plugins import named
-from recstudy.source import code_of, sha
+from recstudy.plugins.bundle import code_key
 
 KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
 PACKAGES = ("torch", "torchvision", "timm")
@@ -112,5 +112,5 @@ def _kept(path: Path) -> dict[str, list[int]]:
 
 @lru_cache(maxsize=256)
 def _code(place: str, model: type[ModelConfig], data: type[DataConfig]) -> list[str]:
-    digest = code_of(place, model, data).digest
-    return [digest, *map(version, PACKAGES)]
+    network = [model.network] if model.network else []
+    return [*code_key(place, model, data, *network), *map(version, PACKAGES)]

@@ -4,17 +4,24 @@ Found in the syntax trees, so that what is imported late (a network that a famil
 """
 
 import ast
+import hashlib
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from importlib.util import decode_source
+from importlib.metadata import version
+from importlib.util import decode_source, find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from recstudy.errors import ConfigError
-from recstudy.source import INSTALLED, PLACE, imported, paths, sha
+from recstudy.files import sha
+
+PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
+INSTALLED = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,29 @@ def digest_of(modules: Iterable[str], files: Mapping[str, str]) -> str:
     return sha([*sorted(modules), *(f"{path}\0{digest}" for path, digest in sorted(files.items()))])
 
 
+def paths(module: str) -> tuple[str, str]:
+    """Return where a module's source may be, below the folder that it is imported from."""
+    path = module.replace(".", "/")
+    return f"{path}.py", f"{path}/__init__.py"
+
+
+def code_key(*entries: type | str) -> list[str]:
+    """Return the key of what classes, or functions named `module:name`, compute: recstudy's version and each file's SHA-256.
+
+    A class that was typed at a prompt has no file, so its key is of this process alone.
+    """
+    key = [version("recstudy")]
+    for entry in entries:
+        module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
+        if module in sys.modules:
+            file = getattr(sys.modules[module], "__file__", None)
+        else:
+            file = spec.origin if (spec := find_spec(module)) else None
+        text = Path(file).read_bytes() if file and Path(file).is_file() else None
+        key.append(f"process {os.getpid()}, {id(entry)}" if text is None else hashlib.sha256(text).hexdigest())
+    return key
+
+
 def module_of(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
@@ -111,7 +141,9 @@ def _imported(text: str, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found = [target.replace(":", ".").lstrip(".") for target in imported(node, package.split(".")).values()]
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            base = [name for name in (*above, node.module) if name]
+            found = [".".join([*base, alias.name]) for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
             found = [node.value.partition(":")[0]]
         else:

@@ -19,11 +19,11 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from recstudy.errors import ConfigError
+from recstudy.files import sha
 from recstudy.plugins import registry
-from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, source, unguarded
+from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, paths, source, unguarded
 from recstudy.plugins.registry import Entry, Standing, gathering, outsiders
 from recstudy.plugins.trust import GROUP, named, remember, trusted
-from recstudy.source import paths, sha, stand
 
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
 _importing: list[str] = []
@@ -166,8 +166,8 @@ def bundle() -> Bundle:
 def kept() -> Iterator[None]:
     """Have the study's modules stay as they are now while the block runs, whatever becomes of their files.
 
-    What the driver gives to workers, what is imported later (a network that a family names by a string) and what digests are made
-    of are then the texts that the plan records.
+    What the driver gives to workers and what is imported later (a network that a family names by a string) are then the texts
+    that the plan records.
 
     Raises:
         ConfigError: some of it cannot be had in another process.
@@ -180,12 +180,10 @@ def kept() -> Iterator[None]:
     root = Path(_kept.root)
     finder = _Finder(_kept, root, anywhere=True)
     sys.meta_path.insert(0, finder)
-    stand({root / path: text for path, text in _kept.files.items()})
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        stand({})
         _kept = None
 
 
@@ -205,7 +203,6 @@ def use(given: Bundle) -> None:
         if not given:
             return
         root = _folder(given)
-        stand({root / path: text for path, text in given.files.items()})
         layer = Layer(given, root)
         layer.load()
         if layer.problems:

@@ -12,9 +12,8 @@ from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
 
 from recstudy.errors import ConfigError
-from recstudy.files import cache_folder, caching, whole
-from recstudy.plugins.bundle import Bundle, digest_of, source
-from recstudy.source import paths, sha
+from recstudy.files import cache_folder, caching, sha, whole
+from recstudy.plugins.bundle import Bundle, digest_of, paths, source
 
 GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 TRUST = "--trust imports it"

@@ -241,7 +241,7 @@ def check_dates(bundle: Bundle, check: Check) -> None:
 def _registered(one: Registered, check: Check) -> None:
     stated: list[Any] = [said.digest for said in (*one.claims, *one.margins, *one.deviations)]
     stated += [[*learned] for learned in sorted(one.learned.items())]
-    own = digest([one.definition, one.seeds, one.seeds_at_most, stated, one.code], 16)
+    own = digest([one.definition, one.seeds, one.seeds_at_most, stated, *([one.code] if one.code else [])], 16)
     if own == one.digest:
         check.checked.append(f"the registration of {one.date[:10]}, by its digest")
     else:

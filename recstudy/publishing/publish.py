@@ -23,9 +23,10 @@ from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
+from recstudy.files import sha
 from recstudy.metrics.kept import unpacked
 from recstudy.opened import contents, descriptor, entries
-from recstudy.plugins.bundle import source
+from recstudy.plugins.bundle import paths, source
 from recstudy.publishing import about, bundle
 from recstudy.publishing.bundle import CODE, REPORT, RESULTS, Bundle, called, sha256_of
 from recstudy.publishing.scrub import private
@@ -39,7 +40,6 @@ from recstudy.records.study_schema import About
 from recstudy.report.names import plural
 from recstudy.report.venues import ARTICLE
 from recstudy.shipped import shipped
-from recstudy.source import paths, sha
 
 NOTES = "notes.jsonl"  # their text is their authors'; who wrote one is not for strangers
 RECORDS = (
@@ -195,8 +195,6 @@ class _Writer:
         return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(parsed(line), file), ensure_ascii=False)
 
     def _scrubbed(self, values: Any, file: Path) -> Any:
-        if file.match("sources-*.json"):  # earlier versions too, which their author can no longer change
-            return {path: self.private.text(text, written=True) for path, text in values.items()}
         found = self.private.values(values | {"by": ""} if file.name == NOTES else values)
         if file.match("plan*.json") and isinstance(found, dict):
             for one in found.get("plugins", ()):

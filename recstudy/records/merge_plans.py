@@ -49,7 +49,7 @@ def merged_study(ours: Path, theirs: Path) -> tuple[dict[str, bytes], list[str]]
         elif log.match("trials-*.jsonl"):
             united = _followed(ours / log.name, _new_trials(ours / log.name, log))
         else:  # what follows from a log is computed again, where it is; texts are named by their digest
-            lacking = log.match("importance-*.json") or log.match("sources-*.json")
+            lacking = log.match("importance-*.json")
             united = contents(log) if lacking and not (ours / log.name).exists() else None
         if united is not None:
             files[log.name] = united

@@ -4,13 +4,11 @@
     trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
     looks-DEFINITION.jsonl        a line a look: at how many whole seeds a report was made
     importance-DEFINITION.json    how much each field matters, once enough trials have finished
-    sources-DIGEST.json           path -> text of the study's file and modules as runs were made with them; shown, never imported
 
 Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
 """
 
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from recstudy.errors import StorageError
-from recstudy.opened import there
-from recstudy.records.files import Json, read_json
+from recstudy.records.files import Json
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import now
@@ -36,8 +33,6 @@ from recstudy.records.study_schema import (
 )
 
 ENDED = ("result.json", "failure.json", "stopped.json")  # one of them is there once a run has ended
-SOURCES, SOURCES_MOST = "sources-{}.json", 1_000_000  # characters of the texts in one
-DIGEST = re.compile(r"[0-9a-f]{16}")
 FAMILY = "family"  # the parameter that chooses between model families, where a search has several
 
 
@@ -53,18 +48,6 @@ def read_plan(folder: Path) -> PlanRecord | None:
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
     others = {definition: _held(folder, other, plan) for definition, other in other_plans(folder, plan)}
     return replace(found, others=others, looks=_looks(folder, plan))
-
-
-def sources_of(folder: Path, digest: str) -> dict[str, str]:
-    """Return the text that runs of a study were made with, by path, as a stranger may have left it; nothing where none is kept.
-
-    Raises:
-        StorageError: the file is damaged, or no regular one.
-    """
-    file = folder / SOURCES.format(digest)
-    if DIGEST.fullmatch(digest) is None or not there(file):
-        return {}
-    return {path: text for path, text in (read_json(file) or {}).items() if isinstance(text, str)}
 
 
 def kept_beside(folder: Path, shown: PlanRecord) -> list[PlanRecord]:

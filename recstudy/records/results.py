@@ -25,7 +25,6 @@
                    lease-TOKEN                 on an object store, in its place (leases.py)
     RESULTS/weights/DIGEST.safetensors         what runs start from, with DIGEST.json, which says where it is from
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
-                               /sources-DIGEST.json   the text of its file and modules (plans.py)
                                /report/        tables, figures, report.html
                                /orders.jsonl   what was ordered of it while it ran (orders.py)
                                /lock           held by the one driver that plans and runs it

@@ -9,7 +9,7 @@ from typing import Literal
 from recstudy.errors import StorageError
 from recstudy.records.files import parsed, persistently, whole_lines, write_whole
 from recstudy.records.reading import append_record, read_log, read_record, write_record
-from recstudy.records.schema import Attempt, CodeRecord, Failure, Measured, Result
+from recstudy.records.schema import Attempt, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
 STAYS = ("lock", "lease", "notes.jsonl")
@@ -35,7 +35,7 @@ class RunFolder:
     """
 
     config = _File("config.json")
-    code = _File("code.json")
+    files = _File("files.json")
     attempts = _File("attempts.jsonl")
     epochs = _File("epochs.jsonl")
     losses = _File("losses.jsonl")
@@ -107,9 +107,9 @@ class RunFolder:
         return None
 
     @property
-    def made_by(self) -> dict[str, CodeRecord]:
-        """Which code computes the run, by part; nothing in records of before."""
-        return read_record(self.code, dict[str, CodeRecord]) or {}
+    def user_files(self) -> dict[str, str]:
+        """The SHA-256 of the user files that compute the run, by path."""
+        return read_record(self.files, dict[str, str]) or {}
 
     def finish(self, result: Result) -> None:
         """Write the run's one result: the last thing that is written."""

@@ -61,14 +61,6 @@ class Hardware:
     gpu: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class CodeRecord:
-    """What computes a part of a run: digests of the definitions that it uses, by file, and of all of them."""
-
-    digest: str  # two, with a space between them, where the code changed while the run was under way
-    files: dict[str, str] = Field(default_factory=dict)
-
-
 _alike: dict[Any, Any] = {}
 
 
@@ -97,7 +89,8 @@ class Provenance:
     commits: tuple[str, ...] = ()  # of every attempt: the code may have changed in between
     dirty: bool = False  # that, or recstudy's own repository
     recstudy: str = ""  # its commits, where they are of another repository than the study's
-    code: dict[str, str] = Field(default_factory=dict)  # part (`model`, `data`, `train`) -> digest; nothing in old records
+    # The SHA-256 of each user file, by its path below the study file; several, with spaces, where it changed during the run.
+    files: dict[str, str] = Field(default_factory=dict)
     earlier: Whole = 0  # how often it was finished before and run again, on request
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: Hardware = Hardware()
@@ -114,7 +107,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         """Make what all runs of a machine say alike one object: of 10,000 runs 7 MB less."""
-        for name in ("code", "versions", "hardware"):
+        for name in ("files", "versions", "hardware"):
             own = getattr(self, name)
             key = tuple(own.items()) if isinstance(own, dict) else own
             object.__setattr__(self, name, _alike.setdefault(key, own))
@@ -221,7 +214,6 @@ class Later:
     raised: bool = False  # whether its own code raised that
     how: Literal["answers", "weights"]  # what it was computed from
     date: str = ""
-    code: str = ""  # digest of what computed it
     tokenizer: str = ""  # of captions: what cut their words
 
 
@@ -267,7 +259,6 @@ class Attempt:
     recstudy: str = ""
     ended: str | None = None
     drained: bool = False
-    sources: str = ""  # the digest of the study's own text: `sources-DIGEST.json` beside its plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from recstudy.explained import explained
-from recstudy.records.schema import FORMAT, STRICT, CodeRecord, Number, Object, Plain, Whole
+from recstudy.records.schema import FORMAT, STRICT, Number, Object, Plain, Whole
 
 PARTS = ("data", "model", "train", "place")  # of a config
 NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
@@ -27,7 +27,6 @@ class VariantRecord:
     leaks: bool = False
     batch_norm: bool = False  # trains with it
     base: Whole | None = None  # the variant that it is compared with
-    code: dict[str, str] = Field(default_factory=dict)  # part of a run -> what computes it, as `PlanRecord.code` calls it
     data_checksum: str = ""  # of the images as they are now, where that was known
     pflop: Number | None = None  # of a run's training, where that was known
 
@@ -207,7 +206,7 @@ class PlanRecord:
     runs: tuple[PlannedRun, ...]
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
-    code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
+    files: dict[str, str] = Field(default_factory=dict)  # the SHA-256 of each user file, by its path below the study file
     stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
     registered: Registered | None = None
     looks: tuple[Whole, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from recstudy.errors import StorageError
+from recstudy.files import sha
 from recstudy.records import Results, read_json, write_json
-from recstudy.source import sha
 from recstudy.study.repository import PACKAGE
 
 DRAWING = ("numpy", "pandas", "plotly", "rich", "scipy")

@@ -19,13 +19,11 @@ from recstudy.config.fields import Tunable
 from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.models.costs import known_pflop
-from recstudy.opened import there
 from recstudy.plugins import bundle, remember, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
-from recstudy.records.files import write_json
-from recstudy.records.plans import SOURCES, SOURCES_MOST, earlier_runs, kept_plans, same_cells
+from recstudy.records.plans import earlier_runs, kept_plans, same_cells
 from recstudy.records.reading import dumped, fault, record_of
-from recstudy.records.schema import CodeRecord, now
+from recstudy.records.schema import now
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
     Confirm,
@@ -40,10 +38,9 @@ from recstudy.records.study_schema import (
 from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
-from recstudy.study.repository import code_version, digest_of_texts, program, study_texts
+from recstudy.study.repository import code_version, program, user_files
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
-from recstudy.train.code import codes, part_names
 
 PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
 LEAKY, IMPORTED = "LEAKY", "imported"
@@ -104,7 +101,7 @@ def reference(plan: Plan | SearchPlan) -> Reference:
             Variant(one.model.title, {part: getattr(one, part) for part in ("model", "data", "train")}) for one in families
         ]
     configs = base.with_each(one.changes for one in variants)
-    kept = [replace(variant_record(one, config), code={}) for one, config in zip(variants, configs, strict=True)]
+    kept = [variant_record(one, config) for one, config in zip(variants, configs, strict=True)]
     return Reference(preset=preset, base=in_parts(base), axes=dict(variants[0].axes), variants=tuple(kept))
 
 
@@ -160,18 +157,8 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
         "base": in_parts(plan.base),
         "changes": _plain(plan.changes),
         "reference": reference(plan),
-        "code": code_records(plan.configs if isinstance(plan, Plan) else plan.bases.values()),
+        "files": user_files(),
     }
-
-
-def code_records(configs: Iterable[RunConfig]) -> dict[str, CodeRecord]:
-    """Return what computes these runs now, by its name."""
-    found: dict[str, CodeRecord] = {}
-    for config in configs:
-        names = part_names(config)
-        for part, code in codes(config).items() if not found.keys() >= set(names.values()) else ():
-            found[names[part]] = CodeRecord(digest=code.digest, files=dict(code.files))
-    return found
 
 
 def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataConfig, str]:
@@ -193,7 +180,7 @@ def variant_record(variant: Variant, config: RunConfig, **known: Any) -> Variant
     """Return a variant as the plan keeps it, with what else is known; the label says of one that it leaks, or was imported."""
     told = {LEAKY: config.model.leaks, IMPORTED: config.train.imported}
     label = ", ".join([variant.label, *(word for word, so in told.items() if so and word not in variant.label)])
-    return described(replace(variant, label=label), config, changes=_plain(variant.changes), code=part_names(config), **known)
+    return described(replace(variant, label=label), config, changes=_plain(variant.changes), **known)
 
 
 def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -241,11 +228,6 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
         pflop = {variant.label: variant.pflop for variant in one.variants}  # as first recorded: a plan of the same is the same
         record = replace(record, variants=tuple(replace(new, pflop=pflop.get(new.label, new.pflop)) for new in record.variants))
     remember(bundle())
-    texts = study_texts()
-    kept = files[1].with_name(SOURCES.format(digest_of_texts(texts)))
-    if texts and not there(kept) and sum(map(len, texts.values())) <= SOURCES_MOST:
-        with results.changing(kept):
-            write_json(kept, texts)
     with results.changing(*files):
         for file in files:
             write_record(file, record)

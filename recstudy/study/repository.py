@@ -1,19 +1,19 @@
-"""Which code a study is of: commits of its own repository, and of recstudy's where that is another one; its own files' text."""
+"""The code of a study: commits of its own repository, and of recstudy's if that is another one; the SHA-256 of user files."""
 
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from recstudy.plugins import bundle, study_file
 from recstudy.plugins.bundle import source
-from recstudy.source import sha
 
 PACKAGE = Path(__file__).parents[1]
 INSIDE = PACKAGE / "studies"  # where a wheel brings the studies that lie beside the package in a checkout
+SHIPPED = (INSIDE, PACKAGE.parent / "studies")
 
 
 class CodeVersion(NamedTuple):
@@ -47,21 +47,21 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
     return CodeVersion(commit, dirty or changed, f"{own}{' with changes' * changed}")
 
 
-def study_texts() -> dict[str, str]:
-    """Return the text of the study's file and of the modules that it defines things in, by their paths below its folder.
+def user_files() -> dict[str, str]:
+    """Return the SHA-256 of the study's file and of the modules that it needs, by their paths below its folder.
+
+    A study that comes with recstudy has none: version and commit identify it.
 
     Raises:
-        ConfigError: some of it cannot be read, or was defined where there is no file.
+        ConfigError: a file cannot be read, or something was defined where there is no file.
     """
-    file, texts = study_file(), dict(bundle().files)
-    if file is not None and file.path.suffix == ".py" and not file.installed:
+    file = study_file()
+    if file is not None and file.path.parent in SHIPPED:
+        return {}
+    texts = dict(bundle().files)
+    if file is not None and file.path.suffix == ".py" and not file.installed and not file.path.is_relative_to(PACKAGE):
         texts.setdefault(file.path.relative_to(file.root).as_posix(), source(file.path))
-    return texts
-
-
-def digest_of_texts(texts: Mapping[str, str]) -> str:
-    """Return what runs and the file in which the texts are kept are told by; empty where there is no text."""
-    return sha(f"{path}\0{text}" for path, text in sorted(texts.items())) if texts else ""
+    return {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(texts.items())}
 
 
 def told_version(package: Path = PACKAGE) -> str:
@@ -78,13 +78,7 @@ def program() -> list[str]:
         return ["recstudy"]  # its own commands
     if script.exists() and script.absolute().is_relative_to(here) and script.parent != INSIDE:
         return ["python", str(script.absolute().relative_to(here))]
-    return ["recstudy", "run", script.stem] if script.parent in (INSIDE, PACKAGE.parent / "studies") else ["python", script.name]
-
-
-def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int, int]]:
-    """Return size and times of every file of Python in recstudy, which tell that one was changed."""
-    found = {str(file): file.stat() for file in sorted(package.rglob("*.py"))}
-    return {name: (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in found.items()}
+    return ["recstudy", "run", script.stem] if script.parent in SHIPPED else ["python", script.name]
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:

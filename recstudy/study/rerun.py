@@ -1,19 +1,18 @@
-"""Finished runs of other code, or on other data, than the present ones; and which finished runs are run again."""
+"""Finished runs that were made with other user files or data than the present ones, and which of them `--rerun` repeats."""
 
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recstudy.analysis.registration import Change, changed, lines
+from recstudy.analysis.changes import Change, change_lines, find_changes
 from recstudy.data.cache import unread
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
-from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import plural
-from recstudy.study.plan import checksums, code_records, decode_present
+from recstudy.study.plan import checksums, decode_present
+from recstudy.study.repository import user_files
 from recstudy.study.study import Run
-from recstudy.train.code import part_names
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ class Outdated:
     @property
     def notices(self) -> list[str]:
         """Say what has changed, a line each."""
-        fix = "" if self.again else " --rerun changed runs them again."
+        fix = "" if self.again else " Repeat them with --rerun changed."
         kept = f"{plural(len(self.again), 'finished run')} to run again; the records so far are kept in runs/ID/attempt-N."
-        told = [f"{line}.{fix}" for line in lines(self.found)]
+        told = [f"{line}.{fix}" for line in change_lines(self.found)]
         told += [
             f"The files of {name} were not read here as they are now, so it is not known whether finished runs are of them. "
             "--rerun changed reads them."
@@ -44,7 +43,7 @@ class Outdated:
 
     def kinds(self, run_id: str) -> list[str]:
         """Return what has changed of a run: `code`, `data`."""
-        return [change.kind for change in self.found if change.run_id == run_id]
+        return sorted({change.kind for change in self.found if change.run_id == run_id})
 
 
 def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "", earlier: Collection[str] = ()) -> Outdated:
@@ -62,19 +61,15 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     """
     made = {run_id: (result.status, result.provenance) for run_id, result in results.finished()}
     finished = {run.id: run.variant for run in runs if run.id in made}
-    configs = {run.variant: run.config for run in runs if run.id in finished}  # seeds of a variant share all that computes
+    configs = {run.variant: run.config for run in runs if run.id in finished}  # the seeds of a variant share their data
     if rerun == "changed":
         decode_present(configs.values(), data)
     known = checksums(configs.values(), data)
-    variants = {
-        variant: VariantRecord(label="", data=one.data.title, code=part_names(one), data_checksum=known.get(one.data, ""))
-        for variant, one in configs.items()
-    }
-    planned = {run_id: variants[variant] for run_id, variant in finished.items()}
-    code, by = code_records(configs.values()), {run_id: made[run_id][1] for run_id in finished}
-    found = changed(planned, code, by, results)
-    sets = {one.data for one in configs.values() if not one.data.redrawn} - known.keys()
-    unseen = sorted({one.title for one in sets if unread(one, data)})
+    sets = {run_id: configs[variant].data for run_id, variant in finished.items()}
+    data_now = {run_id: (one.title, known.get(one, "")) for run_id, one in sets.items()}
+    found = find_changes({run_id: made[run_id][1] for run_id in finished}, user_files(), data_now)
+    undecoded = {one for one in sets.values() if not one.redrawn} - known.keys()
+    unseen = sorted({one.title for one in undecoded if unread(one, data)})
     again = _again(rerun, runs, found) & finished.keys()
     status = {run_id: made[run_id][0] for run_id in finished}
     return Outdated(status, found, again, unseen, len(made.keys() & set(earlier)))

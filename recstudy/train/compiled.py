@@ -1,6 +1,6 @@
 """What torch.compile has made of a network stays on disk, for the commands that train it again.
 
-    RECSTUDY_CACHE/compiled/DIGEST/        inductor's own cache; a digest of the network's code, and of torch and Python
+    RECSTUDY_CACHE/compiled/DIGEST/        inductor's own cache; a digest of the network's name, and of torch and Python
 
 Who sets TORCHINDUCTOR_CACHE_DIR has it there instead. Beyond `MOST_BYTES` in all those digests go that were not used for longest;
 what was used within a day stays, because a run may be reading it.
@@ -14,9 +14,7 @@ from pathlib import Path
 import torch
 
 from recstudy.config import RunConfig
-from recstudy.files import cache_folder, remove
-from recstudy.source import sha
-from recstudy.train.code import codes
+from recstudy.files import cache_folder, remove, sha
 
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 MOST_BYTES = 2 * 10**9  # a graph of a small network takes about 2 MB
@@ -29,7 +27,7 @@ def keep_compiled(config: RunConfig) -> None:
     if NAMED:
         return
     root = cache_folder() / "compiled"
-    folder = root / sha([codes(config)["model"].digest, torch.__version__, platform.python_version()])
+    folder = root / sha([config.model.network, torch.__version__, platform.python_version()])
     if os.environ.get(VARIABLE) == str(folder):
         return
     os.environ[VARIABLE] = str(folder)

@@ -28,7 +28,6 @@ from recstudy.opened import there
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
 from recstudy.report.names import metric, number, plural
-from recstudy.source import code_of, same_code
 from recstudy.train.run_folder import locked_run_folder
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
@@ -123,7 +122,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
 def _floor(results: Results, run_id: str, result: Result, data: Path) -> Later:
     """Return the largest share of items that rounding flips, in percent, and that of each way to round."""
     flipped = flips(_config(results.run(run_id).config), result, _weights(results, run_id), data)
-    return Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now(), code=code_of(flips).digest)
+    return Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now())
 
 
 def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
@@ -150,7 +149,7 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
 
 
 def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:
-    """Return which metrics are to be computed: named ones anew, others where they are not there or their code is not the same.
+    """Return which metrics are to be computed: named ones anew, others where they have no value.
 
     Raises:
         NotAvailable: one that is named is not for the task.
@@ -159,7 +158,7 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
     for name in metrics:
         if name not in fits:
             raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")
-    known = {name for name, one in before.metrics.items() if one.value is not None and same_code(one.code, _code(name))}
+    known = {name for name, one in before.metrics.items() if one.value is not None}
     names = metrics or [name for name in fits if name not in known]
     return [name for name in names if result.metrics.get(name) is None]
 
@@ -174,7 +173,6 @@ def _later(name: str, found: Found) -> Later:
         raised=bool(raised),
         how=found.how,
         date=now(),
-        code=_code(name),
         tokenizer=TASKS[found.answers.task].cut_by(name, found.answers) if name in values else "",
     )
 
@@ -243,10 +241,6 @@ def _config(file: Path) -> RunConfig:
     if settings is None:
         raise NotAvailable("its settings are gone")
     return RunConfig.model_validate(settings)
-
-
-def _code(name: str) -> str:
-    return code_of(METRICS[name].of).digest
 
 
 def _value(name: str, one: Later) -> str:

@@ -30,10 +30,8 @@ from recstudy.plugins import Bundle, use
 from recstudy.records import Attempt, Failure, Json, Result, Results, RunFolder, append_line, read_log, write_json, write_whole
 from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
-from recstudy.records.reading import dumped, record_of, write_record
-from recstudy.records.schema import CodeRecord, Initial, now
-from recstudy.source import same_code
-from recstudy.train.code import codes
+from recstudy.records.reading import dumped, record_of
+from recstudy.records.schema import Initial, now
 from recstudy.train.evaluate import Diverged
 from recstudy.train.initial import initial
 from recstudy.train.loop import Training
@@ -95,7 +93,7 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
             return _hung(trial, folder, hung) if hung else {"status": "done"}
         host, process = socket.gethostname(), os.getpid()
         begun = Attempt(started=now(), host=host, process=process, commit=trial.commit, dirty=trial.dirty)
-        folder.begin(replace(begun, recstudy=trial.recstudy, sources=trial.sources))
+        folder.begin(replace(begun, recstudy=trial.recstudy))
         write_json(folder.config, trial.config)
         folder.send()  # a worker that is killed early has tried, too
         return _fit(trial, folder, report, leave, write=True)
@@ -136,7 +134,7 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], Le
         load_checkpoint(training, folder.path)
         if write:
             _keep_epochs(training, folder)
-            _keep_code(training, folder)
+            _keep_files(training, folder, trial.files)
         with usage_recorded(folder.usage, device, write) as usage:
             outcome = _outcome(training, folder, report, leave, write)
         if write:
@@ -153,15 +151,12 @@ def _keep_epochs(training: Training, folder: RunFolder) -> None:
         log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
 
 
-def _keep_code(training: Training, folder: RunFolder) -> None:
-    """Write which code computes the run; where it goes on from a checkpoint of other code, both have made its numbers."""
-    before = folder.made_by if training.state.epoch else {}
-    now = {part: CodeRecord(digest=code.digest, files=dict(code.files)) for part, code in codes(training.config).items()}
-    both = {
-        part: [*(digest for digest in before.get(part, made).digest.split() if not same_code(digest, made.digest)), made.digest]
-        for part, made in now.items()
-    }
-    write_record(folder.code, {part: replace(made, digest=" ".join(both[part])) for part, made in now.items()})
+def _keep_files(training: Training, folder: RunFolder, files: Mapping[str, str]) -> None:
+    """Write which user files compute the run. Both versions of a file count if the run resumes after the file changed."""
+    before = folder.user_files if training.state.epoch else {}
+    if before or files:
+        versions = {path: dict.fromkeys([*before.get(path, "").split(), digest]) for path, digest in files.items()}
+        write_json(folder.files, before | {path: " ".join(digests) for path, digests in versions.items()})
 
 
 def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], Leaving], write: bool) -> Json:
@@ -227,10 +222,10 @@ def _record(
     dirty = any(line.dirty for line in read_log(folder.attempts, Attempt))
     commits = {"commit": trial.commit, "dirty": dirty, "commits": folder.told("commit")}
     commits["recstudy"] = ", then ".join(folder.told("recstudy"))
-    code = {part: made.digest for part, made in folder.made_by.items()}
     kept = {"earlier": folder.earlier, "lost_epochs": folder.lost_epochs(training.state.epoch)}
     from_where = {"initial": dumped(begin)} if begin else {}
-    provenance = {**commits, "code": code, **kept, **from_where, **origin(training), "started": started, "finished": now()}
+    dates = {"started": started, "finished": now()}
+    provenance = {**commits, "files": folder.user_files, **kept, **from_where, **origin(training), **dates}
     told = {"cost": cost, "attempts": folder.tries, "provenance": provenance}
     folder.finish(record_of(Result, {**outcome, **told}))
     folder.sweep()

@@ -28,7 +28,7 @@ class Trial:
     recstudy: str = ""  # its commit, where that is of another repository
     store: str = ""  # the URI of the results, where they are no folder
     plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
-    sources: str = ""  # the digest of its file's and modules' text
+    files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
 
     @property
     def title(self) -> str:

@@ -246,21 +246,20 @@ def test_a_command_for_seeds_that_are_cheap(tmp_path):
     assert few["intervals against differences"].command.endswith(" --seeds 8")
 
 
-def code_of(digests: list[str]) -> Any:
-    """Runs by two commits, which tell the digest of the code that computed them; the plan's is `now`."""
-    return lambda variant, seed: {"provenance": {"commit": f"{variant}", "code": {"model": digests[variant]}}}
+def test_rows_of_two_commits_are_a_question(tmp_path):
+    by_row = found(read(study(tmp_path, lambda variant, seed: {"provenance": {"commit": f"{variant}"}})))
+
+    assert by_row["commits, versions and machines"].what.startswith("2 commits of the code")
 
 
-def test_code_is_asked_about_once(tmp_path):
-    """By its digests, where they are known: two commits of the same code are no question."""
-    planned = {"variants": [one | {"code": {"model": "vitrm"}} for one in CLEAN], "code": {"vitrm": {"digest": "now"}}}
+def test_runs_made_before_a_user_file_changed_are_a_question(tmp_path):
+    def made(variant: int, seed: int) -> Any:
+        return {"provenance": {"files": {"mine.py": ("now", "before")[variant]}}}
 
-    same = found(read(study(tmp_path / "a", code_of(["now", "now"]), **planned)))
-    other = found(read(study(tmp_path / "b", code_of(["now", "then"]), **planned)))
+    changed = found(read(study(tmp_path, made, files={"mine.py": "now"})))
 
-    assert same == {}
-    assert {rule: one.severity for rule, one in other.items()} == {"code and data since": "question"}
-    assert other["code and data since"].where == (DEEP,)
+    assert {rule: one.severity for rule, one in changed.items()} == {"code and data since": "question"}
+    assert changed["code and data since"].where == (DEEP,)
 
 
 def test_costs_that_no_table_shows_are_a_question_and_times_of_several_machines_too(tmp_path):

@@ -2,7 +2,6 @@ import hashlib
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -32,9 +31,7 @@ from recstudy.analysis.kinds import MAKERS, drawn
 from recstudy.analysis.page import packed, safe_names
 from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.status import show_status, studies_at
-from recstudy.cli import _report
 from recstudy.errors import ConfigError, StorageError
-from recstudy.options import CommonOptions
 from recstudy.records import Results, write_json
 from recstudy.records.files import append_line
 from recstudy.records.locks import locked
@@ -383,22 +380,6 @@ def test_the_specs_load_without_pandas():
     code = "import sys, recstudy.analysis; sys.exit('pandas' in sys.modules or 'plotly' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode == 0
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_where_recstudy_was_edited_meanwhile_a_new_process_draws_it(whole, tmp_path, monkeypatch, capfd):
-    """This process's modules and those on disk no longer fit together: a late import would fail."""
-    results = write_study(tmp_path / "r")
-    monkeypatch.setattr("recstudy.cli.began_with", dict)
-    monkeypatch.setitem(sys.modules, "recstudy.analysis.report", None)
-    monkeypatch.setattr(sys, "executable", sys.executable if whole else shutil.which("false"))
-
-    assert _report(results, "made_up", "paper", CommonOptions()) == whole
-
-    said = capfd.readouterr()
-    assert "recstudy's files were changed while this ran: a new process draws the report." in said.err
-    assert ("Report: " in said.out) == whole == ("recstudy report " not in said.err)
-    assert (results.study("made_up", "paper") / "report/report.html").exists() == whole
 
 
 @pytest.mark.parametrize("live", [False, True])

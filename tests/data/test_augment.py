@@ -1,6 +1,5 @@
 import hashlib
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from recstudy.data.augment import OPERATIONS, SIGNED, apply, augment, crop, flip
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
 from recstudy.plugins import Registry
-from recstudy.train.code import codes, part_names
 
 REFERENCE = RandAugment()
 CASES = [(name, sign) for name, signed in zip(OPERATIONS, SIGNED, strict=True) for sign in ((1, -1) if signed else (1,))]
@@ -267,7 +265,7 @@ def registered(monkeypatch):
     """The registry, which forgets afterwards what a test adds."""
     known = Registry("augmentation")
     known.update(AUGMENTATIONS)
-    for place in ("recstudy.config.train", "recstudy.data.augment", "recstudy.train.code"):
+    for place in ("recstudy.config.train", "recstudy.data.augment"):
         monkeypatch.setattr(f"{place}.AUGMENTATIONS", known)
     return known
 
@@ -329,17 +327,3 @@ def test_no_further_augmentation_leaves_the_run_id(registered):
     assert "more" not in plain.deciding["train"]["augment"]
     assert named.deciding["train"]["augment"]["more"] == ["invert"]
     assert RunConfig.model_validate(named.values) == named
-
-
-def test_a_users_augmentation_is_part_of_the_training_code(registered):
-    registered.add("halve")(halve)
-    run = RunConfig(data=Digits(), model=ViTRM(patch=2))
-    with_it = run.with_changes({"train.augment": Augment(more=("halve",))})
-
-    told, plain = (part_names(config)["train"].split(", ") for config in (with_it, run))
-    assert set(told) - set(plain) == {"halve"}
-    assert set(codes(with_it)["train"].files) - set(codes(run)["train"].files) == {Path(__file__).name}
-
-
-def halve(images, generator):
-    return images // 2

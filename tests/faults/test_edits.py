@@ -79,5 +79,5 @@ def test_an_edit_while_a_study_runs_counts_from_the_next_command_on(tmp_path, ho
 
 
 def changed(shell: Shell) -> set[str]:
-    """The finished runs that are said to be of other code, by what the study's files hold now."""
+    """The finished runs that were made before a file of the study changed."""
     return {run["id"] for run in json.loads(shell.run("--dry-run", "--json")) if run["changed"] == ["code"]}

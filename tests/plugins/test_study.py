@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -64,10 +65,9 @@ def test_it_runs_is_read_and_outlives_its_modules(stranger, home):
         ("mixer_study", str(stranger.study)),
         ("", str(home / "mixer_network.py")),
     ]
-    (kept,) = (stranger.results / FOLDER).glob("sources-*.json")
-    assert json.loads(kept.read_text()) == {file.name: file.read_text() for file in (stranger.study, home / "mixer_network.py")}
-    begun = [json.loads(file.read_text())["sources"] for file in stranger.results.glob("runs/*/attempts.jsonl")]
-    assert begun == [kept.stem.removeprefix("sources-")] * RUNS
+    files = {file.name: sha256(file.read_bytes()).hexdigest() for file in (stranger.study, home / "mixer_network.py")}
+    assert plan["files"] == files
+    assert all(result["provenance"]["files"] == files for result in stranger.records().values())
     assert len({point["variant"] for point in points(stranger)}) == RUNS
     assert "all finished before" in stranger.run()
 

@@ -33,7 +33,7 @@ def test_a_study_from_one_command_to_the_page(shell):
     page = (shell.results / "studies/tiny/quick/report/report.html").read_text()
     assert "Which of six tiny models learns the digits?" in page
     assert sorted(path.name for path in next(shell.results.glob("runs/*")).iterdir()) == [
-        "answers.npz", "attempts.jsonl", "code.json", "config.json", "epochs.jsonl", "lock", "losses.jsonl", "mistakes.npz",
+        "answers.npz", "attempts.jsonl", "config.json", "epochs.jsonl", "files.json", "lock", "losses.jsonl", "mistakes.npz",
         "result.json", "weights.safetensors",
     ]  # fmt: skip
 

@@ -1,31 +1,30 @@
-"""Finished runs know their code: an edit is told, and `--rerun` runs them again and keeps what they had."""
+"""A changed user file, or changed data, is named; `--rerun` repeats the finished runs and keeps their earlier records."""
 
 import json
+from hashlib import sha256
 from itertools import product
-from pathlib import Path
 
 import pytest
 from PIL import Image
 from shell import Shell
 
-from recstudy import source
 from recstudy.analysis.audit import audit
+from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.registration import changes, lines
 from recstudy.cluster.driver import archive
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, ImageFolder
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
+from recstudy.plugins.bundle import StudyFile, bundle_of
 from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import read_plan
-from recstudy.source import Code
+from recstudy.study import repository
 from recstudy.study.design import Variant
 from recstudy.study.plan import earlier, record_plan
 from recstudy.study.rerun import outdated
 from recstudy.study.study import Run, Study, make_plan
-from recstudy.train.code import codes, part_names
 
 NETWORK = """
 import torch
@@ -78,15 +77,13 @@ def test_an_edited_network_is_told_and_run_again_on_request(tmp_path):
     shell.run()
     before = shell.records()
 
-    network.write_text(NETWORK.replace("# of all pixels", "# of every pixel"))
-    assert "other code" not in shell.run()
-
     network.write_text(NETWORK.replace("self.embed(images.flatten(1))", "0 * self.embed(images.flatten(1))"))
     told = shell.run()
-    assert "2 runs are of other code: perceptron.py changed since " in told
+    line = "perceptron.py changed since 2 finished runs were made"
+    assert f"{line}. Repeat them with --rerun changed." in told
     assert "2 runs: all finished before" in told
     assert shell.records() == before  # nothing is run unasked
-    assert "2 runs are of other code: perceptron.py changed since " in shell.page()
+    assert line in shell.page()
     assert [run["changed"] for run in json.loads(shell.run("--dry-run", "--json"))] == [["code"], ["code"]]
 
     assert "2 finished runs to run again" in shell.run("--rerun", "changed")
@@ -95,83 +92,62 @@ def test_an_edited_network_is_told_and_run_again_on_request(tmp_path):
     assert {run: result["metrics"] for run, result in after.items()} != {run: result["metrics"] for run, result in before.items()}
     assert {run: read_json(shell.results / f"runs/{run}/attempt-1/result.json") for run in before} == before
     assert [result["provenance"]["earlier"] for result in after.values()] == [1, 1]
-    assert "other code" not in shell.run("--rerun", "changed")
+    assert "changed since" not in shell.run("--rerun", "changed")
     assert "2 runs; the records of before are kept in runs/ID/attempt-N" in shell.page()
     assert "--rerun" not in read_json(shell.results / "studies/tiny/quick/plan.json")["command"]
 
 
+@pytest.fixture(autouse=True)
+def own(monkeypatch) -> dict[str, str]:
+    """The user files of this process."""
+    files = {"mine.py": "now", "net.py": "now"}
+    for place in ("rerun", "plan"):
+        monkeypatch.setattr(f"recstudy.study.{place}.user_files", lambda: files)
+    return files
+
+
 @pytest.fixture
 def results(tmp_path) -> Results:
-    """With `RUN`, finished by the present code on the present images."""
+    """With `RUN`, finished with the present files on the present images."""
     results = Results(tmp_path / "results").create()
-    checksum = load(RUN.config.data, tmp_path).checksum
-    made = {part: {"digest": code.digest, "files": dict(code.files)} for part, code in codes(RUN.config).items()}
-    finish(results, made, checksum)
+    finish(results, {"mine.py": "now", "net.py": "now", "of another study.py": "then"}, load(RUN.config.data, tmp_path).checksum)
     return results
 
 
-def finish(results: Results, made: dict, checksum: str, run: Run = RUN) -> None:
-    code = {part: one["digest"] for part, one in made.items()}
-    provenance = {"commit": "3f2a91c0ffee", "code": code, "data_checksum": checksum}
-    write_json(results.run(run.id).code, made)
+def finish(results: Results, files: dict[str, str], checksum: str, run: Run = RUN) -> None:
+    provenance = {"commit": "3f2a91c0ffee", "files": files, "data_checksum": checksum}
     write_json(results.run(run.id).result, {"status": "done", "metrics": {}, "provenance": provenance})
 
 
-def told(results: Results, folder: Path) -> list[str]:
-    return lines(outdated([RUN], results, folder).found)
+MINE, DATA = "mine.py changed since 1 finished run was made", "The data set Digits changed since 1 finished run was made"
 
 
-def test_a_run_of_the_present_code_is_not_mentioned_and_neither_is_one_of_unknown_code(results, tmp_path):
-    assert told(results, tmp_path) == []
+@pytest.mark.parametrize(
+    ("files", "checksum", "lines"),
+    [
+        ({"mine.py": "now", "net.py": "now", "of another study.py": "then"}, "", []),
+        ({}, "", []),  # of old records, or of a study that comes with recstudy
+        ({"mine.py": "then", "net.py": "now"}, "", [MINE]),
+        ({"mine.py": "then now"}, "", [MINE]),  # it changed while the run was under way
+        ({}, "ab12", [DATA]),
+        ({"mine.py": "then"}, "ab12", [MINE, DATA]),
+    ],
+)
+def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, lines):
+    finish(results, files, checksum)
 
-    write_json(results.run(RUN.id).result, {"status": "done", "metrics": {}, "provenance": {"commit": "3f2a91c0ffee"}})
-
-    assert told(results, tmp_path) == []
-
-
-def test_a_run_of_code_whose_files_were_moved_is_not_of_other_code(results, tmp_path, monkeypatch):
-    """By the table that takes digests over; every digest in it is another one's."""
-    moved = source._moved()
-    assert {len(digest) for old, new in moved.items() for digest in (old, *new)} == {16}
-    assert all(old not in new for old, new in moved.items())
-    now = codes(RUN.config)
-    monkeypatch.setattr(source, "_moved", lambda: {f"old {part}": ["another", code.digest] for part, code in now.items()})
-
-    finish(results, {part: {"digest": f"old {part}", "files": {}} for part in now}, "")
-    assert told(results, tmp_path) == []
-
-    finish(results, {part: {"digest": "older", "files": {}} for part in now}, "")
-    assert told(results, tmp_path) != []
+    known = outdated([RUN], results, tmp_path, "changed")
+    assert change_lines(known.found) == lines
+    assert known.again == ({RUN.id} if lines else set())
+    assert outdated([RUN], results, tmp_path).notices == [f"{line}. Repeat them with --rerun changed." for line in lines]
 
 
-def test_other_code_is_named_by_its_files_and_the_commit_of_the_run(results, tmp_path):
-    made = {part: {"digest": "of before", "files": dict(code.files)} for part, code in codes(RUN.config).items()}
-    made["model"]["files"] |= {
-        "recstudy/models/networks/vitrm.py": "1",
-        "recstudy/models/gone.py": "2",
-        "recstudy/models/classifiers.py": "3",
-    }
-    del made["data"], made["train"]
+def test_old_records_with_digests_of_the_code_are_read(results, tmp_path):
+    record = read_json(results.run(RUN.id).result)
+    record["provenance"] = {"code": {"model": "0123"}, "commit": "3f2a91c0ffee"}
+    write_json(results.run(RUN.id).result, record)
 
-    finish(results, made, "")
-
-    assert told(results, tmp_path) == [
-        "1 run is of other code: recstudy/models/classifiers.py, recstudy/models/networks/vitrm.py and 1 more changed since 3f2a91c"
-    ]
-
-
-def test_code_that_changed_while_a_run_was_under_way_is_other_code(results, tmp_path):
-    now = codes(RUN.config)["model"]
-
-    finish(results, {"model": {"digest": f"{Code({'a.py': '1'}).digest} {now.digest}", "files": dict(now.files)}}, "")
-
-    assert told(results, tmp_path) == ["1 run is of other code: it changed while under way"]
-
-
-def test_other_data_is_named(results, tmp_path):
-    finish(results, {}, "ab12")
-
-    assert told(results, tmp_path) == ["1 run is of other data: Digits changed since 3f2a91c"]
+    assert outdated([RUN], results, tmp_path).notices == []
 
 
 def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_finished(results, tmp_path):
@@ -196,14 +172,13 @@ def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_
 
 def test_the_reading_half_says_the_same_of_the_plan_on_disk(results, tmp_path):
     study = Study("tiny", {"quick": RUN.config}, [Variant("tiny", {})], question="?")
-    finish(results, {"model": {"digest": "of before", "files": {}}}, "ab12")
+    finish(results, {"mine.py": "then"}, "ab12")
     record_plan(make_plan(study), results, tmp_path)
     records = load_study(results, "tiny", "quick")
 
     found = [finding for rule, finding in audit(records).findings if rule == "code and data since"]
 
-    assert lines(changes(records)) == told(results, tmp_path) == [finding.what for finding in found]
-    assert [one.partition(":")[0] for one in told(results, tmp_path)] == ["1 run is of other code", "1 run is of other data"]
+    assert change_lines(study_changes(records)) == [MINE, DATA] == [finding.what for finding in found]
     assert found[0].command.endswith("--rerun changed")
 
 
@@ -235,14 +210,20 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
     }  # fmt: skip
 
 
-def test_what_is_named_by_the_training_s_settings_is_part_of_its_code():
-    """Another optimiser, loss, augmentation or selecting metric is other code under another name."""
-    changes = {"train.optimizer": "adam_atan2", "train.loss": "stablemax", "train.augment.more": ("flip",), "train.score": "nll"}
-    runs = [RUN.config, *(RUN.config.with_changes({field: value}) for field, value in changes.items())]
+@pytest.mark.parametrize("folder", ["home", "studies"])
+def test_user_files_are_the_study_and_its_modules(tmp_path, monkeypatch, folder):
+    """A study that comes with recstudy has none."""
+    home = tmp_path / folder
+    home.mkdir()
+    for name in ("mine.py", "net.py"):
+        (home / name).write_text(f"# {name}\n")
+    monkeypatch.undo()  # of `own`
+    monkeypatch.setattr(repository, "SHIPPED", (tmp_path / "studies",))
+    monkeypatch.setattr(repository, "study_file", lambda: StudyFile("mine", home, home / "mine.py"))
+    monkeypatch.setattr(repository, "bundle", lambda: bundle_of(home, ["net"]))
 
-    assert len({part_names(run)["train"] for run in runs}) == 5
-    assert len({codes(run)["train"].digest for run in runs}) >= 4  # `flip` is part of every training's code
-    assert "recstudy/metrics/classification.py" in codes(runs[-1])["train"].files
+    expected = {name: sha256(f"# {name}\n".encode()).hexdigest() for name in ("mine.py", "net.py")}
+    assert repository.user_files() == (expected if folder == "home" else {})
 
 
 def test_runs_of_an_earlier_revision_are_told_and_those_of_other_settings_are_not(tmp_path, monkeypatch):

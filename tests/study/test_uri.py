@@ -100,9 +100,9 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     kept = {
         "answers.npz",
         "attempts.jsonl",
-        "code.json",
         "config.json",
         "epochs.jsonl",
+        "files.json",
         "losses.jsonl",
         "mistakes.npz",
         "result.json",

@@ -204,19 +204,6 @@ def test_a_result_keeps_its_own_value(results, monkeypatch):
     assert not folders(results)[0].measured.exists()
 
 
-def test_a_metric_whose_code_changed_is_computed_again(results, brier):
-    computed(results)
-    first = folders(results)[0]
-    record = json.loads(first.measured.read_text())
-    record["metrics"]["brier"] |= {"code": "of another version", "value": 1.5}
-    first.measured.write_text(json.dumps(record))
-
-    _, said = computed(results)
-
-    assert sum("Brier score 0." in line or "Brier score 1." in line for line in said) == 1
-    assert read_record(first.measured, Measured).metrics["brier"].value != 1.5
-
-
 def test_a_metric_that_is_not_there_or_for_other_data_says_so(results):
     with pytest.raises(ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"):
         computed(results, "birer")

@@ -20,10 +20,9 @@ from recstudy.plugins import gathering
 from recstudy.records import LossLine, RunFolder, read_lines, read_log
 from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import locked
-from recstudy.source import Code
 from recstudy.testing import make_trial, tiny_run
-from recstudy.train.code import codes
 from recstudy.train.trial import Trial, failure_class, run_trial
+from recstudy.train.work import AT_ONCE
 
 RUN = tiny_run()
 PATIENT = 0.2  # minutes: on a busy machine an import alone takes seconds
@@ -276,34 +275,16 @@ def test_nothing_is_written_where_a_disk_was_that_went_away(disk):
         assert list(disk.path.iterdir()) == []
 
 
-def test_a_result_knows_the_code_that_computed_it(tmp_path):
-    work = trial(tmp_path)
-    run_trial(work, lambda line: None)
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_result_names_the_user_files_that_computed_it(tmp_path, changed):
+    """Both versions of a file count if the run resumed after the file changed; an attempt without a checkpoint does not."""
+    work = replace(trial(tmp_path), files={"net.py": "1", "set.py": "1"})
 
-    folder = RunFolder(tmp_path / "runs" / work.run_id)
-    known = result_of(work)["provenance"]["code"]
-    files = json.loads(folder.code.read_text())
-    assert known == {part: made["digest"] for part, made in files.items()}
-    assert known == {part: code.digest for part, code in codes(RUN).items()}
-    assert "recstudy/models/networks/vitrm.py" in files["model"]["files"]
-    assert "recstudy/train/loop.py" in files["train"]["files"]
-    assert not {"recstudy/tasks/captioning/writing.py", "recstudy/train/watchdog.py"} & set(files["train"]["files"])
-
-
-def test_a_run_that_goes_on_with_other_code_names_both_and_one_that_begins_anew_the_last(tmp_path, monkeypatch):
-    work = trial(tmp_path)
-    folder = RunFolder(tmp_path / "runs" / work.run_id)
-    code = {"model": Code({"net.py": "1"}), "data": Code({"set.py": "1"})}
-    monkeypatch.setattr("recstudy.train.trial.codes", lambda config: code)
-
-    folder.code.write_text('{"model": {"digest": "of a run that failed at once", "files": {}}}')
+    run_trial(replace(work, files={"net.py": "of an attempt without a checkpoint"}), lambda line: None, leave=lambda: AT_ONCE)
     assert run_trial(work, lambda line: None, leave=lambda: True) == {"status": "drained", "score": None}
-    before = {part: one.digest for part, one in code.items()}
-    code["model"] = Code({"net.py": "2"})
-    run_trial(work, lambda line: None)
+    run_trial(replace(work, files={"net.py": "2", "set.py": "1"}) if changed else work, lambda line: None)
 
-    known = result_of(work)["provenance"]["code"]
-    assert known == {"model": f"{before['model']} {code['model'].digest}", "data": before["data"]}
+    assert result_of(work)["provenance"]["files"] == {"net.py": "1 2" if changed else "1", "set.py": "1"}
 
 
 TOO_MUCH = 2**60  # bytes

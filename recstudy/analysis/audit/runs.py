@@ -10,9 +10,10 @@ from scipy.special import stdtrit
 
 from recstudy.analysis.audit.rules import Observation, command, compared, counted, done, rule, setting
 from recstudy.analysis.cells import cell
+from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.kinds import cells as table_cells
-from recstudy.analysis.registration import changes, differences, lines, post_hoc, statements
+from recstudy.analysis.registration import differences, post_hoc, statements
 from recstudy.analysis.rows import Row
 from recstudy.config import averaged_steps
 from recstudy.errors import ConfigError
@@ -75,12 +76,8 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "Run all of it again by one version, with another --results, or say in the text what changed.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Find rows that differ in what computed them, and times measured on several machines; provenance counts the runs.
-
-    Commits are not asked about where digests tell what computed each run: the next rule is of those.
-    """
+    """Find rows that differ in what computed them, and times measured on several machines; provenance counts the runs."""
     runs, by_row = done(records), [done(records, [index]) for index in range(len(records.variants))]
-    digested = all(run.provenance.code and records.variants[run.variant].code for run in runs)
     timed = any(metric(name).timed for part in records.parts for name in part.shows)
     differ = "Times of different machines do not compare, and neither do the last digits of scores."
 
@@ -88,8 +85,8 @@ def _(records: StudyRecords) -> Iterator[Observation]:
         return run.provenance.hardware.gpu or run.provenance.hardware.cpu
 
     for what, told, asked, why, settle in (
-        ("commits of the code", attrgetter("provenance.made_by"), not digested, "", ""),
-        ("commits of recstudy", attrgetter("provenance.recstudy"), not digested, "", ""),
+        ("commits of the code", attrgetter("provenance.made_by"), True, "", ""),
+        ("commits of recstudy", attrgetter("provenance.recstudy"), True, "", ""),
         ("sets of package versions", attrgetter("provenance.packages"), True, "", ""),
         ("kinds of machine", machine_of, timed, differ, "Measure times on one kind of machine."),
     ):
@@ -105,10 +102,10 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "Run them again; what they had is kept.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Find finished runs that were computed by other code, or on other images, than the study's last command has found."""
-    found = changes(records)
-    changed = {change.run_id for change in found}
-    for line in lines(found):
+    """Find finished runs that were made with other user files, or on other data, than the study's last command had."""
+    changes = study_changes(records)
+    changed = {change.run_id for change in changes}
+    for line in change_lines(changes):
         variants = {row.variant for row in records.rows if row.id in changed}
         yield Observation(line, variants, command(records, "--rerun", "changed"))
 
