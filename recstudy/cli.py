@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import cleandoc
@@ -19,7 +19,7 @@ from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
-from recstudy.records.plans import record_look
+from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
 from recstudy.study.kept_report import keep_report, kept_report, report_source
@@ -277,10 +277,13 @@ def exit_code(why: set[str]) -> int:
 
 
 def _outdated(runs: Sequence[Run], results: Results, options: CommonOptions, plan: Plan | None = None) -> "Outdated":
-    from recstudy.study.plan import earlier
     from recstudy.study.rerun import outdated
 
-    return outdated(runs, results, data_folder(options.data), options.rerun, earlier(plan, results) if plan else ())
+    earlier: Collection[str] = ()
+    if plan is not None:
+        folder = results.study(plan.study.name, plan.folder)
+        earlier = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
+    return outdated(runs, results, data_folder(options.data), options.rerun, earlier)
 
 
 def _check_report(plan: Plan | SearchPlan) -> None:

@@ -16,7 +16,7 @@ Cost: quick, about 4 minutes on 2 cores; standard, 4 GPU hours; paper, about 100
     python studies/vitrm_fairness.py --preset paper --address auto --only "*batch_size=64,*"
     python studies/vitrm_fairness.py --only "*equal epochs*" train.optimizer=sgd --vary train.learning_rate=0.005,0.02,0.1
 
-The last gives the fair ResNets SGD with momentum and rates of its own, beside the results of AdamW as another definition.
+The last gives the fair ResNets SGD with momentum and rates of its own. Give that definition its own `--results` folder.
 """
 
 from recstudy import Augment, Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published

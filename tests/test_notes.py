@@ -90,7 +90,7 @@ def test_a_merge_keeps_the_notes_and_tags_of_both(results, tmp_path):
     assert len(read_log(results.run(run).notes, NoteLine)) == 2
 
 
-def test_the_page_names_other_attempts_and_shows_other_definitions_beside(results, tmp_path):
+def test_the_page_names_other_attempts(results, tmp_path):
     theirs = write_study(
         tmp_path / "theirs",
         tiny_study(grid({"model.latent_steps": [1, 3]})),
@@ -102,8 +102,6 @@ def test_the_page_names_other_attempts_and_shows_other_definitions_beside(result
     page = write_report(results, "tiny", "quick").read_text()
     for row in [row for row in records.rows if row.label == "latent_steps=1"]:
         assert f"{row.label}, seed {row.seed} has another attempt (other-1): top1_accuracy 90.0 here, 80.0 there" in page
-    assert re.search(rf"Definition {next(iter(records.plan.others))}: (\d+) of \1 runs done", page)
-    assert "latent_steps=1; latent_steps=3" in page
     assert finished_before(records, [0], "2026-02-01T00:00:00+00:00")  # theirs was known by then
     assert not finished_before(records, [1], "2026-02-01T00:00:00+00:00")
 

@@ -17,7 +17,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, read_log
 from recstudy.records.locks import PATIENCE, held
 from recstudy.records.orders import given, words
-from recstudy.records.plans import kept_beside, read_plan
+from recstudy.records.plans import read_plan
 from recstudy.terminal import duration, shortest
 
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
@@ -46,9 +46,7 @@ def studies(results: Results) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read. `definition`: where this is
-    another one than the plan shows that reports are drawn of.
-    """
+    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read."""
 
     study: str
     preset: str
@@ -59,32 +57,28 @@ class StudyStatus:
     command: str = ""
     smoke: bool = False
     problem: str = ""
-    definition: str = ""
     orders: tuple[str, ...] = ()  # the last ones that were given of it, in words
     running: tuple[str, ...] = ()  # runs, in words
 
 
 def status(results: Results) -> list[StudyStatus]:
-    """Return how far each study of the folder is, and each of its definitions."""
+    """Return how far each study of the folder is."""
     states = results.states()
     found = []
     for name, preset in studies(results):
         folder = results.study(name, preset)
         try:
             plan = read_plan(folder)
-            plans = [plan, *kept_beside(folder, plan)] if plan else []
         except StorageError as damage:
             found.append(StudyStatus(name, preset, problem=str(damage)))
             continue
-        for one in plans:
-            runs = {run.id for run in one.runs}
+        if plan is not None:
+            runs = {run.id for run in plan.runs}
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)
-            definition = "" if one is plan else one.definition
-            ordered = () if definition else tuple(map(words, given(folder)[:ORDERS]))
-            now = () if definition else tuple(under_way(results, one, states))
-            row = StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition)
-            found.append(replace(row, orders=ordered, running=now))
+            row = StudyStatus(name, preset, *counts, plan.command, plan.smoke)
+            ordered = tuple(map(words, given(folder)[:ORDERS]))
+            found.append(replace(row, orders=ordered, running=tuple(under_way(results, plan, states))))
     return found
 
 
@@ -123,8 +117,7 @@ def show_status(results: Results, out: Console) -> None:
     rows = status(results)
     shown = RichTable("study", "preset", "done", "stopped", "failed", "planned")
     for row in rows:
-        preset = f"{row.preset}, definition {row.definition}" if row.definition else row.preset
-        shown.add_row(*(Text(str(one)) for one in (row.study, preset, row.done, row.stopped, row.failed, row.planned)))
+        shown.add_row(*(Text(str(one)) for one in (row.study, row.preset, row.done, row.stopped, row.failed, row.planned)))
     out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
         if row.problem:

@@ -9,7 +9,7 @@ from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.findings import HOW, Sentence, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.machines import Price, machines_used
-from recstudy.analysis.merged import attempt_notes, definitions_html
+from recstudy.analysis.merged import attempt_notes
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
@@ -17,6 +17,7 @@ from recstudy.analysis.search import ranked, score_text, trial_table
 from recstudy.analysis.tables.entries import Note
 from recstudy.config import flatten
 from recstudy.papers import by_name
+from recstudy.records.plans import earlier_runs
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, plain, plural
 from recstudy.terminal import duration, flops
@@ -112,7 +113,8 @@ def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str
     plan += f"; {plural(shared, 'run')} under a second label" if shared else ""
     uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
-    others = ", ".join(f"{definition} ({holds})" for definition, holds in of_plan.others.items())
+    folder, ids = records.results.study(of_plan.study, of_plan.folder), {row.id for row in runs}
+    earlier = len(earlier_runs(records.results, folder, of_plan.definition, ids))
     looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
     looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
     cut = dict.fromkeys((kept.kept, kept.of) for row in records.rows if (kept := row.found.answers) and kept.kept < kept.of)
@@ -122,7 +124,7 @@ def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if of_plan.search is None else searched(records, of_plan.search)),
         ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in of_plan.changes.items())),
-        ("Definition", f"{of_plan.definition}; also here (see Settings): {others}" if others else ""),
+        ("Definition", f"{of_plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
         ("Registered", registration_words(records)),
         ("Looks", looks),
         ("Data", ", ".join(data)),
@@ -186,7 +188,7 @@ def settings(records: StudyRecords) -> str:
     variants = [(variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)]
     changed = words_table("Variants", ("variant", "model", "changes"), variants)
     what = f"What the {plural(len(variants), 'variant')} change"
-    return fold("Base settings, before a variant's changes", base) + fold(what, changed) + definitions_html(records)
+    return fold("Base settings, before a variant's changes", base) + fold(what, changed)
 
 
 def provenance(records: StudyRecords) -> str:

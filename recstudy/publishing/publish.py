@@ -137,7 +137,7 @@ class _Writer:
         if self.results.merges.exists():
             self._text(self.results.merges, target.merges)
         for file in _plain(study):
-            if file.suffix in (".json", ".jsonl") and file.name not in (f"plan-{self.plan.definition}.json", ORDERS):
+            if file.suffix in (".json", ".jsonl") and file.name != ORDERS and not file.match("plan-*.json"):
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
         made = {run.id: run.variant for run in self.plan.runs}
         for run_id, variant in sorted(made.items()):
@@ -196,7 +196,7 @@ class _Writer:
 
     def _scrubbed(self, values: Any, file: Path) -> Any:
         found = self.private.values(values | {"by": ""} if file.name == NOTES else values)
-        if file.match("plan*.json") and isinstance(found, dict):
+        if file.name == "plan.json" and isinstance(found, dict):
             for one in found.get("plugins", ()):
                 if one.get("file"):
                     one["file"] = f"{CODE}/{_below(self.plan, one['file'], values)}"

@@ -16,11 +16,10 @@ from recstudy.errors import StorageError
 from recstudy.files import discard
 from recstudy.opened import entries, there
 from recstudy.opened import folders as folders_in
-from recstudy.records import PlanRecord, Results, held, locked, read_record
+from recstudy.records import Results, held, locked
 from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import PATIENCE, TEMPORARY, Held, this_process
-from recstudy.records.reading import read_trials
-from recstudy.records.study_schema import ClockLine
+from recstudy.records.plans import named_runs
 
 HALF = "left half-written by a killed process"
 SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver
@@ -145,19 +144,10 @@ def _named(results: Results) -> tuple[set[str], list[StorageError]]:
     found = (folder for name in folders_in(results.root / "studies") for folder in folders_in(name))
     for path in (Path(entry.path) for folder in found for entry in entries(folder)):
         try:
-            named |= _named_by(path)
+            named |= named_runs(path)
         except StorageError as damage:
             damaged.append(damage)
     return named, damaged
-
-
-def _named_by(path: Path) -> set[str]:
-    """Return the runs that a plan, or a search's log, names; none of any other file."""
-    if path.match("plan*.json"):
-        plan = read_record(path, PlanRecord)
-        return {run.id for run in plan.runs} if plan else set()
-    lines = read_trials(path) if path.match("trials-*.jsonl") else []
-    return {line.id for line in lines if not isinstance(line, ClockLine)}
 
 
 def _item(path: Path, why: str) -> Reclaimable:

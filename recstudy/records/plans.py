@@ -13,14 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from recstudy.errors import StorageError
-from recstudy.records.files import Json
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import now
 from recstudy.records.study_schema import (
+    ClockLine,
     ConfirmLine,
     ImportanceRecord,
     Look,
@@ -37,7 +36,7 @@ FAMILY = "family"  # the parameter that chooses between model families, where a 
 
 
 def read_plan(folder: Path) -> PlanRecord | None:
-    """Return a study's plan, or None where there is none, with the other definitions of this name and what they hold.
+    """Return a study's newest plan, or None where there is none.
 
     Raises:
         StorageError: a file of it is damaged. The message names it.
@@ -46,14 +45,7 @@ def read_plan(folder: Path) -> PlanRecord | None:
     if plan is None:
         return None
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
-    others = {definition: _held(folder, other, plan) for definition, other in other_plans(folder, plan)}
-    return replace(found, others=others, looks=_looks(folder, plan))
-
-
-def kept_beside(folder: Path, shown: PlanRecord) -> list[PlanRecord]:
-    """Return the plans of this name with other settings, which readers of `plan.json` do not see: such as those of a notebook."""
-    others = [plan for _, plan in other_plans(folder, shown) if plan and not _alike(plan, shown)]
-    return [plan if plan.search is None else _with_trials(folder, plan, plan.search) for plan in others]
+    return replace(found, looks=_looks(folder, plan))
 
 
 def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
@@ -100,10 +92,34 @@ def short_names(fields: Iterable[str]) -> dict[str, str]:
     return {path: name if list(last.values()).count(name) == 1 else path for path, name in last.items()}
 
 
-def earlier_runs(folder: Path, shown: PlanRecord) -> set[str]:
-    """Runs of these settings by code of an earlier revision, which other definitions of this name and not `shown` name."""
-    found = [plan for _, plan in other_plans(folder, shown) if plan and _alike(plan, shown)]
-    return {run_id for plan in found for run_id in _left(plan, shown)}
+def earlier_runs(results: Results, folder: Path, definition: str, ids: Collection[str]) -> set[str]:
+    """Return the runs in `runs/` that only earlier definitions of a study name. A damaged plan names none.
+
+    Args:
+        results: The results folder.
+        folder: The study's folder.
+        definition: The definition that is shown.
+        ids: The runs of that definition.
+    """
+    runs: set[str] = set()
+    for path in (*folder.glob("plan-*.json"), *folder.glob("trials-*.jsonl")):
+        if path.stem.partition("-")[2] != definition:
+            with suppress(StorageError):
+                runs |= named_runs(path)
+    return {run_id for run_id in runs.difference(ids) if results.run(run_id).path.is_dir()}
+
+
+def named_runs(path: Path) -> set[str]:
+    """Return the runs that a plan, or a search's log, names; none of any other file.
+
+    Raises:
+        StorageError: The file is damaged.
+    """
+    if path.match("plan*.json"):
+        plan = read_record(path, PlanRecord)
+        return {run.id for run in plan.runs} if plan else set()
+    lines = read_trials(path) if path.match("trials-*.jsonl") else []
+    return {line.id for line in lines if not isinstance(line, ClockLine)}
 
 
 def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
@@ -117,15 +133,6 @@ def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
             yield path.stem.removeprefix("plan-"), None
 
 
-def other_plans(folder: Path, shown: PlanRecord) -> Iterator[tuple[str, PlanRecord | None]]:
-    """Yield the definitions that compare something else than the plan that is shown."""
-    if all(path.stem == f"plan-{shown.definition}" for path in folder.glob("plan-*.json")):
-        return
-    for definition, plan in kept_plans(folder):
-        if definition != shown.definition and not (plan and same_cells(plan, shown)):
-            yield definition, plan
-
-
 def same_cells(one: PlanRecord, other: PlanRecord) -> bool:
     """Return whether two plans compare the same, whatever they claim: definitions of before were digests of the claims too."""
     if one.definition == other.definition:
@@ -137,50 +144,8 @@ def same_cells(one: PlanRecord, other: PlanRecord) -> bool:
     return bool(shared) and all(ids[at] == others[at] for at in shared)
 
 
-def _held(folder: Path, plan: PlanRecord | None, shown: PlanRecord) -> str:
-    try:
-        lines = read_trials(_trial_log(folder, plan)) if plan and plan.search else []
-    except StorageError:
-        plan = None
-    if plan is None:
-        return "damaged"  # and not what is shown
-    trials = sum(isinstance(line, TrialLine) for line in lines)
-    count, word = (trials, "trial") if plan.search else (len(_left(plan, shown)), "run")
-    return f"{count} {word}" + "s" * (count != 1) + " of an earlier revision" * _alike(plan, shown)
-
-
-def _left(plan: PlanRecord, shown: PlanRecord) -> set[str]:
-    return {run.id for run in plan.runs} - {run.id for run in shown.runs}
-
-
-def _alike(before: PlanRecord, now: PlanRecord) -> bool:
-    """Return whether two definitions have the same settings, as far as both know them: then what computes them differs."""
-    return _stated(before) == _stated(now) and _agree(_settings(before), _settings(now))
-
-
-def _stated(plan: PlanRecord) -> list[Any]:
-    """Return what is searched, and what each variant changes, by name."""
-    return [plan.search and plan.search.space, *((variant.label, set(variant.changes)) for variant in plan.variants)]
-
-
-def _settings(plan: PlanRecord) -> Json:
-    deciding = {part: values for part, values in plan.base.items() if part != "place"}
-    return {"base": deciding} | {str(at): variant.changes for at, variant in enumerate(plan.variants)}
-
-
-def _agree(before: Any, now: Any) -> bool:
-    """Return whether two settings are equal wherever both are known."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        return all(_agree(value, now[name]) for name, value in before.items() if name in now)
-    return bool(before == now)
-
-
-def _trial_log(folder: Path, plan: PlanRecord) -> Path:
-    return folder / f"trials-{plan.definition}.jsonl"
-
-
 def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
-    lines = read_trials(_trial_log(folder, plan))
+    lines = read_trials(folder / f"trials-{plan.definition}.jsonl")
     proposed = {line.number: line for line in lines if isinstance(line, TrialLine)}
     first = {line.id: line for line in reversed(proposed.values())}  # of one run, the first that proposed it
     at = {identity: index for index, identity in enumerate(dict.fromkeys(line.id for line in proposed.values()))}

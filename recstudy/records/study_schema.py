@@ -210,7 +210,6 @@ class PlanRecord:
     stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
     registered: Registered | None = None
     looks: tuple[Whole, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
-    others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
 
     @property
     def folder(self) -> str:

@@ -21,7 +21,7 @@ from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.models.costs import known_pflop
 from recstudy.plugins import bundle, remember, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
-from recstudy.records.plans import earlier_runs, kept_plans, same_cells
+from recstudy.records.plans import kept_plans, same_cells
 from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import now
 from recstudy.records.stores import without_secrets
@@ -251,13 +251,6 @@ def resumed(plan: Plan, results: Results) -> Plan:
     begun = {run.seed for run in further if results.run(run.id).begun}
     seeds = {run.variant: run.seed + 1 for run in sorted(further, key=lambda run: run.seed) if run.seed in begun}
     return replace(plan, extended=seeds)
-
-
-def earlier(plan: Plan, results: Results) -> set[str]:
-    """Return the ids of runs of the same settings by code of an earlier revision."""
-    own, _ = _files(plan, results)
-    alone = all(path == own for path in own.parent.glob("plan-*.json"))
-    return set() if alone else earlier_runs(own.parent, plan_record(plan))
 
 
 def _files(plan: Plan | SearchPlan, results: Results) -> tuple[Path, Path]:

@@ -23,7 +23,7 @@ class Outdated:
     found: Sequence[Change]
     again: frozenset[str]
     unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
-    earlier: int = 0  # finished runs of the same settings by code of an earlier revision, whose ids were others
+    earlier: int = 0  # finished runs that only earlier definitions of the study name
 
     @property
     def notices(self) -> list[str]:
@@ -37,8 +37,7 @@ class Outdated:
             for name in self.unread
         ]
         if self.earlier:
-            are = "runs of these settings are" if self.earlier > 1 else "run of these settings is"
-            told.append(f"{self.earlier:,} finished {are} of an earlier revision: kept, and not used.")
+            told.append(f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used.")
         return [*told, *([kept] if self.again else [])]
 
     def kinds(self, run_id: str) -> list[str]:
@@ -54,7 +53,7 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         results: where their records are.
         data: the folder that the data sets lie in.
         rerun: which are run again: `changed`, `all`, or a glob of labels.
-        earlier: ids of runs of the same settings by code of an earlier revision.
+        earlier: ids of runs that only earlier definitions of the study name.
 
     Raises:
         ConfigError: no label matches.

@@ -200,5 +200,3 @@ def test_another_definition_that_is_damaged_spoils_nothing(results, capsys):
     write_whole(plan_file(results).with_name("plan-abc.json"), "{torn")
 
     assert said(capsys, "report", str(results.root))[0] == 0
-    page = (results.study("made_up", "paper") / "report/report.html").read_text()
-    assert "also here (see Settings): abc (damaged)" in page

@@ -147,6 +147,7 @@ def test_the_header_says_how_far_the_search_is(results):
     write_json(results.study("made_up", "paper") / "plan-abc.json", dumped(read(results).plan) | {"definition": "abc"})
     append_line(results.study("made_up", "paper") / "trials-abc.jsonl", trial_line(0, {}))
     append_line(results.study("made_up", "paper") / "trials-abc.jsonl", {"confirms": 0, "seed": 1, "id": "x"})
+    results.run("x").path.mkdir()
 
     records = read(results)
 
@@ -155,7 +156,7 @@ def test_the_header_says_how_far_the_search_is(results):
         ("Trials", "9: 5 finished, 1 diverged, 1 stopped, 1 failed, 1 not run"),
         ("Best so far", "Top-1 accuracy, selection 90.0 % (trial 4)"),
     ]
-    assert ("Definition", "3f2a9c0d1e4b; also here (see Settings): abc (1 trial)") in summary(records)
+    assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier definitions in runs/") in summary(records)
     assert ("Runs", "8 of 13 done, 1 diverged, 1 stopped, 1 failed, 2 not run") in summary(records)
 
 

@@ -1,7 +1,6 @@
 """When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and registered."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,7 +30,7 @@ from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
-from recstudy.study.plan import command, earlier, plan_record, record_plan, recorded, register
+from recstudy.study.plan import command, plan_record, record_plan, recorded, register
 from recstudy.study.study import Plan, Study, make_plan
 from recstudy.testing import make_result
 
@@ -156,26 +155,22 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     assert records.plan.stated.get(digest_of(claims(records).claims[0]), "") == ""
 
     new = make_plan(replace(STUDY, claims=[STEPS, STRICTER]))
-    assert earlier(new, results) == set()
     record_plan(new, results)
     records = load_study(results, "tiny", "quick")
 
     assert outcomes(records) == ["supported", "supported (post hoc)"]
     assert records.plan.created == BEFORE
-    assert records.plan.others == {}
     assert records.plan.seeds == (0, 1, 2, 3)  # the fourth had begun
 
 
-def test_status_shows_every_definition_and_no_changed_claim_as_one(results):
-    """A second one, as from a notebook, hid the first."""
+def test_status_shows_the_newest_plan(results):
     first, second = make_plan(STUDY), make_plan(STUDY, changes={"train.epochs": 9})
-    for plan in (first, replace(first, study=replace(STUDY, claims=[STRICTER])), second):
+    for plan in (first, second):
         record_plan(plan, results)
     finish(results, first, BEFORE)
 
-    assert [(one.done, one.planned, one.definition) for one in status(results)] == [(0, 18, ""), (18, 18, first.definition)]
+    assert [(one.done, one.planned) for one in status(results)] == [(0, 18)]
     show_status(results, Console(file=(said := StringIO()), width=120))
-    assert re.search(rf"tiny +│ quick +│ 0 .*\n.*tiny +│ quick, definition {first.definition} +│ 18 ", said.getvalue())
     assert f"tiny (quick) can go on; its command, as recorded: {command()}" in said.getvalue()
 
 

@@ -19,10 +19,10 @@ from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
 from recstudy.plugins.bundle import StudyFile, bundle_of
 from recstudy.records import Results, read_json, write_json
-from recstudy.records.plans import read_plan
+from recstudy.records.plans import earlier_runs, read_plan
 from recstudy.study import repository
 from recstudy.study.design import Variant
-from recstudy.study.plan import earlier, record_plan
+from recstudy.study.plan import record_plan
 from recstudy.study.rerun import outdated
 from recstudy.study.study import Run, Study, make_plan
 
@@ -226,24 +226,22 @@ def test_user_files_are_the_study_and_its_modules(tmp_path, monkeypatch, folder)
     assert repository.user_files() == (expected if folder == "home" else {})
 
 
-def test_runs_of_an_earlier_revision_are_told_and_those_of_other_settings_are_not(tmp_path, monkeypatch):
-    """Raised for the two runs of attention, not for the one of the baseline, which the new plan still names."""
+def test_runs_of_earlier_definitions_are_counted_in_one_line(tmp_path):
     results = Results(tmp_path / "results").create()
-    variants = [Variant("one", {}), Variant("two", {"model.latent_steps": 2}), Variant("CNN", {"model": CNN()})]
+    variants = [Variant("one", {}), Variant("two", {"model.latent_steps": 2})]
     study = Study("made_up", {"quick": RUN.config}, variants, seeds=1)
-    before, other = make_plan(study), make_plan(study, changes={"train.epochs": 9})
-    for plan in (before, other):
+    before, now = make_plan(study, changes={"train.epochs": 9}), make_plan(study, seeds=2)
+    for plan in (before, now):
         record_plan(plan, results)
         for run in plan.runs:
             finish(results, {}, "", run)
-    monkeypatch.setattr(ViTRM, "revision", 2)
+    folder, ids = results.study("made_up", "quick"), {run.id for run in now.runs}
 
-    now = make_plan(study)
-    notices = outdated(now.runs, results, tmp_path, earlier=earlier(now, results)).notices
-    record_plan(now, results)
+    earlier = earlier_runs(results, folder, now.definition, ids)
 
-    assert notices[-1] == "2 finished runs of these settings are of an earlier revision: kept, and not used."
-    assert read_plan(results.study("made_up", "quick")).others == {
-        before.definition: "2 runs of an earlier revision",
-        other.definition: "3 runs",
-    }
+    assert earlier == {run.id for run in before.runs}
+    notices = outdated(now.runs, results, tmp_path, earlier=earlier).notices
+    assert notices[-1] == "2 finished runs of earlier definitions: kept in runs/, and not used."
+    assert read_plan(folder).definition == now.definition
+    (folder / f"plan-{before.definition}.json").write_text("{torn")
+    assert earlier_runs(results, folder, now.definition, ids) == set()
