@@ -25,18 +25,13 @@ TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
 SECRET = "correct-horse-battery"
 
 
-def test_published_twice_gives_the_same_bytes(trained_results, published_once, tmp_path):
+def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(trained_results, published_once, tmp_path):
     again = tmp_path / published_once.name
     publish(trained_results, "tiny", "quick", again, Asked(authors=("A. Author", "B. Author"), licence="CC-BY-4.0"))
 
     assert digest_of(again) == digest_of(published_once)
+    assert subprocess.run(["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=again, check=False).returncode == 0
     assert again.with_name(f"{again.name}.zip").read_bytes() == published_once.with_name(f"{again.name}.zip").read_bytes()
-
-
-def test_the_manifest_is_checked_by_sha256sum(published_once):
-    done = subprocess.run(["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=published_once, check=False)
-
-    assert done.returncode == 0
 
 
 def test_every_reader_takes_its_results(published_once, tmp_path, capsys):
@@ -95,21 +90,16 @@ def test_it_names_its_data_and_how_to_cite_it(published_once):
     assert cited["identifiers"][0]["value"] == f"sha256:{Bundle(published_once).about.records}"
 
 
-def test_weights_are_in_it_on_request(trained_results, published_once, tmp_path):
-    publish(trained_results, "tiny", "quick", tmp_path / "whole", Asked(weights=True))
-
-    assert not list(published_once.glob("results/runs/*/weights.safetensors"))
-    assert len(list((tmp_path / "whole").glob("results/runs/*/weights.safetensors"))) == 4
-    assert "weights: 4 files" in Bundle(published_once).about.left_out
-
-
-def test_items_of_real_data_are_in_it_on_request_alone(trained_results, published_once, tmp_path):
+def test_weights_and_items_of_real_data_are_in_it_on_request_alone(trained_results, published_once, tmp_path):
     """Digits are scans of people's writing, and no program has drawn them."""
-    publish(trained_results, "tiny", "quick", tmp_path / "whole", Asked(data=True))
+    publish(trained_results, "tiny", "quick", tmp_path / "whole", Asked(weights=True, data=True))
 
-    assert not list(published_once.glob("results/runs/*/mistakes.npz"))
-    assert list((tmp_path / "whole").glob("results/runs/*/mistakes.npz"))
-    assert any("items of data sets" in line for line in Bundle(published_once).about.left_out)
+    for name in ("weights.safetensors", "mistakes.npz"):
+        assert not list(published_once.glob(f"results/runs/*/{name}"))
+        assert len(list((tmp_path / "whole").glob(f"results/runs/*/{name}"))) == 4
+    left = Bundle(published_once).about.left_out
+    assert "weights: 4 files" in left
+    assert any("items of data sets" in line for line in left)
 
 
 # ------------------------------------------------------------------------------------------------------- nothing private
