@@ -50,12 +50,7 @@ def test_mcnemar_of_several_runs_by_hand():
 
     assert mcnemar(ours, theirs) == pytest.approx(stats.chi2.sf(2 / 3, 1))
     assert mcnemar(ours, ours) is None
-
-
-def test_mcnemar_of_items_in_clusters_by_hand():
-    """Differences of 100, 0, 50 and -50 again: the last two are one patient's and cancel, so that chi^2 = 100^2 / 100^2."""
-    ours, theirs = 100.0 * np.array([[1, 0, 1, 0], [1, 1, 1, 0]]), 100.0 * np.array([[0, 1, 0, 0], [0, 0, 1, 1]])
-
+    # In clusters, the last two are one patient's and cancel, so that chi^2 = 100^2 / 100^2.
     assert mcnemar(ours, theirs, np.array([3, 5, 9, 9])) == pytest.approx(stats.chi2.sf(1, 1))
 
 
@@ -89,19 +84,6 @@ def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, told, plain,
     assert len(runs) == 1
     assert scale_of("exact_accuracy", runs).items == plain
     assert {scale_of(f"{name}.64", runs).items for name in AT_TEST} == {noisy}
-
-
-def test_classes_of_generated_puzzles_are_no_copies(tmp_path):
-    """The 500 puzzles of a small Sudoku set are of ten classes; as ten draws, 96.6, 97.2 and 95.2 % were printed as 75 to 100."""
-    results = write_study(tmp_path / "r")
-    told = {"answers": {"kept": 0, "of": 500, "draws": 10}}
-    for seed, score in enumerate((96.6, 97.2, 95.2)):
-        results.run(run_id(0, seed)).finish(as_result(result(score, synthetic=True) | told))
-    runs = [run for run in read(results).rows if run.found and run.found.answers]
-    found = Fit({0: [run.number("top1_accuracy") for run in runs]}, scale_of("top1_accuracy", runs)).estimate(0)
-
-    assert scale_of("top1_accuracy", runs).items == 500
-    assert (found.low, found.high) == pytest.approx((93.42, 98.42), abs=0.01)  # around the mean, by the t of their angles
 
 
 @pytest.fixture
@@ -139,6 +121,8 @@ def test_a_difference_has_both_tests_at_the_level_of_its_step(kept):
 
     assert row.items.level == row.estimate.level == pytest.approx(1 - 0.05 / 3)
     assert row.items.low < row.estimate.low < row.estimate.value < row.estimate.high < row.items.high
+    ours, theirs = (100.0 * (np.arange(20) < np.array(own)[:, None]) for own in ((18, 19, 18), (12, 14, 13)))
+    assert row.over_items_alone == pytest.approx(mcnemar(ours, theirs))
     assert row.over_items_alone < 0.05
     line = next(csv.DictReader(csv_text(found).splitlines()))
     assert float(line["p_mcnemar"]) == pytest.approx(row.over_items_alone)

@@ -7,15 +7,11 @@ from recstudy.report.names import in_own_unit, metric, number, quantity
 @pytest.mark.parametrize(
     ("name", "heading", "better", "text"),
     [
-        ("auroc", "AUROC (%)", "higher", "81.2"),
         ("auroc.Effusion", "AUROC, Effusion (%)", "higher", "81.2"),
         ("average_precision.Pleural_Thickening", "Average precision, Pleural Thickening (%)", "higher", "81.2"),
-        ("auroc.No. 1", "AUROC, No. 1 (%)", "higher", "81.2"),
         ("epoch_seconds", "Epoch, training pass (s)", None, "81.23"),
         ("selection_auroc", "AUROC, selection (%)", "higher", "81.2"),
-        ("some_score", "some score", None, "81.23"),
         ("some_score.x", "some score.x", None, "81.23"),
-        ("avg_bleu_delta", "Avg-BLEU delta (%)", None, "81.23"),
         ("auroc.Effusion_delta", "AUROC, Effusion delta (%)", None, "81.23"),
         ("some_delta", "some delta", None, "81.23"),
         ("top1_accuracy@4", "Top-1 accuracy after 4 (%)", "higher", "81.2"),
@@ -43,8 +39,6 @@ def test_a_published_fraction_of_a_finding_is_compared_in_percent():
         ("train_pflop", 0.0003927, "392.7 GFLOP"),
         ("train_pflop", 518.0, "518 PFLOP"),
         ("images_per_second", 13800.4, "13,800 images/s"),
-        ("images_per_second", 2.345, "2.345 images/s"),
-        ("top1_accuracy", 83.52, "83.5 %"),
         ("params", 41133, "41,133"),
     ],
 )

@@ -2,29 +2,18 @@
 
 import csv
 import io
-from pathlib import Path
 
 import pytest
-from asking import ABLATION, HURTS, PLAIN, ablation, by, crossed, read, study
+from asking import HURTS, PLAIN, ablation, by, crossed, read, study
 from made_up import TABLE1, run_id, write_study
-from rich.console import Console
 
 from recstudy import factorial
 from recstudy.analysis.explain import find
 from recstudy.analysis.questions import family
-from recstudy.analysis.report import load, show_report, write_report
 from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
 from recstudy.report import Differences, Effects, dump_report
 
-GOLDEN = Path(__file__).parent / "golden"
-HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
 COMPONENTS = Differences("components", metric=PLAIN, title="Components")
-
-
-def page_of(results, part=None):
-    records = read(results)
-    part = part or records.parts[0]
-    return printed(records, part, family(records, part))
 
 
 def components(root, **changes):
@@ -41,15 +30,15 @@ def components(root, **changes):
     ],
 )
 def test_an_open_claim_says_what_it_lacks(tmp_path, losses, needed, verdict):
-    page = page_of(study(tmp_path / "r", [HURTS], losses=losses))
+    part = (records := read(study(tmp_path / "r", [HURTS], losses=losses))).parts[0]
+    page = printed(records, part, family(records, part))
     line = {head: entry.text for head, entry in zip(page.heads, page.lines[0], strict=True)}
 
     assert (line["verdict"], line.get("seeds needed", "")) == (verdict, needed)
 
 
 def test_single_runs_need_a_second_seed(tmp_path):
-    results = study(tmp_path / "r", by(PLAIN, HURTS), seeds=1)
-    (row,) = family(records := read(results), records.parts[0]).rows
+    (row,) = family(records := read(study(tmp_path / "r", by(PLAIN, HURTS), seeds=1)), records.parts[0]).rows
 
     assert needed_words(row) == "a second seed"
 
@@ -114,24 +103,3 @@ def test_a_published_difference_is_explained_with_both_numbers(tmp_path):
     sources = "ViTRM Table 1 (002_table1_cifar10#2) minus ViTRM Table 1 (002_table1_cifar10#3)"
     assert same[-1] == f"Published: 92.6 - 93.1 = -0.5, of two numbers without seeds: {sources}"
     assert other[-1] == "    not comparable: epochs 1000, not 300"
-
-
-# --------------------------------------------------------------------------------------------------------------- forest
-
-
-def test_the_plot_stands_over_its_table_and_only_where_there_is_an_estimate(tmp_path):
-    page = write_report(components(tmp_path), "made_up", "paper")
-    none = write_report(ablation(tmp_path / "none", {"a": [None], "b": [None]}, [COMPONENTS]), "made_up", "paper")
-
-    assert page.read_text().index("Hollow circles: ") < page.read_text().index("<td")
-    assert {path.suffix for path in (page.parent / "tables").glob("components.*")} == {".md", ".tex", ".csv"}
-    assert (page.parent / "figures" / "components.csv").exists()
-    assert not (none.parent / "figures" / "components.csv").exists()
-
-
-def test_questions_stand_in_the_terminal_and_in_a_notebook(tmp_path):
-    results, console = components(tmp_path), Console(width=250, record=True, file=io.StringIO())
-    show_report(results, "made_up", "paper", (), console)
-
-    assert "no significant difference" in console.export_text()
-    assert len(load(results.root).table("components").frame) == len(ABLATION) - 1

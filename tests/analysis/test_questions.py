@@ -22,7 +22,7 @@ from asking import (
     study,
     written,
 )  # fmt: skip
-from made_up import TABLE1, as_result, plan, result, run_id, write_answers, write_study
+from made_up import TABLE1, as_result, plan, result, run_id, write_study
 from scipy import stats
 
 from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
@@ -33,7 +33,7 @@ from recstudy.analysis.registration import digest_of
 from recstudy.analysis.targets import Placement
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
-from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast, mcnemar
+from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast
 from recstudy.models import ViTRM
 from recstudy.records import read_record, write_json
 from recstudy.records.reading import dumped
@@ -64,18 +64,6 @@ def test_p_and_interval_by_hand(tmp_path):
     assert row.estimate.interval == pytest.approx((3.0 - half, 3.0 + half))
     assert row.answer.p == pytest.approx(2 * stats.t.sf(2.5 / error, 8))
     assert row.run_ids == tuple(run_id(at, seed) for at in (0, 3) for seed in range(3))
-
-
-def test_less_than_is_claimed_and_more_than_none(tmp_path):
-    """One step is better than four by 1.0: not the two points that are claimed, and "no difference" is wrong, too."""
-    worse, alike = claimed(
-        tmp_path,
-        *by(PLAIN, Claim("much worse", less={"steps": 4}, than={"steps": 1}, by=2.0)),
-        *by(PLAIN, Claim("as good", less={"steps": 16}, than={"steps": 1}, within=0.5)),
-    )
-
-    assert (worse.verdict, worse.answer.room) == (Verdict.SMALLER, pytest.approx(-1.0))
-    assert alike.verdict is Verdict.CONTRADICTED
 
 
 def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
@@ -116,27 +104,6 @@ def test_no_run_and_one_seed_decide_nothing(tmp_path):
 
     assert (alone.verdict, alone.answer.reasons, alone.estimate.interval) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,), None)
     assert (none.verdict, none.left, none.estimate.value) == (Verdict.NOT_RUN, 3, None)
-
-
-def test_no_difference_at_the_ceiling_is_undecided_and_a_direction_is_not(tmp_path):
-    """The lower one is 100 points below; of the two at 100 nobody can say that they are alike."""
-    means = {1: 99.9, 2: 99.9, 4: 30.0}  # with AROUND at or near 100
-    alike = Claim("alike", less={"steps": 1}, than={"steps": 2}, within=0.5)
-    worse = Claim("worse", less={"steps": 4}, than={"steps": 1})
-    top = {(steps, seed): 100.0 for steps in (1, 2) for seed in range(3)}
-    same, lower = claimed(tmp_path, alike, worse, means=means, losses=top)
-
-    assert (same.verdict, same.answer.reasons, same.answer.p) == (Verdict.UNDECIDED, (Reason.CEILING,), None)
-    assert same.answer.seeds_needed is None
-    assert lower.verdict is Verdict.SUPPORTED
-
-
-def test_seeds_of_two_kinds_have_no_mean_difference(tmp_path):
-    """Two of three seeds of sixteen steps learned: no interval, no p, and no number of seeds that would mend it."""
-    (row,) = claimed(tmp_path, HURTS, losses={(16, 0): 10.0})
-
-    assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.SPLIT,))
-    assert (row.answer.p, row.estimate.interval, row.answer.seeds_needed) == (None, None, None)
 
 
 def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
@@ -217,17 +184,6 @@ def test_what_was_first_stated_after_its_runs_is_post_hoc(tmp_path):
     assert family(records, records.parts[0]).rows[0].marks == ("post hoc",)
 
 
-def test_variants_ahead_of_the_others_are_read_as_if_every_seed_had_been_a_look(tmp_path):
-    """Three seeds are whole. The two variants with five were once read at a level of 0, and no part could be shown."""
-    scores = {"full": FULL, "b": ABLATION["without MoE"], "c": [91.0, 91.1, 91.2, None, None]}
-    records = read(ablation(tmp_path / "r", scores))
-    ahead, behind = family(records, Differences(metric=PLAIN)).rows
-
-    assert (records.looks.taken, behind.left) == ((3,), 2)
-    assert (ahead.verdict, ahead.answer.alpha) == (Verdict.LOWER, pytest.approx(records.looks.level(5) / 2))
-    assert 0 < records.looks.level(5) < 0.05
-
-
 # ---------------------------------------------------------------------------------------------------------- differences
 
 
@@ -236,7 +192,7 @@ def differences(root, spec=None, scores=ABLATION, **changes):
     return {row.label: row for row in family(records, spec or Differences()).rows}
 
 
-def test_a_difference_is_variant_minus_base_by_one_fit_of_all(tmp_path):
+def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp_path):
     rows = differences(tmp_path, Differences(metric=PLAIN))
     fit = Fit({name: [one for one in own if isinstance(one, float)] for name, own in ABLATION.items() if own[0] is not None})
     theirs = contrast([(1.0, fit.weighted("without MoE")), (-1.0, fit.weighted("full"))])
@@ -245,11 +201,6 @@ def test_a_difference_is_variant_minus_base_by_one_fit_of_all(tmp_path):
     assert (found.value, found.error, found.df) == pytest.approx((-0.9, theirs.error, theirs.df))
     assert rows["without MoE"].answer.p == pytest.approx(2 * stats.t.sf(0.9 / theirs.error, theirs.df))
     assert rows["without MoE"].group == "full"
-
-
-def test_verdicts_of_differences(tmp_path):
-    rows = differences(tmp_path, Differences(metric=PLAIN))
-
     assert {label: str(row.verdict) for label, row in rows.items()} == {
         "without MoE": "lower",
         "without EMA": "no significant difference",
@@ -260,15 +211,11 @@ def test_verdicts_of_differences(tmp_path):
     }
     assert [row.better for row in rows.values()] == [None] * 6  # a cosine is neither good nor bad
 
-
-def test_p_is_adjusted_over_every_row_that_was_asked(tmp_path):
-    """Of three whole seeds, so that what four and five seeds spend comes to it; the last is as often 1."""
-    rows = differences(tmp_path, Differences(metric=PLAIN)).values()
-    tested = [row for row in rows if row.answer.p is not None]
+    tested = [row for row in rows.values() if row.answer.p is not None]
+    # Of three whole seeds, so that what four and five seeds spend comes to it; the last is as often 1.
     steps = sorted((row.answer.p * 0.05 / Looks((3,)).level(row.estimate.n), row.answer.adjusted) for row in tested)
-
-    assert (len(rows), len(tested)) == (6, 4)
     assert [adjusted for _, adjusted in steps[:3]] == pytest.approx([6 * steps[0][0], 5 * steps[1][0], 4 * steps[2][0]])
+    assert len(tested) == 4
 
 
 def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(tmp_path):
@@ -318,17 +265,24 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
     assert (row.refused, row.terms) == ("the base itself: it changes nothing", ())
 
 
-def test_any_variant_may_be_named_as_the_base_and_one_must_be(tmp_path, records):
+def test_any_variant_may_be_named_as_the_base(tmp_path):
     found = differences(tmp_path, Differences(base="without MoE", metric=PLAIN))
 
     assert list(found) == ["full", *list(ABLATION)[2:]]
     assert found["full"].estimate.value == pytest.approx(0.9)
-    with pytest.raises(ConfigError, match=r"no variant has a base\. Name one with base=LABEL, or use leave_one_out\."):
-        family(records, Differences())
-    with pytest.raises(ConfigError, match=r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch_size=64'\?"):
-        family(records, Differences(base="ViTRM, batch_size=46"))
-    with pytest.raises(ConfigError, match="params follows from the config"):
-        family(records, Differences(metric="params", base="ViTRM, batch_size=64"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, r"no variant has a base\. Name one with base=LABEL, or use leave_one_out\."),
+        ({"base": "ViTRM, batch_size=46"}, r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch_size=64'\?"),
+        ({"metric": "params", "base": "ViTRM, batch_size=64"}, "params follows from the config"),
+    ],
+)
+def test_differences_without_a_base_or_a_spread_are_refused(records, fields, message):
+    with pytest.raises(ConfigError, match=message):
+        family(records, Differences(**fields))
 
 
 def test_published_differences_stand_beside_where_both_numbers_are_known(records):
@@ -338,25 +292,6 @@ def test_published_differences_stand_beside_where_both_numbers_are_known(records
 
     assert (ours.value, ours.reasons, other.reasons) == (-0.5, (), ("epochs 1000, not 300",))
     assert ours.ours.target.cited.startswith("ViTRM Table 1 (002_table1_cifar10#")
-
-
-def test_where_runs_kept_their_answers_items_are_drawn_anew_too(tmp_path):
-    """200 items with twenty more right in one variant: the interval is wider, and over the items alone it is McNemar's test."""
-    rng = np.random.default_rng(0)
-    right = [[rng.random(200) < share for _ in range(3)] for share in (0.9, 0.7)]
-    scores = {"full": [], "b": []}
-    for label, own in zip(scores, right, strict=True):
-        scores[label] = [100.0 * float(one.mean()) for one in own]
-    results = ablation(tmp_path / "r", scores)
-    for at, own in enumerate(right):
-        for seed, one in enumerate(own):
-            logits = np.where(one[:, None], [[1.0, 0.0]], [[0.0, 1.0]])
-            write_answers(results, run_id(at, seed), logits, np.zeros(200, dtype=int))
-    (row,) = family(read(results), Differences()).rows
-
-    ours, theirs = (100.0 * np.array(own, float) for own in (right[1], right[0]))
-    assert row.over_items_alone == pytest.approx(mcnemar(ours, theirs))
-    assert row.items.low < row.estimate.low < row.estimate.high < row.items.high
 
 
 # -------------------------------------------------------------------------------------------------------------- effects
@@ -370,20 +305,6 @@ def effects(root, variants, score, **kwargs):
     return family(read(crossed(root / "r", variants, score, **kwargs)), Effects())
 
 
-def in_ascii(rows, what="label"):
-    return [getattr(row, what).replace("\N{MULTIPLICATION SIGN}", "x") for row in rows]
-
-
-def test_effects_by_hand(tmp_path):
-    """80, plus 4 for a, minus 2 for b, plus 6 where both are on. a: ((84 + 88) - (80 + 78)) / 2 = 7, b: 1, a x b: 3."""
-    found = effects(tmp_path, factorial(axes(2)), lambda on, seed: 80.0 + 4 * on["a"] - 2 * on["b"] + 6 * on["a"] * on["b"])
-
-    assert dict(zip(in_ascii(found.rows), (row.estimate.value for row in found.rows), strict=True)) == {
-        "a": pytest.approx(7), "b": pytest.approx(1), "a x b": pytest.approx(3),
-    }  # fmt: skip
-    assert (found.levels, found.tested) == ({"a": (0, 1), "b": (0, 1)}, 3)
-
-
 def test_effects_of_three_factors_are_the_regression(tmp_path):
     """Against least squares on the signs: an effect is twice its coefficient."""
     table = dict(zip(product((0, 1), repeat=3), np.random.default_rng(1).normal(80, 3, 8), strict=True))
@@ -394,6 +315,9 @@ def test_effects_of_three_factors_are_the_regression(tmp_path):
     design = np.column_stack([np.ones(8), *(signs[:, list(term)].prod(axis=1) for term in terms)])
     twice = 2 * np.linalg.lstsq(design, np.array(list(table.values())), rcond=None)[0][1:]
     assert [row.estimate.value for row in found.rows] == pytest.approx(list(twice), abs=1e-8)
+    labels = [row.label.replace("\N{MULTIPLICATION SIGN}", "x") for row in found.rows]
+    assert labels == ["a", "b", "c", "a x b", "a x c", "b x c", "a x b x c"]
+    assert (found.levels["a"], found.tested) == ((0, 1), 7)
 
 
 def test_an_effect_with_a_lost_run_is_undecided(tmp_path):

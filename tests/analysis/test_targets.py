@@ -15,15 +15,8 @@ from recstudy.report import Table
 def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **where):
     stated = {"data.name": "cifar10", "model": "ViTRM", "train.selection": "test", "train.epochs": 1000}
     stated |= {path.replace("__", "."): setting for path, setting in where.items()}
-    said = {
-        "source": "002 Table 1",
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "kind": "reported",
-        "margin_reason": "stated",
-    }
-    return Target(**said, where=stated, margin=margin)
+    said = {"source": "002 Table 1", "kind": "reported", "margin_reason": "stated"}
+    return Target(**said, metric=metric, value=value, unit=unit, where=stated, margin=margin)
 
 
 def placed(records, *targets):
@@ -38,22 +31,33 @@ def study(path, **changes):
     return load_study(write_study(path, **changes), "made_up", "paper")
 
 
-def test_a_target_stands_at_the_variant_whose_varied_settings_it_states(records):
-    placement = placed(records, target(train__batch_size=64))
+@pytest.mark.parametrize(
+    ("stated", "places"),
+    [
+        ({"train__batch_size": 64}, [(0, "top1_accuracy")]),
+        ({}, [(1, "top1_accuracy")]),  # what is unsaid counts as the preset's own: batch 128
+        ({"value": 3.6, "metric": "params", "unit": "million"}, [(0, "params"), (1, "params")]),  # of every training setting
+    ],
+)
+def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, stated, places):
+    found = placed(records, target(**stated)).placed
 
-    assert list(placement.placed) == [(0, "top1_accuracy")]
-    assert placement.placed[0, "top1_accuracy"][0].reasons == ()
+    assert list(found) == places
+    assert [one.reasons for ones in found.values() for one in ones] == [()] * len(places)
 
 
-def test_an_unsaid_setting_counts_as_the_presets_own(records):
-    assert list(placed(records, target()).placed) == [(1, "top1_accuracy")]  # batch 128
+def test_a_value_without_a_place_says_why(records):
+    blank, gain, other = (
+        target(train__supervision_steps=None),
+        target(1.0, "net_gain_points", "points"),
+        target(model="ResNet-18"),
+    )
 
-
-def test_a_parameter_count_belongs_to_every_training_setting(records):
-    found = placed(records, target(3.6, "params", "million")).placed
-
-    assert list(found) == [(0, "params"), (1, "params")]
-    assert found[0, "params"][0].text == "3.6 M"
+    assert placed(records, blank, gain, other).unmatched_targets == (
+        (blank, "supervision_steps left blank in the source"),
+        (gain, "not measured here"),
+        (other, "no variant here has its settings"),
+    )
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(3.6, "reproduced"), (3.7, "differs")])
@@ -68,40 +72,43 @@ def test_of_a_variant_without_runs_a_value_is_not_run(tmp_path):
     assert verdicts(records, 0, target(train__batch_size=64)) == ("not run",)
 
 
-def test_other_data_and_protocol_are_named(tmp_path):
-    other = base(selection="validation", epochs=12)
-    other["data"] = {"name": "digits", "limit": None}
-    records = study(tmp_path / "r", base=other)
+MANY = {f"field_{number}": number for number in range(8)}
 
-    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
 
+def reference(**changes):
+    return {"preset": "paper", "base": base(), "axes": {"model": "model"}, "variants": variants()} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        (
+            {"base": base(selection="validation", epochs=12) | {"data": {"name": "digits", "limit": None}}},
+            ("data digits, not cifar10", "selection validation, not test", "epochs 12, not 1000"),
+        ),
+        (
+            {"base": base() | {"data": base()["data"] | {"limit": 32}}, "smoke": True},
+            ("only 32 images of each split", "smoke run"),
+        ),
+        (
+            {"base": base(learning_rate=0.01), "reference": reference(base=base(learning_rate=0.0003))},
+            ("learning_rate 0.01, not 0.0003",),
+        ),
+        (
+            {"base": base(**MANY), "reference": reference(base=base(**dict.fromkeys(MANY, 9)))},
+            (*(f"field_{at} {at}, not 9" for at in range(6)), "2 more settings (field_6, field_7)"),
+        ),
+        ({"reference": reference(variants=variants()[2:])}, ("the paper preset has no such variant",)),
+    ],
+)
+def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
+    records = study(tmp_path / "r", **changes)
+    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).placed
+
+    assert found[0, "top1_accuracy"][0].reasons == reasons
     assert verdicts(records, 0, target(train__batch_size=64)) == ("not comparable",)
-    assert found.reasons == ("data digits, not cifar10", "selection validation, not test", "epochs 12, not 1000")
-
-
-def test_fewer_images_and_smoke_are_not_comparable(tmp_path):
-    few = base()
-    few["data"]["limit"] = 32
-    records = study(tmp_path / "r", base=few, smoke=True)
-
-    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
-
-    assert found.reasons == ("only 32 images of each split", "smoke run")
-
-
-def test_a_value_left_blank_has_no_place(records):
-    blank = target(train__supervision_steps=None)
-
-    assert placed(records, blank).unmatched_targets == ((blank, "supervision_steps left blank in the source"),)
-
-
-def test_a_metric_or_variant_that_is_not_here_has_no_place(records):
-    gain, other = target(1.0, "net_gain_points", "points"), target(model="ResNet-18")
-
-    assert [why for _, why in placed(records, gain, other).unmatched_targets] == [
-        "not measured here",
-        "no variant here has its settings",
-    ]
+    if "learning_rate" in reasons[0]:
+        assert found[0, "params"][0].reasons == ()  # a count follows from the model alone
 
 
 @pytest.mark.parametrize(("own", "shown"), [("cifar100", [2.0]), ("digits", [])])
@@ -142,39 +149,6 @@ def test_the_papers_own_table_is_placed(records):
     assert placement.placed[2, "top1_accuracy"][0].reasons == ("epochs 1000, not 300",)
 
 
-def with_reference(path, own, paper):
-    """A study with these training settings whose `paper` preset has those."""
-    reference = {"preset": "paper", "base": base(**paper), "axes": {"model": "model"}, "variants": variants()}
-    return study(path, base=base(**own), reference=reference)
-
-
-def test_what_decides_and_is_not_as_in_the_paper_preset_is_a_reason(tmp_path):
-    records = with_reference(tmp_path / "r", {"learning_rate": 0.01}, {"learning_rate": 0.0003})
-
-    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).placed
-
-    assert found[0, "top1_accuracy"][0].reasons == ("learning_rate 0.01, not 0.0003",)
-    assert found[0, "params"][0].reasons == ()  # a count follows from the model alone
-
-
-def test_many_reasons_are_cut_short_at_their_end(tmp_path):
-    many = {f"field_{number}": number for number in range(8)}
-    records = with_reference(tmp_path / "r", many, dict.fromkeys(many, 9))
-
-    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
-
-    assert found.reasons == (*(f"field_{at} {at}, not 9" for at in range(6)), "2 more settings (field_6, field_7)")
-
-
-def test_a_variant_that_the_paper_preset_has_not_is_not_comparable(tmp_path):
-    reference = {"preset": "paper", "base": base(), "axes": {"model": "model"}, "variants": variants()[2:]}
-    records = study(tmp_path / "r", reference=reference)
-
-    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
-
-    assert found.reasons == ("the paper preset has no such variant",)
-
-
 def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
     """002 prints no EMA; its baselines have none, and each of them has that at every batch size."""
     made = variants()
@@ -201,8 +175,7 @@ STATED = [
 def deviating(path, **own):
     """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says so."""
     paper = {"precision": "bfloat16", "warmup": 0.1}
-    reference = {"preset": "paper", "base": base(**paper), "axes": {"model": "model"}, "variants": variants()}
-    records = study(path, base=base(**paper | own), reference=reference, deviations=STATED)
+    records = study(path, base=base(**paper | own), reference=reference(base=base(**paper)), deviations=STATED)
     return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).placed
 
 

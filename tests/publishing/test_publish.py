@@ -34,22 +34,16 @@ def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(trained_res
     assert again.with_name(f"{again.name}.zip").read_bytes() == published_once.with_name(f"{again.name}.zip").read_bytes()
 
 
-def test_every_reader_takes_its_results(published_once, tmp_path, capsys):
+def test_every_reader_takes_its_results(published_once, tmp_path):
     results = shutil.copytree(published_once / "results", tmp_path / "results")
-    page = (published_once / "report" / "report.html").read_text()
-    for words in (
-        ["report", str(results)],
-        ["status", str(results)],
-        ["audit", str(results)],
-        ["explain", "depths:1:1", str(results)],
-    ):
+    for words in (["report"], ["status"], ["audit"], ["explain", "depths:1:1"]):
         with pytest.raises(SystemExit, match=r"^0$"):
-            main(words)
-    drawn = (results / "studies/tiny/quick/report/report.html").read_text()
+            main([*words, str(results)])
+    pages = (published_once / "report/report.html", results / "studies/tiny/quick/report/report.html")
+    cells = [re.findall(r"<td[^>]*>[^<]*", page.read_text()) for page in pages]
 
     assert len(recstudy.load(results).runs) == 4
-    assert "4 of 4 done" in drawn
-    assert re.findall(r"<td[^>]*>[^<]*", drawn) == re.findall(r"<td[^>]*>[^<]*", page)
+    assert cells[0] == cells[1]
 
 
 def test_what_runs_used_over_time_is_in_it_and_in_a_merged_folder(tmp_path):
