@@ -176,7 +176,7 @@ class Registered:
     claims: tuple[Stated, ...]
     margins: tuple[Stated, ...]
     deviations: tuple[Stated, ...]
-    code: dict[str, str]  # what computes the runs -> its digest
+    code: dict[str, str] = Field(default_factory=dict)  # digests of code, in older registrations alone
     learned: dict[str, float] = Field(default_factory=dict)  # metric -> the value above which a seed has learned
 
 
