@@ -17,7 +17,7 @@ from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
-from recstudy.publishing.command import Publish, Verify
+from recstudy.publishing.command import Imports, Publish, Verify
 from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
@@ -30,7 +30,6 @@ from recstudy.terminal import console, finish, parsed, say, shortest
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
-Imports = Annotated[bool, tyro.conf.arg(help="Import what studies define themselves as it lies there now, whoever wrote it.")]
 Place = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
 
 
@@ -199,41 +198,6 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Trust:
-    """Let readers import what the studies of a folder define themselves: show the files, ask, and remember them by their digests.
-
-    Studies that you run yourself are trusted as they run.
-    """
-
-    path: Place
-    """A results folder, a study's folder in it, the URI of one, or what `recstudy publish` wrote."""
-    yes: bool = False
-    """Do not ask."""
-
-    def run(self) -> int:
-        from recstudy.plugins.trust import ask
-        from recstudy.publishing.bundle import ABOUT, opened
-        from recstudy.records.plans import read_plan
-
-        def asked(folder: Path, studies: list[tuple[Results, str, str]]) -> int:
-            plans = [read_plan(results.study(name, preset)) for results, name, preset in studies]
-            return 0 if ask([plan.plugins for plan in plans if plan], folder, say, self._agreed) else 1
-
-        place = Path(self.path)
-        if place.is_file() or (place / ABOUT).exists():
-            with opened(place) as theirs:
-                return asked(theirs.root, [(theirs.results, theirs.about.study, theirs.about.preset)])
-        return asked(place, _studies(self.path))
-
-    def _agreed(self) -> bool:
-        from rich.prompt import Confirm
-
-        if not (self.yes or sys.stdin.isatty()):
-            raise ConfigError("there is nobody here to ask: add --yes once you have read these files")
-        return self.yes or Confirm.ask("Trust them?", default=False)
-
-
-@dataclass(frozen=True)
 class Contract:
     """Check what a file of your own registers: a task's losses, kept answers and refused labels; a model family's shapes,
     gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a loss or an augmentation
@@ -355,7 +319,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "audit": Audit,
     "explain": Explain,
     "evaluate": Evaluate,
-    "trust": Trust,
     "publish": Publish,
     "verify": Verify,
     "reproduce": Reproduce,

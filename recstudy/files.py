@@ -73,7 +73,7 @@ def cache_folder() -> Path:
     An account without a home (no HOME, no entry in passwd: a container under a number) has one among the temporary files.
 
     Raises:
-        DataError: another account may write there, and so could have its modules imported as trusted ones.
+        DataError: another account may write there.
     """
     if given := os.environ.get("RECSTUDY_CACHE"):
         return Path(given).expanduser()

@@ -1,7 +1,7 @@
 """`recstudy reproduce`: what a number of a bundle stands on is run again here, and held against what the bundle says.
 
 A run is its settings, which its record has, and the installed recstudy carries them out; a study's own modules are taken from the
-bundle once they are trusted. Nothing of the bundle is changed: the runs go into a results folder of their own, where they have
+bundle with `--trust`. Nothing of the bundle is changed: the runs go into a results folder of their own, where they have
 the ids that they have there.
 """
 
@@ -17,9 +17,9 @@ from recstudy.cli import complete, exit_code
 from recstudy.config import RunConfig, configure
 from recstudy.errors import ConfigError, choices
 from recstudy.options import StudyOptions, data_folder
-from recstudy.plugins import use
-from recstudy.plugins.trust import trusted
-from recstudy.publishing.bundle import Bundle, opened
+from recstudy.plugins import bundle_of, use
+from recstudy.publishing.bundle import CODE, Bundle, opened
+from recstudy.publishing.command import Imports
 from recstudy.records import Results, read_json
 from recstudy.records.plans import read_plan
 from recstudy.records.study_schema import PlannedRun
@@ -57,12 +57,13 @@ class Reproduce:
     """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
     no_ray: bool = False
     """Make one run after another in this process, without Ray."""
+    trust: Imports = False
 
     def run(self) -> int:
         from recstudy.publishing.compared import asked_of, price, said
 
         with opened(self.bundle) as theirs:
-            _modules(theirs, self.bundle)
+            _use_modules(theirs, self.trust)
             asked = asked_of(theirs.records, self.cell)
             plan, runs = _planned(theirs, asked.ids, self.fresh_seeds)
             results = Results(self.results).pull()
@@ -82,14 +83,13 @@ class Reproduce:
             return 1 if said(theirs.records, _here(theirs.records, plan, runs, results), self.cell, file) else 0
 
 
-def _modules(theirs: Bundle, place: Path) -> None:
-    """Have what the study defines itself in place, for good (ConfigError: it is not trusted)."""
+def _use_modules(theirs: Bundle, trust: bool) -> None:
+    """Load the modules that the study defines (ConfigError: it has some, and they are not trusted)."""
     plan = read_plan(theirs.study)
-    if plan is not None and plan.plugins:
-        given, problems = trusted(plan.plugins)
-        if problems:
-            raise ConfigError(f"{'; '.join(problems)}. Read them, and trust them with: recstudy trust {place}")
-        use(given)
+    modules = [entry["module"] for entry in plan.plugins if entry["module"]] if plan is not None else []
+    if modules and not trust:
+        raise ConfigError(f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust")
+    use(bundle_of(theirs.root / CODE, modules))
 
 
 def _planned(theirs: Bundle, ids: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:

@@ -339,7 +339,7 @@ class Loaded:
 def load(path: str | Path, trust: bool = False) -> Loaded:
     """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
 
-    Modules of its own are imported if you ran the study or trusted it (`recstudy trust`); with `trust`, whatever they are now.
+    Its modules are imported with `trust` only, as they are now.
 
     Raises:
         ConfigError: there is no study, or there are several. The message names them.

@@ -6,13 +6,12 @@ recstudy, in a study's file, in a module beside it, or in an installed package (
     driver   `bundle()` finds the modules that registered something, and all that they import from beside the study file; it is
              `kept()` as it is while the study runs
     worker   `use(bundle)` imports them, from where they lie or from a copy
-    reader   `reading(record)` imports those that this user ran or trusted, for as long as a block runs
+    reader   `reading(record, trust)` imports them on request, for as long as a block runs
 """
 
 from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
 from recstudy.plugins.loading import bundle, importing, kept, reading, refuse_while_loading, use
 from recstudy.plugins.registry import Registry, absent, gathering
-from recstudy.plugins.trust import remember
 
 __all__ = [
     "Bundle",
@@ -27,7 +26,6 @@ __all__ = [
     "named",
     "reading",
     "refuse_while_loading",
-    "remember",
     "study_file",
     "use",
 ]

@@ -43,18 +43,15 @@ class Bundle:
 
     @cached_property
     def digest(self) -> str:
-        """Digest all that is imported."""
-        return digest_of(self.modules, {path: sha([text]) for path, text in self.files.items()})
+        """Digest the names of the modules and the texts of the files."""
+        return sha([*sorted(self.modules), *(f"{path}\0{text}" for path, text in sorted(self.files.items()))])
 
     @property
     def record(self) -> list[dict[str, str]]:
-        """For the plan: what to import (`module`; empty for what only they import), where it lay and what was in it."""
+        """For the plan: which modules to import (`module`; empty for files that only they import) and their files."""
         named = {path: name for name in self.modules if (path := self.path(name))}
-        files = [
-            {"module": named.get(path, ""), "file": str(Path(self.root, path)), "digest": sha([text])}
-            for path, text in self.files.items()
-        ]
-        return files + [{"module": name, "file": "", "digest": ""} for name in self.modules if not self.path(name)]
+        files = [{"module": named.get(path, ""), "file": str(Path(self.root, path))} for path in self.files]
+        return files + [{"module": name, "file": ""} for name in self.modules if not self.path(name)]
 
     @cached_property
     def packages(self) -> frozenset[str]:
@@ -64,11 +61,6 @@ class Bundle:
     def path(self, module: str) -> str:
         """Tell where a module's source is below the root; nothing where it is not in the bundle."""
         return next((path for path in paths(module) if path in self.files), "")
-
-
-def digest_of(modules: Iterable[str], files: Mapping[str, str]) -> str:
-    """Digest modules by their names and those of their files' texts (path -> digest), which plans have without the texts."""
-    return sha([*sorted(modules), *(f"{path}\0{digest}" for path, digest in sorted(files.items()))])
 
 
 def paths(module: str) -> tuple[str, str]:

@@ -1,7 +1,6 @@
-"""A user's modules in this process: imported from where they lie or from a copy, anew where they have changed.
+"""A user's modules in this process: for good in a worker, as long as a block runs in a reader.
 
-Several studies may name their modules and what they register alike, so each one's stand in front of the others' only as long
-as they are used: for good in a worker, for as long as a block runs in a reader.
+Two studies may use the same names for modules and registered things, so a study's modules are in place only while they are used.
 """
 
 import importlib
@@ -10,86 +9,49 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import entry_points
-from importlib.util import find_spec, spec_from_file_location
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any
+from tokenize import detect_encoding
+from types import ModuleType
 
 from recstudy.errors import ConfigError
-from recstudy.files import sha
+from recstudy.files import cache_folder, caching, sha, whole
 from recstudy.plugins import registry
 from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, paths, source, unguarded
 from recstudy.plugins.registry import Entry, Standing, gathering, outsiders
-from recstudy.plugins.trust import GROUP, named, remember, trusted
 
+GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
 _importing: list[str] = []
-
-
-class _Loader(SourceFileLoader):
-    """Gives a module the text that was sent or recorded, which its file may no longer hold when it is imported."""
-
-    def __init__(self, fullname: str, path: str, text: str) -> None:
-        super().__init__(fullname, path)
-        self.text = text
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.text, self.path)
-
-
-class _Finder(MetaPathFinder):
-    """Finds a bundle's modules before any other of their names; in its packages others, too, where `anywhere` says so."""
-
-    def __init__(self, bundle: Bundle, root: Path, anywhere: bool) -> None:
-        self.bundle, self.root, self.anywhere = bundle, root, anywhere
-
-    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        below = self.bundle.path(fullname)
-        file, within = self.root / below, [str(self.root.joinpath(*fullname.split(".")))] if self.anywhere else []
-        if below:
-            loader = _Loader(fullname, str(file), self.bundle.files[below])
-            folder = within if file.name == "__init__.py" else None
-            return spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=folder)
-        if fullname in self.bundle.packages and not self.anywhere:  # one without a file
-            spec = ModuleSpec(fullname, None, is_package=True)
-            spec.submodule_search_locations = []
-            return spec
-        return None
 
 
 class Layer:
     """The modules of one study: imported once, in place as long as `standing` runs.
 
     Args:
-        bundle: which, and what is in them.
+        bundle: which modules, and their texts.
         root: the folder that they are imported from.
-        refused: why some are not imported.
-        anywhere: whether they may import what else lies there.
+        problems: why some are not imported.
     """
 
-    def __init__(self, bundle: Bundle, root: Path, refused: Sequence[str] = (), anywhere: bool = True) -> None:
-        self.bundle, self.root, self.refused, self.anywhere = bundle, root, list(refused), anywhere
+    def __init__(self, bundle: Bundle, root: Path, problems: Sequence[str] = ()) -> None:
+        self.bundle, self.root = bundle, root
         self.names = {*map(module_of, bundle.files), *bundle.packages}
         self.modules: dict[str, ModuleType] = {}
         self.entries: list[Entry] = []
-        self.problems = list(refused)
+        self.problems = list(problems)
         self._standing = False
-
-    def load(self) -> None:
-        """Import what registers something; what cannot be is told in `problems`."""
-        if len(self.bundle.modules) > sum(bool(self.bundle.path(name)) for name in self.bundle.modules):
-            registry.look_further()  # one that is installed may be offered to every study: then it is not this one's own
+        if any(not bundle.path(name) for name in bundle.modules):
+            registry.look_further()  # an installed module may be offered to every study: then it is not this one's own
         with self._importable(), gathering() as entries:
-            problems = [_imported(name, self.root) for name in self.bundle.modules]
-            self.entries = list(entries)
-        self.problems += filter(None, problems)
+            self.problems += filter(None, [_imported(name, root) for name in bundle.modules])
+            self.entries += entries
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """In place as long as the block runs, and an outer one."""
+        """Keep the modules importable and registered inside the block."""
         if self._standing:
             yield
             return
@@ -105,23 +67,25 @@ class Layer:
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
+        if not self.bundle:
+            yield
+            return
         hidden = {name: sys.modules.pop(name) for name in self.names if name in sys.modules}
-        finder, path = _Finder(self.bundle, self.root, self.anywhere), [str(self.root)] * self.anywhere
+        writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cached file hides an edit within a second
         sys.modules.update(self.modules)
-        sys.meta_path.insert(0, finder)
-        sys.path[:0] = path
+        sys.path.insert(0, str(self.root))
+        importlib.invalidate_caches()
         try:
             yield
         finally:
-            sys.meta_path.remove(finder)
-            for own in path:
-                sys.path.remove(own)
+            sys.path.remove(str(self.root))
+            sys.dont_write_bytecode = writes
             self.modules = {name: sys.modules.pop(name) for name in self.names if name in sys.modules}
             sys.modules.update(hidden)
 
 
 def _imported(name: str, root: Path) -> str:
-    """Import a module; why it cannot be, in one line, or nothing."""
+    """Import a module; return why it cannot be imported, in one line, or nothing."""
     _importing.append(name)
     try:
         importlib.import_module(name)
@@ -154,37 +118,28 @@ _kept: Bundle | None = None
 
 
 def bundle() -> Bundle:
-    """Return what this process has from outside: what it was given, or what its study and the modules beside it define.
+    """Return this process's user modules: those that it was given, or those that its study and the modules beside it define.
 
     Raises:
-        ConfigError: some of it cannot be had in another process.
+        ConfigError: another process could not import some of them.
     """
     return _used[0] if _used is not None else _kept or main_bundle(outsiders())
 
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Have the study's modules stay as they are now while the block runs, whatever becomes of their files.
-
-    What the driver gives to workers and what is imported later (a network that a family names by a string) are then the texts
-    that the plan records.
+    """Keep `bundle()` as it is now inside the block, so that workers get the texts that the plan records.
 
     Raises:
-        ConfigError: some of it cannot be had in another process.
+        ConfigError: another process could not import some of it.
     """
     global _kept
-    if _used is not None or _kept is not None:
-        yield
-        return
+    before = _kept
     _kept = bundle()
-    root = Path(_kept.root)
-    finder = _Finder(_kept, root, anywhere=True)
-    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
-        _kept = None
+        _kept = before
 
 
 def use(given: Bundle) -> None:
@@ -196,15 +151,13 @@ def use(given: Bundle) -> None:
     global _used
     with _lock:
         if _used is not None:
-            if _used[0].digest == given.digest:
+            if _used[0] == given:
                 return
             _used[1].close()
             _used = None
         if not given:
             return
-        root = _folder(given)
-        layer = Layer(given, root)
-        layer.load()
+        layer = Layer(given, _folder(given))
         if layer.problems:
             raise ConfigError("; ".join(layer.problems))
         standing = ExitStack()
@@ -213,12 +166,23 @@ def use(given: Bundle) -> None:
 
 
 def _folder(given: Bundle) -> Path:
-    """Tell where the files lie: in the study's folder, if it is here and they are what they were, else in a copy of the cache."""
+    """Return the study's folder if it is here and its files are as they were sent, else a copy in the cache folder.
+
+    Raises:
+        DataError: the cache folder cannot be written.
+    """
     root = Path(given.root)
     with suppress(ConfigError):
         if all(source(root / path) == text for path, text in given.files.items()):
             return root
-    return remember(given)
+    copy = cache_folder() / "plugins" / given.digest
+    with caching("the study's modules", copy.parent):
+        for path, text in given.files.items():
+            if not (copy / path).is_file() or source(copy / path) != text:
+                encoding, _ = detect_encoding(BytesIO(text.encode()).readline)  # the one that the file states
+                with whole(copy / path) as temporary:  # another process may do the same
+                    temporary.write_text(text, encoding=encoding)
+    return copy
 
 
 def importing() -> bool:
@@ -239,49 +203,50 @@ def refuse_while_loading() -> None:
 # ------------------------------------------------------------------------------------------------------- where it is read
 
 
-_layers: dict[tuple[Any, ...], Layer] = {}
+_layers: dict[tuple[tuple[str, str], ...], Layer] = {}
 
 
 @contextmanager
 def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterator[str]:
-    """Have what a plan names (`Bundle.record`) in place as long as the block runs; give a digest of it.
+    """Have the modules that a plan names (`Bundle.record`) in place inside the block, and give a digest of them.
 
-    What this user has neither run nor trusted, what has changed since, or what cannot be imported costs nothing but itself: where
-    a name is missing, the error says why. With `trust`, all is imported as it lies where the plan says.
+    Nothing is imported without `trust`, except in the process that runs the study. Where a name is missing, the error says why.
+
+    Args:
+        record: the plan's modules.
+        trust: import the modules from the files that the plan names, as these are now.
     """
-    present = not record
+    wanted = tuple((entry["module"], entry["file"]) for entry in record)
+    present = not wanted
     with suppress(ConfigError):
-        present = present or bundle().record == [dict(one) for one in record]  # this process is the study's own
+        present = present or [(entry["module"], entry["file"]) for entry in bundle().record] == list(wanted)
     if present:
         yield ""
         return
     with _lock:
-        layer = _layer(record, trust)
+        layer = _trusted(wanted) if trust else _untrusted(wanted)
         with layer.standing():
             yield sha([layer.bundle.digest, *layer.problems])
 
 
-def _layer(record: Sequence[Mapping[str, str]], trust: bool) -> Layer:
-    """Return the modules that may be imported as they are now, imported before or anew."""
-    given, problems = _as_they_lie(record) if trust else trusted(record)
-    key = (trust, *((one["module"], one["file"], one["digest"]) for one in record))
-    layer = _layers.get(key)
-    if layer is None or (layer.bundle, layer.refused) != (given, problems):
-        layer = _layers[key] = Layer(given, Path(given.root), problems, anywhere=trust)
-        layer.load()
+def _untrusted(wanted: Sequence[tuple[str, str]]) -> Layer:
+    offered = {point.module for point in entry_points(group=GROUP)}
+    names = [file or module for module, file in wanted if file or module not in offered]
+    return Layer(Bundle(), Path(), [f"not imported: {', '.join(names)}; --trust imports it"] if names else [])
+
+
+def _trusted(wanted: tuple[tuple[str, str], ...]) -> Layer:
+    """Return the modules as they are now, imported before or anew."""
+    roots = [file.removesuffix(path) for module, file in wanted if module for path in paths(module) if file.endswith(path)]
+    root = Path(roots[0] if roots else sys.prefix)
+    modules = [module for module, file in wanted if module and file]
+    present = [name for name in modules if root.is_absolute() and any((root / path).is_file() for path in paths(name))]
+    problems = [f"not imported: {file} is not there" for module, file in wanted if module in modules and module not in present]
+    given = bundle_of(root, [*present, *(module for module, file in wanted if not file)])
+    layer = _layers.get(wanted)
+    if layer is None or layer.bundle != given:
+        layer = _layers[wanted] = Layer(given, root, problems)
     return layer
-
-
-def _as_they_lie(record: Sequence[Mapping[str, str]]) -> tuple[Bundle, list[str]]:
-    """Return the modules where a plan says that they lay, whatever they are now, and what is not there."""
-    try:
-        wanted = named(record)
-    except ConfigError as error:
-        return Bundle(), [f"not imported: {error}"]
-    root = Path(wanted.root)
-    there = [name for name in wanted.modules if root.is_absolute() and any((root / path).is_file() for path in paths(name))]
-    gone = [wanted.at(paths(name)[0]) for name in wanted.modules if name not in there]
-    return bundle_of(root, [*there, *wanted.installed]), [f"not imported: {file} is not there" for file in gone]
 
 
 # ------------------------------------------------------------------------------------------------------- installed packages

@@ -11,6 +11,7 @@ from recstudy.records import Results
 from recstudy.records.stores import is_uri
 from recstudy.terminal import console, say
 
+Imports = Annotated[bool, tyro.conf.arg(help="Import the modules that the studies name, whoever wrote them.")]
 Names = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")]
 
 
@@ -37,6 +38,7 @@ class Publish:
     """The study's file, where its command does not tell."""
     allow: Names = ()
     """A name that may be told although it is that of a machine or an account. May be given more than once."""
+    trust: Imports = False
 
     def run(self) -> int:
         from recstudy.publishing.publish import Asked, publish
@@ -48,7 +50,7 @@ class Publish:
         if len(studies) > 1:
             known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
             raise ConfigError(f"{place} has {len(studies)} studies: give the folder of one, of {known}")
-        asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow)
+        asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow, self.trust)
         folder, left = publish(*studies[0], out, asked)
         for line in left:
             say(f"Left out: {line}")

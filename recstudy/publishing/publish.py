@@ -5,6 +5,7 @@ again as a stranger would read it. Images, captions and puzzles of a data set ar
 asked for: their licence is not ours to give.
 """
 
+import hashlib
 import json
 import re
 import shlex
@@ -23,7 +24,6 @@ from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
-from recstudy.files import sha
 from recstudy.metrics.kept import unpacked
 from recstudy.opened import contents, descriptor, entries
 from recstudy.plugins.bundle import paths, source
@@ -65,6 +65,7 @@ class Asked:
         licence: an SPDX name or an address.
         study: the study's file, where its command does not tell.
         allowed: names of hosts or users that may be told.
+        trust: import the modules that the study names, to draw its own parts.
     """
 
     weights: bool = False
@@ -73,6 +74,7 @@ class Asked:
     licence: str = ""
     study: Path | None = None
     allowed: tuple[str, ...] = ()
+    trust: bool = False
 
 
 def publish(results: Results, name: str, preset: str, out: Path, asked: Asked = Asked()) -> tuple[Path, list[str]]:
@@ -208,13 +210,11 @@ class _Writer:
         """Copy the study's file and its modules as they are; where the plan has a digest, say whether they still have it."""
         for one in self.plan.plugins:
             if one["file"]:
-                text = self._source(Path(one["file"]))
-                same = sha([text]) == one.get("digest")
                 name = _below(self.plan, one["file"], {"plugins": self.plan.plugins})
-                self._put(name, text, "as it was when the study was planned" if same else "CHANGED since the study was planned")
+                self._put(name, self._source(Path(one["file"])))
         file = self.asked.study or _study_file(self.plan)
         if file is not None and file.name not in self.code:
-            self._put(file.name, self._source(file), "the study's file as it is now; its plan has no digest of it")
+            self._put(file.name, self._source(file))
         elif file is None and not self.code:
             self.left["the study's file, which its command does not name (--study FILE adds it)"] = 1
 
@@ -225,16 +225,18 @@ class _Writer:
             )
         return source(file)
 
-    def _put(self, name: str, text: str, about: str) -> None:
+    def _put(self, name: str, text: str) -> None:
+        planned, now = self.plan.files.get(name), hashlib.sha256(text.encode()).hexdigest()
+        about = "as it was when the study was planned" if now == planned else "CHANGED since the study was planned"
         target = self.root / CODE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        self.code[name] = about
+        self.code[name] = about if planned else "as it is now; its plan has no SHA-256 of it"
 
     # -------------------------------------------------------------------------------------------------------- report
 
     def _report(self) -> None:
-        copied = load_study(Results(self.root / RESULTS), self.plan.study, self.plan.folder)
+        copied = load_study(Results(self.root / RESULTS), self.plan.study, self.plan.folder, self.asked.trust)
         records = called(replace(copied, plan=replace(copied.plan, plugins=self.plan.plugins)))
         drawn = self.root / "drawn" / self.plan.study / self.plan.folder
         with records.standing():

@@ -193,7 +193,7 @@ class PlanRecord:
     command: str = ""
     smoke: bool = False
     definition: str = ""
-    plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`, `digest`
+    plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`
     base: Object  # the preset's config, in parts
     changes: Object = Field(default_factory=dict)  # what the command line has set in it, by field
     reference: Reference | None = None

@@ -19,7 +19,7 @@ from recstudy.config.fields import Tunable
 from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.models.costs import known_pflop
-from recstudy.plugins import bundle, remember, study_file
+from recstudy.plugins import bundle, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
 from recstudy.records.plans import kept_plans, same_cells
 from recstudy.records.reading import dumped, fault, record_of
@@ -227,7 +227,6 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
         record = _with_begun(replace(record, created=one.created or record.created), one, results)
         pflop = {variant.label: variant.pflop for variant in one.variants}  # as first recorded: a plan of the same is the same
         record = replace(record, variants=tuple(replace(new, pflop=pflop.get(new.label, new.pflop)) for new in record.variants))
-    remember(bundle())
     with results.changing(*files):
         for file in files:
             write_record(file, record)

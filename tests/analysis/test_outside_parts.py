@@ -18,7 +18,7 @@ from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import drawn
 from recstudy.analysis.report import show_report, write_report
 from recstudy.errors import ConfigError
-from recstudy.plugins import bundle_of, remember
+from recstudy.plugins import bundle_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.parts import Undrawable
 
@@ -31,7 +31,6 @@ def study(root, *parts, file=FILE, **changes):
     plugins = [{"module": file.stem, "file": str(file), "digest": ""}]
     if file.exists():
         theirs = bundle_of(file.parent, [file.stem])
-        remember(theirs)
         plugins = theirs.record
     results = write_study(root, report=[*parts, *dump_report([Table("last")])], plugins=plugins, **changes)
     for seed, right in ((0, 0.75), (1, 0.5)):

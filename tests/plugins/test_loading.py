@@ -1,5 +1,6 @@
 """A user's modules: found, sent and loaded, without Ray."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 import recstudy
 from recstudy.config import FAMILIES
 from recstudy.errors import ConfigError, DataError
-from recstudy.plugins import Bundle, Registry, bundle, bundle_of, named, reading, remember, use
+from recstudy.plugins import Bundle, Registry, bundle, bundle_of, named, reading, use
+from recstudy.testing import tiny_study, write_study
 
 ROOT = Path(recstudy.__file__).parents[1]
 FAMILY = """
@@ -51,10 +53,8 @@ def family(name: str, title: str = "one") -> str:
 
 
 def planned(folder: Path, *modules: str) -> list[dict[str, str]]:
-    """What the plan of a study says that this user ran with these modules."""
-    given = bundle_of(folder, modules)
-    remember(given)
-    return given.record
+    """What the plan of a study says of these modules."""
+    return bundle_of(folder, modules).record
 
 
 def test_what_a_module_imports_travels_with_it(tmp_path):
@@ -105,7 +105,7 @@ def test_readers_of_two_studies_that_name_things_alike(tmp_path):
     plans = [planned(write(tmp_path / one, mine=family("mine", one)), "mine") for one in ("a", "b")]
     titles = []
     for plan in [*plans, *plans]:
-        with reading(plan):
+        with reading(plan, trust=True):
             titles.append(FAMILIES["mine"](family="mine").title)
 
     assert titles == ["a", "b", "a", "b"]
@@ -113,7 +113,7 @@ def test_readers_of_two_studies_that_name_things_alike(tmp_path):
     assert "mine" not in sys.modules
 
 
-def test_a_changed_file_is_read_anew_by_who_trusts_it(tmp_path):
+def test_a_changed_file_is_read_anew(tmp_path):
     plan = planned(write(tmp_path, mine=family("mine", "one")), "mine")
     with reading(plan, trust=True) as before:
         kind = FAMILIES["mine"]
@@ -124,15 +124,13 @@ def test_a_changed_file_is_read_anew_by_who_trusts_it(tmp_path):
     with reading(plan, trust=True) as after:
         assert FAMILIES["mine"](family="mine").title == "two"
     assert before == same != after
-    with reading(plan), pytest.raises(ConfigError, match=r"mine.py, changed since the study ran; --trust imports it as it is"):
-        FAMILIES["mine"]
 
 
 def test_a_module_that_is_imported_late_stays_the_studys_own(tmp_path):
     plans = [planned(write(tmp_path / one, mine="PLACE = 'late:word'", late=f"word = {one!r}"), "mine") for one in ("a", "b")]
     words = []
     for plan in plans:
-        with reading(plan):
+        with reading(plan, trust=True):
             words.append(named("late:word"))
 
     assert words == ["a", "b"]
@@ -158,13 +156,12 @@ def test_what_cannot_be_imported_is_told_in_one_line(tmp_path, text, reason):
     with pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as told:
         use(given)
     assert "\n" not in str(told.value)
-    remember(given)
-    with reading(given.record), pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"):
+    with reading(given.record, trust=True), pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"):
         FAMILIES["mine"]
 
 
 def test_the_other_modules_of_a_broken_study_are_there(tmp_path):
-    with reading(planned(write(tmp_path, good=family("good"), bad="1 / 0"), "bad", "good")):
+    with reading(planned(write(tmp_path, good=family("good"), bad="1 / 0"), "bad", "good"), trust=True):
         assert FAMILIES["good"](family="good").title == "one"
 
 
@@ -300,8 +297,101 @@ def test_a_study_of_a_package_is_known_by_its_whole_name(tmp_path):
 def test_modules_stand_while_an_outer_block_reads_the_same_study(tmp_path):
     plan = planned(write(tmp_path, mine="PLACE = 'late:word'", late="word = []"), "mine")
 
-    with reading(plan):
+    with reading(plan, trust=True):
         word = named("late:word")
-        with reading(plan):
+        with reading(plan, trust=True):
             assert named("late:word") is word
         assert named("late:word") is word
+
+
+# ------------------------------------------------------------------------------------------------------------- without trust
+
+SPY = """
+from pathlib import Path
+Path({mark!r}).touch()
+"""
+
+
+@pytest.fixture
+def spy(tmp_path) -> tuple[Path, Path]:
+    """Write a module that leaves a mark when it is imported; return its file and the mark."""
+    mark = tmp_path / "imported"
+    home = write(tmp_path / "home", mine=SPY.format(mark=str(mark)) + family("mine"))
+    return home / "mine.py", mark
+
+
+def reason(plan: list[dict[str, str]], trust: bool = False) -> str:
+    with reading(plan, trust), pytest.raises(ConfigError) as error:
+        FAMILIES["mine"]
+    return str(error.value)
+
+
+def test_readers_import_nothing_without_trust(spy):
+    file, mark = spy
+    plan = planned(file.parent, "mine")
+    said = f"no model family 'mine': not imported: {file}; --trust imports it."
+    assert reason(plan).startswith(said)
+    assert not mark.exists()
+    with reading(plan, trust=True):
+        assert "mine" in FAMILIES
+    mark.unlink()
+    assert reason(plan).startswith(said)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("plan", "untrusted", "trusted"),
+    [
+        ([{"module": "mine", "file": "mine.py"}], "mine.py; --trust imports it", "mine.py is not there"),
+        ([{"module": "mine", "file": "/gone/mine.py", "digest": "0"}], "/gone/mine.py; --trust", "/gone/mine.py is not there"),
+        ([{"module": "nowhere", "file": ""}], "nowhere; --trust imports it", "nowhere cannot be imported: ModuleNotFoundError"),
+    ],
+    ids=["here", "gone", "no-file"],
+)
+def test_modules_that_are_not_where_the_plan_says(spy, monkeypatch, plan, untrusted, trusted):
+    file, mark = spy
+    monkeypatch.chdir(file.parent)
+
+    assert f"not imported: {untrusted}" in reason(plan)
+    assert trusted in reason(plan, trust=True)
+    assert not mark.exists()
+
+
+def test_packages_without_a_file_and_a_stated_encoding(tmp_path):
+    """`lab/parts/mine.py` alone, as Python has them, in latin-1; in a worker without the folder too."""
+    file = tmp_path / "lab/parts/mine.py"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(("# coding: latin-1\nWORD = 'é'\n" + family("mine")).encode("latin-1"))
+    given = bundle_of(tmp_path, ["lab.parts.mine"])
+
+    with reading(given.record, trust=True):
+        assert "mine" in FAMILIES
+    assert "lab" not in sys.modules
+    file.unlink()
+    use(given)
+    assert sys.modules["lab.parts.mine"].WORD == "é"
+
+
+def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path):
+    file, mark = spy
+    results = write_study(tmp_path / "results", tiny_study())
+    folder = next((results.root / "studies").glob("*/*"))
+    content = json.loads((folder / "plan.json").read_text()) | {"plugins": planned(file.parent, "mine")}
+    (folder / "plan.json").write_text(json.dumps(content))
+
+    def typed(*words: str, code: int = 0) -> str:
+        command = [sys.executable, "-c", "from recstudy.command import main; main()", *words, str(folder)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "400"}
+        done = subprocess.run(command, cwd=file.parent, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    for words, code in ((["report"], 0), (["audit"], 0), (["evaluate"], 1)):  # its runs kept no settings
+        assert f"ot imported: {file}; --trust imports it" in typed(*words, code=code), words
+    assert "not imported: " in (folder / "report/report.html").read_text()
+    assert "not_here" in typed("audit", "--json")
+    assert len(recstudy.load(folder).runs)
+    assert not mark.exists()
+
+    typed("report", "--trust")
+    assert mark.exists()

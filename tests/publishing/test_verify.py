@@ -197,7 +197,7 @@ def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_che
 
     program = "from recstudy.command import main; main()"
     assert typed("own_study.py", "--no-ray", "--results", "results").returncode == 0
-    made = typed("-c", program, "publish", "results", "out")
+    made = typed("-c", program, "publish", "results", "out", "--trust")
     assert made.returncode == 0, made.stderr
     assert Bundle(tmp_path / "out").about.code == {"own_study.py": "as it was when the study was planned"}
 
