@@ -3,11 +3,9 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, field, fields
-from io import StringIO
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -15,7 +13,7 @@ from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
 from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
+from recstudy.options import ForPaper, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.publishing.command import Imports, Publish, Verify
 from recstudy.records import Results
@@ -23,7 +21,7 @@ from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
-from recstudy.shipped import completion, new, question, run, shipped
+from recstudy.shipped import new, question, run, shipped
 from recstudy.study.repository import told_version
 from recstudy.team import Log, Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say, shortest
@@ -282,24 +280,6 @@ class Fields:
 
 
 @dataclass(frozen=True)
-class Completion:
-    """Print what lets a shell complete this command, studies and their fields too: eval "$(recstudy completion bash)"."""
-
-    shell: tyro.conf.Positional[Literal["bash", "zsh"]]
-    """The shell."""
-
-    def run(self) -> int:
-        with redirect_stdout(StringIO()) as script, suppress(SystemExit):
-            main(["--tyro-print-completion", self.shell])
-        names = {option.name for kind in (StudyOptions, SearchOptions, ForPaper) for option in fields(kind)}
-        paths = {field.path for kind, prefix in _kinds().values() for field in described(kind, prefix)}
-        after_study = [f"{path}=" for path in sorted(paths)]
-        after_study += [f"--{name.replace('_', '-')}" for name in sorted(names - {"fields", "report"})]
-        print(completion(self.shell, script.getvalue(), after_study), end="")
-        return 0
-
-
-@dataclass(frozen=True)
 class Weights:
     """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's out."""
 
@@ -335,7 +315,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "register": Register,
     "new": New,
     "fields": Fields,
-    "completion": Completion,
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from recstudy.errors import ConfigError
 
 COMMANDS = {
+    "completion": "Let tyro write it: recstudy --tyro-print-completion bash (zsh, tcsh)",
     "trust": "Add --trust to the command that reads the results: recstudy report RESULTS --trust",
     "checklist": "Answer a checklist from the report page (report/report.html), which lists seeds, compute, data and machines.",
     "tokenizer": "A run trains the image tokenizer when it needs one.",

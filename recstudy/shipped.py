@@ -4,7 +4,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,30 +14,6 @@ from recstudy.study.repository import INSIDE, PACKAGE
 STARTER = PACKAGE / "starter.txt"  # of which `recstudy new` writes a copy under another name
 STARTERS_NAME = "own_model"
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-BASH = """
-# After `recstudy run`: a study, then its fields and flags.
-_recstudy() {
-  [[ ${COMP_WORDS[1]} == run ]] || { _tyro_recstudy "$@"; return; }
-  local words="<studies>"
-  ((COMP_CWORD == 2)) || words="<words>"
-  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
-  [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace
-}
-complete -F _recstudy recstudy
-"""
-ZSH = """
-# After `recstudy run`: a study, then its fields and flags.
-_recstudy() {
-  [[ $words[2] == run ]] || { _tyro_recstudy "$@"; return; }
-  local -a offered=(<words>)
-  ((CURRENT > 3)) || offered=(<studies>)
-  compadd -S '' -- ${(M)offered:#*=}
-  compadd -- ${offered:#*=}
-}
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
-compdef _recstudy recstudy
-"""
-ASKED_AT_ONCE = 'typeset -A opt_args\n_tyro_recstudy "$@"\n'  # the end of tyro's for zsh, which is a file for its $fpath
 
 
 def shipped() -> dict[str, Path]:
@@ -62,18 +38,6 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
     if file is None or not file.is_file():
         raise ConfigError(f"no study {name!r}.{nearest(name, studies)} `recstudy studies` lists them")
     os.execv(sys.executable, [sys.executable, str(file), *arguments])
-
-
-def completion(shell: str, by_tyro: str, words: Iterable[str]) -> str:
-    """Return what a shell evaluates in order to complete this command.
-
-    Args:
-        shell: bash or zsh.
-        by_tyro: its own script, which does not know `recstudy run`: that hands all that follows a study's name on.
-        words: that may follow it.
-    """
-    ours = {"bash": BASH, "zsh": ZSH}[shell].replace("<studies>", " ".join(shipped())).replace("<words>", " ".join(words))
-    return by_tyro.replace(ASKED_AT_ONCE, "") + ours
 
 
 def new(name: str, folder: Path) -> Path:

@@ -1,6 +1,5 @@
 """The studies that come with recstudy, and the beginning of one's own."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,45 +69,7 @@ def test_every_field_of_every_part_is_described(capsys):
     assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
 
 
-IN_BASH = """{completion}
-compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD={last}  # outside of a terminal there is no compopt
-$(complete -p recstudy | sed 's/.*-F //; s/ .*//')
-echo ${{COMPREPLY[@]}}
-"""
-IN_ZSH = """compdef() {{ asked=$1 }}; compadd() {{ print -l -- ${{@[${{@[(i)--]}} + 1, -1]}} }}; _describe() {{ print -l -- ${{(P)2%%:*}} }}
-{completion}
-words=({words}); CURRENT=$(({last} + 1)); $asked
-"""
-has_zsh = pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh; CI installs one")
-
-
-@pytest.mark.parametrize(
-    ("shell", "script"),
-    [
-        pytest.param(["bash", "--norc"], IN_BASH, id="bash"),
-        pytest.param(["zsh", "-f"], IN_ZSH, id="zsh", marks=has_zsh),
-    ],
-)
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        (("stu",), {"studies"}),
-        (("run", "vitrm_depth"), {"vitrm_depth_sweep"}),
-        (("run", ""), set(shipped())),
-        (("run", "vitrm_depth_sweep", "train.ep"), {"train.epochs="}),
-        (("run", "vitrm_depth_sweep", "--seeds", "1", "model.latent_st"), {"model.latent_steps="}),
-        (("run", "vitrm_depth_sweep", "--dry"), {"--dry-run"}),
-        (("run", "vitrm_depth_sweep", "train.epochs", "=", "5"), set()),
-        (("report", "--exp"), {"--export"}),
-    ],
-    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
-)
-def test_shells_complete_studies_and_their_fields(shell, script, typed, offered, capsys, tmp_path):
-    """As each calls what `recstudy completion` printed: bash splits words at '=' too; zsh itself chooses among what is offered."""
-    words = " ".join(f"'{word}'" for word in ("recstudy", *typed))
-    completion = said(capsys, 0, "completion", shell[0])
-    (tmp_path / "asked").write_text(script.format(completion=completion, words=words, last=len(typed)))
-
-    done = subprocess.run([*shell, tmp_path / "asked"], capture_output=True, text=True, check=True)
-
-    assert {word for word in done.stdout.split() if shell[0] == "bash" or word.startswith(typed[-1])} == offered, done.stderr
+def test_shells_complete_commands_by_the_script_of_tyro(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--tyro-print-completion", "bash"])
+    assert "complete -F _tyro_recstudy" in capsys.readouterr().out
