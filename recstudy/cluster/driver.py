@@ -17,7 +17,6 @@ from recstudy.data.cache import load
 from recstudy.errors import ClusterError
 from recstudy.records import Json, Results
 from recstudy.records.orders import Orders
-from recstudy.study.compiling import with_compiling
 from recstudy.study.plan import record_plan, resumed
 from recstudy.study.search import SearchPlan
 from recstudy.study.study import Plan, Run
@@ -67,8 +66,6 @@ def run_study(
                 if sweep is None:
                     configs = plan.configs if until else [run.config for run in todo]
                     places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
-                    planned = {place: [run.config for run in plan.runs if run.config.place == place] for place in places}
-                    places = {place: with_compiling(fit, planned[place]) for place, fit in places.items()}
                     sources = {place: _source(fit, until) for place, fit in places.items()}
                     sweep = sweep_of(plan.study.name, results, where, view, work, orders)
                 record_plan(plan, results, where.data)  # from here on nothing is refused

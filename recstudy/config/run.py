@@ -32,7 +32,7 @@ class Place(Config):
         "auto", description="auto: a GPU of CUDA where a run has one, else the CPU; mps: Apple's GPU, for one worker"
     )
     compile: Literal["auto", "on", "off"] = Field(
-        "auto", description="torch.compile the network; auto: where a run has a GPU, or a study's runs train for long on a CPU"
+        "auto", description="torch.compile the network; auto: on a GPU of CUDA, not on a CPU"
     )
     checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
     silent_minutes: float = Field(

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,7 +14,6 @@ from recstudy.errors import choices
 from recstudy.models.costs import cost, total_pflop, training_memory
 from recstudy.records import Results
 from recstudy.report.names import plural
-from recstudy.study.compiling import CORE_FLOPS, compiling, optimiser_steps
 from recstudy.study.plan import plan_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.search import FAMILY, SearchPlan
@@ -24,7 +24,8 @@ from recstudy.terminal import console, duration, flops
 if TYPE_CHECKING:
     from recstudy.study.until import Until
 
-GPU_FLOPS = 250e12  # for a first estimate of the time, as CORE_FLOPS: well below peak, bfloat16 on an H200
+CORE_FLOPS = 50e9  # for a first estimate of the time: dense float32 on a core of 2024, well below its peak
+GPU_FLOPS = 250e12  # the same: bfloat16 on an H200, well below its peak
 START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
 
 
@@ -102,7 +103,6 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
-    out.print(compiling(run.config for run in runs), soft_wrap=True)
     if None in pflop:
         out.print("What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images.")
         return
@@ -190,6 +190,16 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
         "tried": len(log.params),
         "made": log.made,
     }
+
+
+def optimiser_steps(config: RunConfig) -> int | None:
+    """Count the optimiser steps of a whole run that never halts; None if only the files tell how many images there are."""
+    images = config.training_images
+    if images is None:
+        return None
+    whole = config.train.halting == "sample"  # which leaves out a short last batch
+    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
+    return batches * config.updates_a_batch * config.train.epochs
 
 
 def hints(configs: Iterable[RunConfig]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Resets a reused worker process: the numbers of a run do not depend on what ran there before it."""
 
 import gc
+import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +15,7 @@ from torch.backends import cudnn
 
 from recstudy.config import RunConfig
 from recstudy.errors import ClusterError
-from recstudy.train.compiled import keep_compiled
+from recstudy.files import cache_folder
 
 # What some code may switch for a whole process, how it is read and how it is set.
 SWITCHES: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
@@ -38,7 +39,7 @@ def reset_process(config: RunConfig) -> torch.device:
     gc.collect()
     _forget(config)
     if config.place.compiles:
-        keep_compiled(config)
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))  # of later commands too
     _forget_peak()
     for (_, switch), value in zip(SWITCHES, FRESH, strict=True):
         switch(value)

@@ -1,6 +1,7 @@
 """A process that trains one run after another, as if each were its first."""
 
 import json
+import os
 import random
 import sys
 from hashlib import sha256
@@ -13,7 +14,6 @@ from test_trial import in_a_process
 
 from recstudy.errors import ClusterError
 from recstudy.models import ResNet
-from recstudy.study.compiling import with_compiling
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train import process
 from recstudy.train.process import SWITCHES, reset_process
@@ -69,7 +69,6 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
     assert reset_process(config) == torch.device("mps")
     assert emptied == [True]
     assert hardware(torch.device("mps"))["gpu"] == "Apple (MPS)"
-    assert with_compiling(config.place, [config]) == config.place
 
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ClusterError, match="torch sees no Apple GPU on this machine"):
@@ -115,3 +114,22 @@ def test_the_peak_of_memory_is_the_runs_own_and_not_that_of_a_run_before():
     reset_process(RECURSIVE)
 
     assert first - process.peak_memory_mb(cpu) > 400
+
+
+@pytest.mark.parametrize(
+    ("gpus", "compile", "compiles"), [(1, "auto", True), (0, "auto", False), (0, "on", True), (1, "off", False)]
+)
+def test_a_run_is_compiled_on_a_gpu_or_on_request(gpus, compile, compiles):
+    assert RECURSIVE.with_changes({"place.gpus_per_run": gpus, "place.compile": compile}).place.compiles is compiles
+
+
+@pytest.mark.parametrize("named", ["", "mine"])
+def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(monkeypatch, tmp_path, named):
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", named)
+    if not named:
+        monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+
+    reset_process(RECURSIVE.with_changes({"place.compile": "on"}))
+
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == (named or str(tmp_path / "compiled"))
