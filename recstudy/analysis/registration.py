@@ -1,4 +1,4 @@
-"""When a study stated what it is judged by, and whether the runs had finished by then; and what has changed since they had.
+"""When a study stated what it is judged by, and whether the runs had finished by then.
 
 A claim, the margin of a published value, a deviation, the value above which a seed has learned and the most seeds each have a
 digest of what decides a verdict. The plan keeps the date at which each digest was first stated, in this folder, by any definition
@@ -14,7 +14,7 @@ from recstudy.config import digest
 from recstudy.papers import Target
 from recstudy.records import PlanRecord, Result, read_record
 from recstudy.records.merge import merged_runs
-from recstudy.records.study_schema import Deviation, Registered, Stated
+from recstudy.records.study_schema import Deviation, Registered
 from recstudy.report import BesidePublished, Claim, Claims, read_report
 from recstudy.report.claims import weights
 
@@ -87,25 +87,29 @@ def finished_before(records: "StudyRecords", variants: Iterable[int], date: str)
     return any(datetime.fromisoformat(one) < datetime.fromisoformat(date) for one in dates if one)
 
 
+def words_of(one: Statement) -> str:
+    """Return a statement in a few words."""
+    if isinstance(one, Claim):
+        return f"the claim {one.text!r}"
+    if isinstance(one, Target):
+        return f"the margin {f'{one.source}: {one.metric}'!r}"
+    if isinstance(one, Deviation):
+        return f"the deviation {one.field!r}"
+    return f"when {one[0]} counts as learned" if isinstance(one, tuple) else f"{one} seeds at most"
+
+
 def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
-    """Return all that the plan states, as it is registered on this date by this version of recstudy."""
-    kinds: dict[type, list[Stated]] = {Claim: [], Target: [], Deviation: []}
-    for one in statements(plan):
-        if isinstance(one, Claim):
-            kinds[Claim].append(Stated(digest=digest_of(one), what=one.text, says=f"{one.metric}: {one.contrast}"))
-        elif isinstance(one, Target):
-            says, why = f"within {one.margin:g} of {one.value:g} {one.unit}", one.margin_reason
-            kinds[Target].append(Stated(digest=digest_of(one), what=f"{one.source}: {one.metric}", says=says, why=why))
-        elif isinstance(one, Deviation):
-            says = f"{one.ours!r}, where the paper has {one.paper!r}"
-            kinds[Deviation].append(Stated(digest=digest_of(one), what=one.field, says=says, why=one.why))
-    claims, margins, deviations = map(tuple, kinds.values())
-    stated = [one.digest for one in (*claims, *margins, *deviations)] + [[*one] for one in sorted(plan.learned.items())]
+    """Return the digests of what the plan states and of its settings, on this date by this version of recstudy."""
     return Registered(
-        study=plan.study, preset=plan.folder, date=date, recstudy=recstudy, definition=plan.definition, seeds=len(plan.seeds),
-        seeds_at_most=plan.seeds_at_most, claims=claims, margins=margins, deviations=deviations,
-        learned=dict(plan.learned), digest=digest([plan.definition, len(plan.seeds), plan.seeds_at_most, stated], 16),
-    )  # fmt: skip
+        study=plan.study,
+        preset=plan.folder,
+        date=date,
+        recstudy=recstudy,
+        definition=plan.definition,
+        seeds=len(plan.seeds),
+        seeds_at_most=plan.seeds_at_most,
+        stated={digest_of(one): words_of(one) for one in statements(plan) if not isinstance(one, int)},
+    )
 
 
 def differences(plan: PlanRecord, registered: Registered) -> list[str]:
@@ -117,16 +121,10 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
         found.append(f"{now.seeds} seeds, not {most} at most")
     if now.seeds_at_most != registered.seeds_at_most:
         found.append(f"seeds_at_most {now.seeds_at_most}, not {registered.seeds_at_most}")
-    if now.learned != registered.learned:
-        found.append(f"learned {now.learned}, not {registered.learned}")
-    for kind in ("claim", "margin", "deviation"):
-        ours, theirs = ({one.digest: one for one in getattr(plan, f"{kind}s")} for plan in (now, registered))
-        new = {one.what: one for key, one in ours.items() if key not in theirs}
-        for gone in (one for key, one in theirs.items() if key not in ours):
-            changed = new.pop(gone.what, None)
-            said = f"is {changed.says}, not {gone.says}" if changed else "is gone"
-            found.append(f"the {kind} {gone.what!r} {said}")
-        found += [f"the {kind} {one.what!r} is new" for one in new.values()]
+    gone = [words for digest, words in registered.stated.items() if digest not in now.stated]
+    new = [words for digest, words in now.stated.items() if digest not in registered.stated]
+    for words in dict.fromkeys([*gone, *new]):
+        found.append(f"{words} {'changed' if words in gone and words in new else 'is gone' if words in gone else 'is new'}")
     return found
 
 

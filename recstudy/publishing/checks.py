@@ -17,7 +17,6 @@ from recstudy.metrics.registry import Metric
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, Json, read_json, read_log
-from recstudy.records.study_schema import Registered
 from recstudy.report.names import plural
 
 ROUNDED = 2e-3  # as a share: by which a metric of answers in half precision is off, where it is no count of right ones
@@ -215,7 +214,7 @@ def _contradictions(bundle: Bundle, row: Row) -> Iterator[str]:
 
 
 def check_dates(bundle: Bundle, check: Check) -> None:
-    """Hold the dates of what the study stated against its runs, and a registration against its own digest."""
+    """Hold the dates of what the study stated against its runs."""
     plan = bundle.plan
     finished = sorted(row.provenance.finished for row in bundle.records.rows if row.provenance.finished)
     known = [digest_of(one) for one in statements(plan)]
@@ -233,16 +232,4 @@ def check_dates(bundle: Bundle, check: Check) -> None:
         )
     if undated := len(known) - len(dates):
         check.unchecked.append(f"when {plural(undated, 'statement')} were made: the records have no date of them")
-    if plan.registered is not None:
-        _registered(plan.registered, check)
     check.unchecked.append("whether these dates are true: nobody but the records says so, unless they were deposited somewhere")
-
-
-def _registered(one: Registered, check: Check) -> None:
-    stated: list[Any] = [said.digest for said in (*one.claims, *one.margins, *one.deviations)]
-    stated += [[*learned] for learned in sorted(one.learned.items())]
-    own = digest([one.definition, one.seeds, one.seeds_at_most, stated, *([one.code] if one.code else [])], 16)
-    if own == one.digest:
-        check.checked.append(f"the registration of {one.date[:10]}, by its digest")
-    else:
-        check.differs.append(f"the registration of {one.date[:10]} states the digest {one.digest}, but its content has {own}")

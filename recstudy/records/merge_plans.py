@@ -91,7 +91,7 @@ def _one_plan(own: PlanRecord, other: PlanRecord) -> tuple[PlanRecord, list[str]
     said = [
         f"{where}: {words} differ; ours stay" for field, words in SETTLED.items() if getattr(own, field) != getattr(other, field)
     ]
-    if own.registered and other.registered and own.registered.digest != other.registered.digest:
+    if own.registered and other.registered and own.registered != other.registered:
         said.append(f"{where}: registered twice, on {own.registered.date} and on {other.registered.date}; ours stays")
     cells = {(run.variant, run.seed): run.id for run in own.runs}
     new = [run for run in other.runs if (run.variant, run.seed) not in cells]

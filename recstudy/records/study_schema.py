@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from recstudy.explained import explained
@@ -152,16 +152,6 @@ def folder_of(preset: str, smoke: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class Stated:
-    """A claim, a margin or a deviation in words, and the digest of what decides its verdict."""
-
-    digest: str
-    what: str
-    says: str
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Registered:
     """`STUDY.PRESET.registered.yaml` beside a study's file: what it had stated before it ran."""
 
@@ -169,15 +159,24 @@ class Registered:
     preset: str
     date: str
     recstudy: str
-    digest: str  # of all below
-    definition: str
+    definition: str  # digest of the settings
     seeds: Whole
     seeds_at_most: Whole
-    claims: tuple[Stated, ...]
-    margins: tuple[Stated, ...]
-    deviations: tuple[Stated, ...]
-    code: dict[str, str] = Field(default_factory=dict)  # digests of code, in older registrations alone
-    learned: dict[str, float] = Field(default_factory=dict)  # metric -> the value above which a seed has learned
+    stated: dict[str, str]  # digest of a claim, margin, deviation or threshold of learning -> its words
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joined(cls, values: Any) -> Any:
+        """Read an older file, which has claims, margins and deviations in lists, and thresholds of learning without digests."""
+        if not isinstance(values, dict) or "claims" not in values:
+            return values
+        from recstudy.config import digest  # which imports this module
+
+        kinds = ("claim", "margin", "deviation")
+        stated = {one["digest"]: f"the {kind} {one['what']!r}" for kind in kinds for one in values[f"{kind}s"]}
+        for name, value in values.get("learned", {}).items():
+            stated[digest(["learned", name, float(value)], 12)] = f"when {name} counts as learned"
+        return values | {"stated": stated}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

@@ -278,7 +278,7 @@ def _with_begun(record: PlanRecord, before: PlanRecord, results: Results) -> Pla
     )
 
 
-HEAD = "# What {} states before it runs; written by `recstudy register`. Commit it, or deposit it where it gets a date.\n"
+HEAD = "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit registers it.\n"
 
 
 def register(plan: PlanRecord) -> str:
@@ -298,8 +298,7 @@ def register(plan: PlanRecord) -> str:
         write_whole(
             file, HEAD.format(plan.study) + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100)
         )
-        counts = {"claim": stated.claims, "margin": stated.margins, "deviation": stated.deviations}
-        return f"{file}: {', '.join(plural(len(lines), kind) for kind, lines in counts.items())}"
+        return f"{file}: {plural(len(stated.stated), 'statement')}"
     if changed := differences(plan, before):
         raise ConfigError(
             f"{file} was registered on {before.date} and stays: {'; '.join(changed)}. Run the study as it was registered, or "

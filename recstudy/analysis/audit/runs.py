@@ -13,7 +13,7 @@ from recstudy.analysis.cells import cell
 from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.kinds import cells as table_cells
-from recstudy.analysis.registration import differences, post_hoc, statements
+from recstudy.analysis.registration import differences, post_hoc, statements, words_of
 from recstudy.analysis.rows import Row
 from recstudy.config import averaged_steps
 from recstudy.errors import ConfigError
@@ -53,12 +53,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
 def _(records: StudyRecords) -> Iterator[Observation]:
     """Find claims, deviations and thresholds stated after their runs, or something is not as it was registered."""
     late = [one for one in statements(records.plan) if isinstance(one, Claim | Deviation | tuple) and post_hoc(records, one)]
-    said = [
-        f"the claim {one.text!r}" if isinstance(one, Claim)
-        else f"the deviation {one.field!r}" if isinstance(one, Deviation)
-        else f"when {one[0]} counts as learned"
-        for one in late
-    ]  # fmt: skip
+    said = [words_of(one) for one in late]
     if said:
         yield Observation(f"Stated after the first run that is judged by it had finished: {'; '.join(said)}")
     known = records.plan.registered
