@@ -65,7 +65,7 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
         words = (run_id, str(row.seed), row.label, f"{value:.10g}", commits, made.data_checksum[:SHORT], machine, made.finished)
         runs.add_row(*map(Text, words))
     out.print(runs if behind.runs else Text("No run is behind it."))
-    begun = [f"{run} has its weights from {made}" for run, _ in behind.runs if (made := rows[run].provenance.begun)]
+    begun = [f"{run} has its weights from {origin}" for run, _ in behind.runs if (origin := rows[run].provenance.begun)]
     for line in (*begun, *behind.lines, *missing, f"Records: {shortest(records.results.root / 'runs')}/RUN"):
         out.print(Text(line), soft_wrap=True)
 
