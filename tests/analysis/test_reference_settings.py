@@ -128,24 +128,23 @@ def contradicted(study, changes):
     return found
 
 
-COMMANDS = {  # of the authors' READMEs: what a preset of puzzles has otherwise shows at its published numbers
-    "train.learning_rate": (3e-4, "learning_rate 0.0003, not 0.0001"),
-    "train.puzzle_learning_rate": (0.05, "puzzle_learning_rate 0.05, not 0.0001"),
-    "train.puzzle_weight_decay": (0.5, "puzzle_weight_decay 0.5, not 1"),
-    "train.weight_decay": (0.5, "weight_decay 0.5, not 1"),
-    "train.batch_size": (384, "batch_size 384, not 768"),
-    "train.beta2": (0.999, "beta2 0.999, not 0.95"),
-}
-
-
-@pytest.mark.parametrize("path", COMMANDS)
-@pytest.mark.parametrize("name", ["sudoku_depth", "hrm_outer_loop", "trm_recursions"])
-def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name, path):
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("sudoku_depth", {"train.learning_rate": 3e-4}, "learning_rate 0.0003, not 0.0001"),
+        ("hrm_outer_loop", {"train.puzzle_learning_rate": 0.05}, "puzzle_learning_rate 0.05, not 0.0001"),
+        ("trm_recursions", {"train.puzzle_weight_decay": 0.5}, "puzzle_weight_decay 0.5, not 1"),
+        ("sudoku_depth", {"train.weight_decay": 0.5}, "weight_decay 0.5, not 1"),
+        ("hrm_outer_loop", {"train.batch_size": 384}, "batch_size 384, not 768"),
+        ("trm_recursions", {"train.beta2": 0.999}, "beta2 0.999, not 0.95"),
+    ],
+)
+def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name, change, reason):
+    """What a preset has otherwise shows at each of its published numbers."""
     study = load(next(one for one in STUDIES if one.stem == name))
-    value, reason = COMMANDS[path]
     placed_rows = contradicted(study, {"train.loss": "softmax"})["loss softmax, not stablemax"]
 
-    assert contradicted(study, {path: value})[reason] == placed_rows
+    assert contradicted(study, change)[reason] == placed_rows
 
 
 @pytest.mark.parametrize(
@@ -171,15 +170,20 @@ def load(path):
     return getattr(module, "study", None)
 
 
-def test_batch_norm_over_the_shares_of_several_workers_is_a_reason(tmp_path):
-    root = write_study(tmp_path / "r", variants=[{**one, "batch_norm": True} for one in variants()])
-    alone = load_study(root, "made_up", "paper")
-    shared = sharing(alone, workers=2)
+def reasons_of(records):
+    return placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons
 
-    assert placed(alone, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == ()
-    assert placed(shared, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == (SHARDS,)
-    layer_norm = sharing(load_study(write_study(tmp_path / "s"), "made_up", "paper"), workers=2)
-    assert placed(layer_norm, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == ()
+
+def made_up(folder, **changes):
+    return load_study(write_study(folder, **changes), "made_up", "paper")
+
+
+def test_batch_norm_over_the_shares_of_several_workers_is_a_reason(tmp_path):
+    alone = made_up(tmp_path / "r", variants=[{**one, "batch_norm": True} for one in variants()])
+
+    assert reasons_of(alone) == ()
+    assert reasons_of(sharing(alone, workers=2)) == (SHARDS,)
+    assert reasons_of(sharing(made_up(tmp_path / "s"), workers=2)) == ()  # layer norm
 
 
 def sharing(records, **provenance):
@@ -203,17 +207,11 @@ def test_models_say_whether_they_train_with_batch_norm():
 
 
 def test_another_data_checksum_is_a_reason(tmp_path):
-    records = load_study(write_study(tmp_path / "r"), "made_up", "paper")
-    mixed = sharing(records, data_checksum="0ddba11")
+    mixed = sharing(made_up(tmp_path / "r"), data_checksum="0ddba11")
+    planned = made_up(tmp_path / "s", variants=[{**one, "data_checksum": "cafe"} for one in variants()])
 
-    assert placed(mixed, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == (
-        "data of several checksums: 0ddba11 and feedbeef",
-    )
-    planned = [{**one, "data_checksum": "cafe"} for one in variants()]
-    other = load_study(write_study(tmp_path / "s", variants=planned), "made_up", "paper")
-    assert placed(other, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == (
-        "data of several checksums: cafe and feedbeef",
-    )
+    assert reasons_of(mixed) == ("data of several checksums: 0ddba11 and feedbeef",)
+    assert reasons_of(planned) == ("data of several checksums: cafe and feedbeef",)
 
 
 def test_runs_that_are_planned_or_begun_are_left(records):
@@ -236,19 +234,13 @@ def test_without_a_stated_margin_nothing_is_near_enough(records):
 
 def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
     """27,000,000 parameters of HRM stood beside the 52,226 of a small one."""
-    paper = base()
-    paper["model"] = {**paper["model"], "layers": 3}
-    small = base()
-    small["model"] = {**small["model"], "layers": 1}
+    small, paper = (base() | {"model": {**base()["model"], "layers": layers}} for layers in (1, 3))
     other = [{**one, "changes": {"train.batch_size": one["changes"]["train.batch_size"]}} for one in variants()]
     reference = {"preset": "paper", "base": paper, "axes": {}, "variants": other}
-    records = load_study(write_study(tmp_path / "r", base=small, variants=other, reference=reference), "made_up", "paper")
-    count = target(3.6, "params", "million")
-
-    placement = placed(records, count)
+    placement = placed(made_up(tmp_path / "r", base=small, variants=other, reference=reference), target(3.6, "params", "million"))
 
     assert placement.placed == {}
-    assert placement.unmatched_targets == ((count, "a count of other settings: layers 1, not 3"),)
+    assert [why for _, why in placement.unmatched_targets] == ["a count of other settings: layers 1, not 3"]
 
 
 def test_a_deviation_is_none_where_the_paper_has_our_value_for_this_number(tmp_path):
