@@ -46,75 +46,47 @@ class Check:
 def check_settings(bundle: Bundle, check: Check) -> None:
     """Compute each run's id again, from the plan's settings of its variant and seed, and from the settings in its own record."""
     plan = bundle.plan
-    planned = _planned(bundle, check)
-    known = _Deciding(check)
+    base = {**plan.base, "seed": 0}
+    known: dict[str, Json | None] = {}  # digest of settings without their seed -> what decides their run ids
+
+    def deciding(settings: Json, changes: Json, source: str) -> Json | None:
+        key = digest([settings, changes], 20)
+        if key not in known:
+            known[key] = None
+            if _away(settings) or _away(changes):
+                check.left_out("ids of settings that had a path, which was taken out of them")
+            else:
+                try:
+                    known[key] = configure(RunConfig, settings).with_changes(changes).deciding
+                except RecstudyError as error:
+                    check.left_out(f"{source}: {_why(error)}")
+        return known[key]
+
     count = 0
     for run in plan.runs:
-        if config := planned.get(run.variant):
+        variant = plan.variants[run.variant]
+        if planned := deciding(base, dict(variant.changes), "the plan's settings"):
             count += 1
-            found = run_ids(config, [run.seed])[0]
+            found = run_ids(planned, [run.seed])[0]
             if found != run.id:
-                label = plan.variants[run.variant].label
-                check.differs.append(
-                    f"run {run.id}: the plan's settings of {label!r} with seed {run.seed} are those of run {found}"
-                )
+                settings = f"the plan's settings of {variant.label!r} with seed {run.seed}"
+                check.differs.append(f"run {run.id}: {settings} are those of run {found}")
         values = read_json(bundle.results.run(run.id).config)
         if values is None:
             continue
-        found = known.id_of(values)
-        count += bool(found)
-        if found and found != run.id:
-            check.differs.append(f"run {run.id}: its config.json is that of run {found}")
+        if own := deciding({**values, "seed": 0}, {}, "the settings in runs' records"):
+            count += 1
+            found = run_ids(own, [values.get("seed", 0)])[0]
+            if found != run.id:
+                check.differs.append(f"run {run.id}: its config.json is that of run {found}")
         others = _others({**bundle.records.configs[run.variant], "seed": run.seed}, values)
         check.differs += [
-            f"run {run.id}: {path} is {own!r} in its config.json, and {its!r} in the plan" for path, own, its in others
+            f"run {run.id}: {path} is {stated!r} in its config.json, and {its!r} in the plan" for path, stated, its in others
         ]
     strange = sorted({folder.name for folder in bundle.results.run_folders()} - {run.id for run in plan.runs})
     check.differs += [f"runs/{one} is no run of the plan" for one in strange]
     if count:
         check.checked.append(f"the ids of {plural(len(plan.runs), 'run')}, by the plan's settings and by those in their records")
-
-
-def _planned(bundle: Bundle, check: Check) -> dict[int, Json]:
-    """Return what decides the id of each variant's runs, but for the seed."""
-    plan = bundle.plan
-    if _away(plan.base) or any(_away(one.changes) for one in plan.variants):
-        check.left_out("ids of settings that had a path, which was taken out of them")
-        return {}
-    try:
-        base = configure(RunConfig, {**plan.base, "seed": 0})
-        configs = base.with_each([one.changes for one in plan.variants])
-    except RecstudyError as error:
-        check.left_out(f"the plan's settings: {_why(error)}")
-        return {}
-    return {at: config.deciding for at, config in enumerate(configs)}
-
-
-class _Deciding:
-    """What decides the ids of runs, computed once for all seeds of the same settings."""
-
-    def __init__(self, check: Check) -> None:
-        self.check = check
-        self.known: dict[str, Json | None] = {}
-
-    def id_of(self, stated: Json) -> str:
-        """Return the id of the settings in a run's record; empty where it cannot be told."""
-        values, seed = {name: value for name, value in stated.items() if name != "seed"}, stated.get("seed", 0)
-        key = digest(values, 20)
-        if key not in self.known:
-            self.known[key] = self._of(values)
-        own = self.known[key]
-        return run_ids(own, [seed])[0] if own else ""
-
-    def _of(self, values: Json) -> Json | None:
-        if _away(values):
-            self.check.left_out("ids of settings that had a path, which was taken out of them")
-            return None
-        try:
-            return configure(RunConfig, {**values, "seed": 0}).deciding
-        except RecstudyError as error:
-            self.check.left_out(f"the settings in runs' records: {_why(error)}")
-            return None
 
 
 def _others(planned: Json, stated: Json) -> list[tuple[str, Any, Any]]:
