@@ -273,8 +273,9 @@ def others() -> str:
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
     shown = {name: (replications_data(name), combined(name)) for name in CELLS}
     for name, (data, found) in shown.items():
-        low, high = percent(found.low, found.high) if found and found.low is not None and found.high is not None else ("", "")
-        mean = f"{found.mean:.1f}" + (f" [{low:.1f}, {high:.1f}]" if low != "" else "") if found else DASH
+        mean = f"{found.mean:.1f}" if found else DASH
+        if found and found.interval:
+            mean += " [{:.1f}, {:.1f}]".format(*percent(*found.interval))
         more = "{:.1f} to {:.1f}".format(*percent(*found.predicted)) if found and found.predicted else DASH
         tau = f"{found.tau:.1f}" if found and found.k > 1 else DASH
         k = found.k if found else 0

@@ -26,15 +26,14 @@ ENOUGH = 3  # values from which a prediction interval has degrees of freedom
 class Combined:
     """Random effects over `k` values: their mean with its interval, the spread `tau` between them, and what one more would find.
 
-    `low` and `high` are None of one value, `predicted` (low, high) of fewer than three.
+    `interval` is None for one value, `predicted` for fewer than three.
     """
 
     mean: float
     tau: float
     k: int
     error: float
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     predicted: tuple[float, float] | None = None
 
 
@@ -56,7 +55,7 @@ def combine(values: Sequence[float], errors: Sequence[float], level: float = LEV
     half = float(stdtrit(k - 1, (1 + level) / 2)) * error
     reach = float(stdtrit(k - 2, (1 + level) / 2)) * sqrt(fit.tau2 + error**2) if k >= ENOUGH else None
     predicted = None if reach is None else (mean - reach, mean + reach)
-    return Combined(mean, sqrt(fit.tau2), k, error, mean - half, mean + half, predicted)
+    return Combined(mean, sqrt(fit.tau2), k, error, (mean - half, mean + half), predicted)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def test_tau_solves_its_equation(values, errors):
     assert np.sum(weights * (np.array(values) - found.mean) ** 2) == pytest.approx(len(values) - 1, rel=1e-4)
     assert found.mean == pytest.approx(np.average(values, weights=weights))
     assert found.error == pytest.approx(weights.sum() ** -0.5, rel=1e-4)
-    assert (found.low + found.high) / 2 == pytest.approx(found.mean)
+    assert sum(found.interval) / 2 == pytest.approx(found.mean)
 
 
 def test_random_effects_by_hand():
@@ -29,7 +29,7 @@ def test_random_effects_by_hand():
     found = combine([1.0, 3.0, 5.0], [1e-3, 1e-3, 1e-3])
 
     assert (found.mean, found.tau, found.k) == (pytest.approx(3.0), pytest.approx(2.0, rel=1e-5), 3)
-    assert found.high - 3 == pytest.approx(4.302653 * 2 / 3**0.5, rel=1e-5)  # t(2)
+    assert found.interval[1] - 3 == pytest.approx(4.302653 * 2 / 3**0.5, rel=1e-5)  # t(2)
     assert found.predicted[1] - 3 == pytest.approx(12.706205 * (4 + 4 / 3) ** 0.5, rel=1e-5)  # t(1)
 
 
@@ -42,8 +42,8 @@ def test_values_that_agree_have_no_spread_between_them():
 def test_few_values_have_no_prediction():
     one, two = combine([80.0], [0.5]), combine([80.0, 82.0], [0.1, 0.1])
 
-    assert (one.mean, one.low, one.predicted, one.error) == (80.0, None, None, 0.5)
-    assert two.low < 81.0 < two.high
+    assert (one.mean, one.interval, one.predicted, one.error) == (80.0, None, None, 0.5)
+    assert two.interval[0] < 81.0 < two.interval[1]
     assert two.predicted is None
 
 

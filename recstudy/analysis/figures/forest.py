@@ -157,9 +157,9 @@ def said(found: Combined | None) -> str:
     """Say `Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would find 71.6 to 95.1`."""
     if found is None:
         return "No independent retraining is known"
-    if found.low is None or found.high is None:
+    if found.interval is None:
         return f"One independent retraining: {found.mean:.1f} %"
-    low, high = percent(found.low, found.high)
+    low, high = percent(*found.interval)
     more = "; one more would find {:.1f} to {:.1f}".format(*percent(*found.predicted)) if found.predicted else ""
     return (
         f"Random effects over {found.k} independent retrainings, without the published run and ours: {found.mean:.1f} % "
@@ -176,20 +176,16 @@ def replications_data(cell: str, own: Sequence[tuple[str, float]] = ()) -> pd.Da
     """Return the published number, ours, the retrainings and the others, each by its value; last the mean and the prediction."""
     row, found = CELLS[cell].row, combined(cell)
     (target,) = (one for one in published(row.partition("#")[0]) if one.row == row)
-    rows = [{"kind": "published", "who": "the paper", "setting": target.model, "value": target.value, "source": target.cited}]
-    rows += [{"kind": "ours", "who": "here", "setting": label, "value": value, "source": "here"} for label, value in own]
-    measured = [one for one in replications(cell) if one.value is not None]
-    measured.sort(key=lambda one: (not one.counts, -(one.value or 0.0)))
-    for one in (*measured, *(one for one in replications(cell) if one.value is None)):
-        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (None, None)
-        known = {"who": one.who, "setting": one.setting, "value": one.value, "low": low, "high": high, "source": one.source}
-        rows.append({**known, "kind": "retrained" if one.counts else "apart", "apart": one.why_not})
+    rows = [("published", "the paper", target.model, target.value, nan, nan, "", target.cited)]
+    rows += [("ours", "here", label, value, nan, nan, "", "here") for label, value in own]
+    for one in sorted(replications(cell), key=lambda one: (one.value is None, not one.counts, -(one.value or 0.0))):
+        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (nan, nan)
+        kind = "retrained" if one.counts else "apart"
+        rows.append((kind, one.who, one.setting, nan if one.value is None else one.value, low, high, one.why_not, one.source))
     if found:
-        last = {"who": "", "setting": "", "source": "", "value": found.mean}
-        ends = {"mean": (found.low, found.high), "prediction": found.predicted or (None, None)}
-        limited = {kind: (low, high) if low is None or high is None else percent(low, high) for kind, (low, high) in ends.items()}
-        rows += [{**last, "kind": kind, "low": low, "high": high} for kind, (low, high) in limited.items()]
-    return pd.DataFrame(rows, columns=REPLICATED).astype({"value": float, "low": float, "high": float}).fillna({"apart": ""})
+        for kind, ends in (("mean", found.interval), ("prediction", found.predicted)):
+            rows.append((kind, "", "", found.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
+    return pd.DataFrame(rows, columns=REPLICATED)
 
 
 def _replications_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
