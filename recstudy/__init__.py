@@ -67,15 +67,16 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'recstudy' has no attribute {name!r}")
 
 
-def load(path: str | Path) -> "Loaded":
+def load(path: str | Path, trust: bool = False) -> "Loaded":
     """Return the study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and figures by name.
 
     Args:
         path: `results/studies/NAME/PRESET`, or a results folder with one study.
+        trust: import the modules that the study names, as they are now.
 
     Raises:
         ConfigError: there is no study, or there are several.
     """
     from recstudy.analysis.report import load as read  # pandas and plotly, which no command needs to start
 
-    return read(path)
+    return read(path, trust)

@@ -10,7 +10,7 @@ recstudy, in a study's file, in a module beside it, or in an installed package (
 """
 
 from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
-from recstudy.plugins.loading import bundle, importing, kept, reading, refuse_while_loading, use
+from recstudy.plugins.loading import bundle, import_all, importing, kept, reading, refuse_while_loading, use
 from recstudy.plugins.registry import Registry, absent, gathering
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "bundle_of",
     "file_bundle",
     "gathering",
+    "import_all",
     "importing",
     "kept",
     "named",

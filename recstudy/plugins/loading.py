@@ -19,7 +19,7 @@ from types import ModuleType
 from recstudy.errors import ConfigError
 from recstudy.files import cache_folder, caching, sha, whole
 from recstudy.plugins import registry
-from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, paths, source, unguarded
+from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, paths, source, study_file, unguarded
 from recstudy.plugins.registry import Entry, Standing, gathering, outsiders
 
 GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
@@ -140,6 +140,15 @@ def kept() -> Iterator[None]:
         yield
     finally:
         _kept = before
+
+
+def import_all() -> None:
+    """Import each module of the study now, so that an edit of its file counts from the next command on."""
+    study = study_file()
+    for name in map(module_of, bundle().files):
+        if study is None or name != study.name:
+            with suppress(Exception):  # whoever needs it later raises it again
+                importlib.import_module(name)
 
 
 def use(given: Bundle) -> None:

@@ -160,8 +160,6 @@ def test_who_imports_the_study_for_what_it_registers_needs_no_table(folder):
     (folder / "my_paper.csv").unlink()
     layer = loading.Layer(bundle_of(folder, ["my_study"]), folder)
 
-    layer.load()
-
     assert layer.problems == []
     assert [entry.name for entry in layer.entries] == ["wrong_digits"]
 
