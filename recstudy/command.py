@@ -24,7 +24,7 @@ from recstudy.reproduce import Reproduce
 from recstudy.shipped import new, question, run, shipped
 from recstudy.study.repository import told_version
 from recstudy.team import Log, Merge, Note, Tag
-from recstudy.terminal import console, finish, parsed, say, shortest
+from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
@@ -41,22 +41,12 @@ class Report:
     price: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
     """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
-    grouped: Annotated[str, tyro.conf.arg(metavar="QUERY")] = ""
-    """Write one figure alone, below STUDY/grouped: what the board's list of runs draws at an address with this query, such as
-    "group.x=train.learning_rate&group.colour=model&status=done"."""
 
     def run(self) -> int:
         from recstudy.analysis.machines import Price
         from recstudy.analysis.report import show_report
 
         price = Price.parse(self.price) if self.price else None
-        if self.grouped:
-            from recstudy.board.grouped import write_grouped
-
-            more = self.grouped, self.report.formats, self.report.paper, self.trust
-            made = [write_grouped(study, *more) for study in _studies(self.path)]
-            say(f"Figure: {', '.join(map(shortest, made))}")
-            return 0
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)

@@ -13,6 +13,7 @@ COMMANDS = {
     "merge": "Copy the runs instead: rsync -a --ignore-existing OTHER/runs/ RESULTS/runs/ (run ids are content digests).",
 }
 OPTIONS = {
+    "--grouped": "Load the runs in Python and plot them: recstudy.load(FOLDER).runs is a pandas DataFrame.",
     "--site": "Publish each study instead: each bundle has its page (report/report.html).",
     "--notify": "Run a command afterwards instead: python studies/NAME.py; curl -d finished URL",
 }

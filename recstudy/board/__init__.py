@@ -4,16 +4,12 @@ poller     the folder: what changed since the last poll, nothing parsed twice, n
 progress   what runs, what was paid, what is left
 markup     addresses, and a page as parts, each made again only when what it shows has changed
 sources    a study's records as the report has them, its own modules, the metric by which it is judged
-curves     curves, drawn as the address says
 usage      what a run used of its machine, over time
 orders     what was ordered of a study, the forms for it, and the address that takes orders
 overview   `/`: the studies, what runs now
-columns    what a list of runs shows, and which runs an address leaves
-grouped    these runs along a setting, by colour and panel
-runlist    `/runs/NAME/PRESET`: every run of a study, and parallel coordinates that filter them
+runlist    `/runs/NAME/PRESET`: a table of the runs of a study
 study      `/study/NAME/PRESET`: the report's own tables and figures, filling up
 run        `/run/ID`
-compare    `/compare?runs=ID,ID,...`, or two studies
 renderer   makes the parts of the pages that somebody looks at, behind their back
 guard      who may read: tokens, host names, headers, and what may be asked
 server     the Dash application and its server; web/ is what runs in the browser

@@ -3,7 +3,7 @@
 Every word is escaped here or in `analysis.page`. What takes or gives `Html` is markup already; all other words are text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -32,12 +32,6 @@ class Address:
         """Return the address with these changes of the query, at a part of the page."""
         query = {name: value for name, value in (dict(self.query) | changes).items() if value}
         return href(*self.path, **query) + (f"#{part}" if part else "")
-
-    @property
-    def compared(self) -> list[str]:
-        """What it asks to compare: `runs=ID,ID` or `a=...&b=...`."""
-        words = self.get("runs").split(",") if self.get("runs") else [self.get("a"), self.get("b")]
-        return [side for word in words if (side := word.strip())]
 
 
 def address_of(path: str, search: str = "") -> Address:
@@ -147,22 +141,3 @@ def page_of(address: Address, part: str, count: int, size: int = ROWS) -> tuple[
     )
     words = f"rows {shown.start + 1:,} to {shown.stop:,} of {count:,}; page"
     return shown, Html(f'<nav class="pages" aria-label="Pages: {escape(part)}"><span>{words}</span> {links}</nav>')
-
-
-def form(action: str, button: str, fields: Mapping[str, tuple[str, str]], known: Sequence[tuple[str, str]] = ()) -> Html:
-    """Write a form that asks for another address.
-
-    Args:
-        action: the address without its query.
-        button: what sends it.
-        fields: name in the query -> what it is called and its value.
-        known: values that are proposed, each with what it is.
-    """
-    asked = "".join(
-        f'<label>{escape(words)} <input type="text" name="{escape(name)}" value="{escape(value)}" list="known"></label>'
-        for name, (words, value) in fields.items()
-    )
-    options = "".join(f'<option value="{escape(value)}">{escape(words)}</option>' for value, words in known)
-    proposed = f'<datalist id="known">{options}</datalist>' if known else ""
-    send = f'<button type="submit">{escape(button)}</button>'
-    return Html(f'<form action="{escape(action)}" method="get">{asked}{send}{proposed}</form>')

@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import islice
 
 from recstudy.analysis.page import Html, code, facts, table, warning_lines
-from recstudy.board.markup import Address, Page, Recipe, bar, form, href, link, page_of, run_link, state, study_link, text
+from recstudy.board.markup import Address, Page, Recipe, bar, href, link, page_of, run_link, state, study_link, text
 from recstudy.board.poller import PlannedStudy, StudyKey
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.sources import Sources
@@ -17,7 +16,6 @@ LOST = ("failed", "diverged")
 STUDIES = ("study", "runs", "running", "failed", "paid", "left")
 RUNNING = ("run", "epochs", "training loss", "score", "left")
 MOST = 20  # running runs on the first page
-PROPOSED = 300  # runs that a form to compare them proposes
 ELSEWHERE = {
     "Ray dashboard": "jobs, workers, nodes; there while a study runs",
     "TensorBoard": "curves of runs with --log tensorboard: tensorboard --logdir RESULTS/logs/tensorboard",
@@ -49,7 +47,6 @@ def overview(sources: Sources, address: Address) -> Page:
             Recipe("studies", "Studies", (poller.version, live, address), studies),
             Recipe("findings", "What they found", (poller.version, address), findings),
             Recipe("running", "Running now", live, lambda: running_table(now[:MOST], len(now), of)),
-            Recipe("compare", "Compare", tuple(poller.studies), lambda: compare_form(sources)),
             Recipe("elsewhere", "Elsewhere", sources.links, lambda: _elsewhere(sources)),
         ],
     )
@@ -80,18 +77,6 @@ def running_table(running: list[RunUnderWay], whole: int, of: Mapping[str, str])
     scores = {run.score[0] for run in running if run.score}
     heads = [metric(min(scores)).heading if head == "score" and len(scores) == 1 else head for head in RUNNING]
     return table("Running now", heads, rows, kind="stack") + more
-
-
-def compare_form(sources: Sources, a: str = "", b: str = "") -> str:
-    """Ask for two runs or two studies; propose the studies, and of a run's study the runs."""
-    poller = sources.poller
-    known = [(f"{name}/{preset}", by_name(planned.plan.question)) for (name, preset), planned in poller.studies.items()]
-    for study in poller.studies_of(a)[:1]:
-        planned = poller.studies[study]
-        named = islice(planned.named.items(), PROPOSED)
-        known = [(run_id, f"{planned.plan.variants[at].label}, seed {seed}") for run_id, (at, seed) in named]
-    asked = form("/compare", "Compare", {"a": ("this run or study", a), "b": ("with this", b)}, known)
-    return asked + '<p class="note">Give two run ids, or two studies as NAME/PRESET. Each field proposes what there is.</p>'
 
 
 def _head(sources: Sources) -> str:

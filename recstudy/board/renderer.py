@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from recstudy.analysis.page import warning_lines
-from recstudy.board.compare import compare_page
 from recstudy.board.markup import Address, Page, PagePart, Recipe
 from recstudy.board.overview import overview
 from recstudy.board.run import run_page
@@ -45,11 +44,7 @@ def page_at(sources: Sources, address: Address) -> Page:
             return runs_page(sources, address)
         case ("run", _):
             return run_page(sources, address)
-        case ("compare",):
-            return compare_page(sources, address)
-    raise ConfigError(
-        f"no page at /{'/'.join(address.path)}: there are /, /study/NAME/PRESET, /runs/NAME/PRESET, /run/ID and /compare"
-    )
+    raise ConfigError(f"no page at /{'/'.join(address.path)}: there are /, /study/NAME/PRESET, /runs/NAME/PRESET and /run/ID")
 
 
 @dataclass

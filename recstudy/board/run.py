@@ -5,18 +5,17 @@ from dataclasses import replace
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.attention import TRACE
-from recstudy.analysis.figures.learning import learning_data, learning_notes
+from recstudy.analysis.figures.layout import dress
+from recstudy.analysis.figures.learning import learning_caption, learning_data, learning_figure, learning_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.merged import other_attempts
-from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
+from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
 from recstudy.board.control import SHOWN, orders_html
-from recstudy.board.curves import curves_html, drawn_as, judged
 from recstudy.board.machine import TITLE, usage_html
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
-from recstudy.board.overview import compare_form
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
@@ -83,14 +82,13 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
         Recipe("orders", "Orders", ordered, lambda: _orders(sources, ordered, run_id, control)),
         Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(folder)),
-        Recipe("curves", "Curves", (live, drawn_as(address)), lambda: _curves(records, epochs, address)),
+        Recipe("curves", "Curves", live, lambda: _curves(records, epochs)),
         Recipe("log", "Log", live, lambda: _log(folder, row, epochs, running)),
         *(_drawn(records, key, live if key == "losses" else needs) for key in DRAWN),
         Recipe("machine", "Machine", needs, lambda: _machine(row)),
         Recipe("usage", TITLE, (needs, used), lambda: usage_html(folder)),
         Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
-        Recipe("compare", "Compare", tuple(poller.studies), lambda: compare_form(sources, run_id)),
     ]
     there = {key: file in kept and row.status in states for key, (_, file, states, _) in DRAWN.items()} | {
         "numbers": bool(measured(row)),
@@ -181,7 +179,7 @@ def _numbers(row: Row) -> str:
     return words_table("Numbers", ("what", "value"), rows + why)
 
 
-def _curves(records: StudyRecords, epochs: Sequence[EpochLine], address: Address) -> str:
+def _curves(records: StudyRecords, epochs: Sequence[EpochLine]) -> str:
     """Draw what its epochs measure, the loss and the score first; other numbers only where they change."""
     lines = [line.values for line in epochs]
     numbers = [name for name, value in (lines[0] if lines else {}).items() if value is not None]
@@ -190,7 +188,13 @@ def _curves(records: StudyRecords, epochs: Sequence[EpochLine], address: Address
     order = sorted(names, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
     spec = LearningCurves(title="By epoch", metrics=tuple(order[:CURVES]) or ("train_loss",))
     data = learning_data(records, spec)
-    return curves_html(data, "By epoch", address, learning_notes(records, spec, data))
+    notes, caption = learning_notes(records, spec, data), learning_caption(data, spec)
+    return figure_box(dress(learning_figure(data, spec), spec.title, notes, caption), spec.title, notes, caption)
+
+
+def judged(name: str) -> bool:
+    """Return whether an epoch's value is a loss or a score."""
+    return name == "train_loss" or name.startswith("selection_")
 
 
 def _log(folder: RunFolder, row: Row, epochs: Sequence[EpochLine], running: bool) -> Html:

@@ -38,12 +38,11 @@ TICK_MS = 2000
 WAIT_S = 0.5  # for the parts of a page that is not whole yet
 PLOTLY = f"plotly-{get_plotlyjs_version()}.js"
 META = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
-JS, BRUSH, STYLE, INDEX = (
-    (files("recstudy.board") / "web" / name).read_text(encoding="utf-8")
-    for name in ("board.js", "brush.js", "board.css", "index.html")
+JS, STYLE, INDEX = (
+    (files("recstudy.board") / "web" / name).read_text(encoding="utf-8") for name in ("board.js", "board.css", "index.html")
 )
 FILES = {
-    "board.js": ("text/javascript", f'{SCRIPT}{COPY}{VIEWER}const PLOTLY = "/_board/{PLOTLY}";\n{BRUSH}{JS}'),
+    "board.js": ("text/javascript", f'{SCRIPT}{COPY}{VIEWER}const PLOTLY = "/_board/{PLOTLY}";\n{JS}'),
     "style.css": ("text/css", CSS + VIEWER_CSS + STYLE),
 }
 

@@ -85,10 +85,6 @@ class Sources:
                 named = [(name, preset)]
             case ("run", run_id):
                 named = self.poller.studies_of(run_id)[:1]
-            case ("compare",):
-                sides = address.compared
-                studies = [(name, preset) for name, slash, preset in (side.partition("/") for side in sides) if slash]
-                named = studies or list(dict.fromkeys(study for side in sides for study in self.poller.studies_of(side)[:1]))
             case _:
                 named = []
         plans = [self.poller.studies[study].plan for study in named if study in self.poller.studies]

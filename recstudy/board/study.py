@@ -6,22 +6,23 @@ A table that is too large for one page is shown a page at a time, its best value
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pandas as pd
+
 from recstudy.analysis.audit import TITLE, audit, audit_html
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.layout import dress
+from recstudy.analysis.figures.learning import COLUMNS as COLUMNS_OF_CURVES
 from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.kinds import heading, problem, shown
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.entries import Printed, html_table
-from recstudy.board.columns import ranges
 from recstudy.board.control import SHOWN, orders_html
-from recstudy.board.curves import run_curves
 from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
-from recstudy.board.overview import MOST, compare_form, running_table
-from recstudy.board.progress import StudyProgress, progress
-from recstudy.board.runlist import run_list
+from recstudy.board.overview import MOST, running_table
+from recstudy.board.progress import RunUnderWay, StudyProgress, progress
+from recstudy.board.runlist import format_ranges, run_list
 from recstudy.board.sources import Sources, some_variants
 from recstudy.records.orders import given
 from recstudy.report import LearningCurves, Part
@@ -49,7 +50,7 @@ def study_page(sources: Sources, address: Address) -> Page:
 
     def runs_of(run_ids: Sequence[str]) -> str:
         """Return the list of the runs of these runs' variants: also of those that gave no number."""
-        variants = ranges(planned.named[run_id][0] for run_id in run_ids if run_id in planned.named)
+        variants = format_ranges(planned.named[run_id][0] for run_id in run_ids if run_id in planned.named)
         return href("runs", name, preset, variant=variants)
 
     def reported(key: str, part: Part) -> Recipe:
@@ -79,7 +80,6 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("settings", "Settings", Same(planned), changed),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
         Recipe("again", "Finish or repeat", needs, lambda: again(records)),
-        Recipe("compare", "Compare", tuple(sources.poller.studies), lambda: compare_form(sources, f"{name}/{preset}")),
     ]
     there = {
         "orders": bool(ordered or control),
@@ -127,12 +127,25 @@ def _curves(now: StudyProgress) -> str:
     """Draw the epochs so far of the first runs under way: their loss, and the score that selects."""
     few = now.running[:LINES]
     names = ["train_loss", *(run.score[0] for run in few if run.score)]
-    data = run_curves(((f"{run.label}, seed {run.seed}", [run.lines[at] for at in sorted(run.lines)]) for run in few), names)
+    data = run_curves(few, names)
     if data.empty:
         return "<p>None has finished an epoch yet.</p>"
     cut = (f"the first {LINES} of {len(now.running):,} runs",) if len(now.running) > LINES else ()
     spec = LearningCurves(title="Runs under way", metrics=tuple(dict.fromkeys(data["metric"])))
     return figure_box(dress(learning_figure(data, spec), "Runs under way", cut), "Runs under way", cut)
+
+
+def run_curves(runs: Sequence[RunUnderWay], names: Sequence[str]) -> pd.DataFrame:
+    """Return these metrics of the runs by epoch, a line for each run, as `learning_figure` draws them."""
+    rows = [
+        {"variant": position, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch + 1, "n": 1}
+        | {"synthetic": False, "mean": value, "low": value, "high": value}
+        for position, run in enumerate(runs)
+        for epoch, line in sorted(run.lines.items())
+        for name, value in line.values.items()
+        if name in names and value is not None
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS_OF_CURVES)
 
 
 def _cut(count: int, of: str = "") -> str:

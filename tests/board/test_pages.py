@@ -1,6 +1,5 @@
 """What pages say, as text: no Dash, no browser."""
 
-import hashlib
 import html
 import json
 import re
@@ -11,7 +10,6 @@ from urllib.parse import unquote
 
 import made_up
 import numpy as np
-import pandas as pd
 import pytest
 from boards import HOSTILE, captioners, looked
 from made_up import (
@@ -29,22 +27,17 @@ from made_up import (
     write_mistakes,
     write_search,
     write_study,
-    write_thinking,
 )
 
-from recstudy.analysis.caveats import caption
-from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import section
 from recstudy.analysis.rows import Outcome
-from recstudy.analysis.status import status
 from recstudy.analysis.summary import summary
 from recstudy.analysis.written import ReportFiles
 from recstudy.board.markup import Address, address_of, page_of
 from recstudy.board.progress import progress
 from recstudy.board.renderer import page_at
 from recstudy.board.sources import Sources
-from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.plugins import bundle_of
 from recstudy.records import Results, append_line
@@ -75,6 +68,38 @@ def listed(sources, query: str) -> list[str]:
     return re.findall(r'href="/run/(\w+)"', parts(sources, RUNS, f"?{query}")["runs"])
 
 
+@pytest.mark.parametrize(
+    ("query", "count", "first"),
+    [
+        ("", 12, (0, 0)),
+        ("status=diverged", 1, (2, 1)),
+        ("status=running", 1, (3, 2)),
+        ("variant=1-2", 6, (1, 0)),
+        ("variant=3,0", 6, (0, 0)),
+        ("sort=-seed", 12, (0, 2)),
+    ],
+)
+def test_runs_are_filtered_and_sorted_by_the_address(sources, query, count, first):
+    runs = listed(sources, query)
+    assert len(runs) == count
+    if first:
+        assert runs[0] == run_id(*first)
+
+
+def test_runs_without_a_value_are_sorted_last(sources):
+    scores = {row.id: row.value("top1_accuracy") for row in sources.records(("made_up", "paper")).rows}
+    for query in ("sort=top1_accuracy", "sort=-top1_accuracy"):
+        values = [scores[run] for run in listed(sources, query)]
+        known = [value for value in values if value is not None]
+        assert known == sorted(known, reverse="-" in query)
+        assert values[: len(known)] == known
+
+
+def test_an_unknown_column_is_refused_with_the_nearest(sources):
+    with pytest.raises(ConfigError, match=r"the runs have no column 'sed'.*Did you mean 'seed'"):
+        listed(sources, "sort=sed")
+
+
 def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left_and_what_runs_now(sources):
     found = parts(sources, "/")
     said, running = words(found["studies"]), words(found["running"])
@@ -91,13 +116,6 @@ def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left_and_what
     elsewhere = found["elsewhere"]  # other programs, which open beside the board
     assert elsewhere.count('target="_blank" rel="noopener noreferrer"') == 3
     assert re.findall(r'href="([^"]*)"', elsewhere) == [f"http://127.0.0.1:{port}" for port in (8265, 6006, 8080)]
-
-
-def test_the_overview_asks_by_the_papers_names(tmp_path):
-    shown = parts(looked(write_study(tmp_path, question="Does 002 4.4.1 hold?").root), "/")
-
-    assert "Does ViTRM 4.4.1 hold?" in words(shown["studies"])
-    assert "Does ViTRM 4.4.1 hold?" in shown["compare"]
 
 
 def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
@@ -172,36 +190,6 @@ def test_before_a_run_has_told_how_long_it_takes_the_time_left_says_so(sources, 
     assert left(sources).startswith("12 runs to do; no estimate until a run finishes")
 
 
-def test_a_study_of_which_runs_diverged_is_not_all_done(tmp_path):
-    results = Results(tmp_path / "r").create()
-    write_json(results.study("made_up", "paper") / "plan.json", plan())
-    for seed in range(3):
-        results.run(run_id(0, seed)).finish(as_result(result(None, status="diverged") | {"cost": {"seconds": 0.0}}))
-
-    said = words(parts(looked(results.root), "/")["studies"])
-
-    assert "0 of 12" in said
-    assert "3 diverged" in said
-    assert "9 runs to do" in said
-    assert "all done" not in said
-
-
-def test_board_and_report_count_a_run_under_two_labels_once(tmp_path):
-    results = Results(tmp_path / "r").create()
-    made = plan()
-    made["runs"] += [[1, seed, run_id(0, seed)] for seed in made["seeds"]]
-    made["runs"] = [run for run in made["runs"] if run[2] != run_id(1, run[1])]
-    write_json(results.study("made_up", "paper") / "plan.json", made)
-    results.run(run_id(0, 0)).finish(as_result(result(93.0)))
-    records = load_study(results, "made_up", "paper")
-
-    assert "1 of 9" in words(parts(looked(results.root), "/")["studies"])
-    assert dict(summary(records))["Runs"] == "1 of 9 done, 8 not run"
-    assert dict(summary(records))["Plan"] == "4 variants, 3 seeds; 3 runs under a second label"
-    assert "1 of 9 runs done" in str(caption(records, range(4)))
-    assert [(one.done, one.planned) for one in status(results)] == [(1, 9)]
-
-
 def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sources, results):
     results.run(run_id(3, 1)).path.mkdir()
     write_epochs(results, run_id(3, 1), 70.0)
@@ -213,15 +201,6 @@ def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sourc
 
     assert len(now.running) == 1
     assert now.words == "about 3.0 min, 2 runs at a time"  # four runs of 90 s
-
-
-def test_where_failed_runs_alone_are_left_it_says_so(tmp_path):
-    results = write_study(tmp_path / "results")
-    for run in (run_id(2, 2), run_id(3, 0), run_id(3, 1), run_id(3, 2)):
-        results.run(run).finish(as_result(result(94.0, "ViT-Small")))
-    sources = looked(results.root)
-
-    assert "about 90 s to try 1 failed run again; nothing runs now" in words(parts(sources, "/")["studies"])
 
 
 def write_captioners(root):
@@ -302,229 +281,13 @@ def test_a_table_of_many_rows_comes_in_pages(tmp_path):
     assert "<strong>9" not in first
 
 
-def test_runs_can_be_asked_by_status_and_by_label(sources):
-    assert listed(sources, "status=failed") == [run_id(1, 2)]
-    assert listed(sources, "find=vit-small&status=running") == [run_id(3, 2)]
-    assert listed(sources, "find=vit 64 small") == [run_id(2, seed) for seed in range(3)]
-    assert "all 12" in words(parts(sources, RUNS, "?status=failed")["runs"])
-
-
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        ("sort=-top1_accuracy", [(2, 0), (1, 1), (0, 2), (0, 1), (0, 0), (1, 0)]),
-        ("sort=top1_accuracy", [(1, 0), (0, 0), (0, 1), (0, 2), (1, 1), (2, 0)]),  # those without a score are last here too
-        ("sort=-batch_size&status=done", [(1, 0), (1, 1), (0, 0), (2, 0), (0, 1), (0, 2)]),
-    ],
-)
-def test_runs_are_sorted_by_any_column(sources, query, first):
-    found = listed(sources, query)
-
-    assert found[: len(first)] == [run_id(*one) for one in first]
-    assert len(found) == (6 if "done" in query else 12)
-
-
-@pytest.mark.parametrize(
-    ("query", "count"),
-    [
-        ("batch_size=64", 6),
-        ("batch_size=64|128", 12),
-        ("batch_size=100..", 6),
-        ("batch_size=..100&model=vitrm", 3),
-        ("top1_accuracy=93.05..93.25", 2),
-        ("top1_accuracy=none", 6),
-        ("variant=1..2|0", 9),
-        ("batch_size=64..", 12),
-        ("batch_size=..x", 0),
-        ("seed=0&status=done", 3),
-    ],
-)
-def test_runs_are_filtered_by_any_column(sources, query, count):
-    assert len(listed(sources, query)) == count
-
-
-def test_a_filter_can_be_taken_away_and_its_place_in_the_form_shows_it(sources):
-    said = parts(sources, RUNS, "?batch_size=64&find=ViT&variant=2&sort=-top1_accuracy")["runs"]
-
-    assert "3 of 12 runs" in words(said)
-    assert '<option value="64" selected>64</option>' in said
-    assert (
-        'href="/runs/made_up/paper?find=ViT&amp;sort=-top1_accuracy&amp;variant=2" aria-label="without the filter: batch size 64"'
-        in said
-    )
-    assert "variant ViT-Small, batch_size=64" in words(said)
-    assert 'aria-sort="descending"' in said
-
-
-def test_parallel_coordinates_have_each_scored_run_as_a_line_through_its_settings(sources):
-    data = drawn(sources, RUNS, "brush")
-    model, batch, score = data["axes"]
-
-    assert [axis["name"] for axis in data["axes"]] == ["model", "batch_size", "top1_accuracy"]
-    assert (model["values"], batch["values"], batch["heights"]) == (["ViT-Small", "ViTRM"], ["64", "128"], [0, 1])
-    assert score["values"] == ["92.9", "93.0", "93.1", "93.2", "93.3", "94.1"]
-    assert score["heights"][1] == pytest.approx(1 / 12, abs=1e-3)  # a score stands where it is, and not in even steps
-    assert data["lines"][-1] | {"color": ""} == {"at": [0, 0, 5], "color": "", "words": "ViT-Small, batch_size=64, seed 0: 94.1"}
-    assert len(data["lines"]) == 6
-
-
-def test_axes_have_the_values_of_all_runs_and_not_only_of_those_that_are_drawn(tmp_path, monkeypatch):
-    """One whose runs have no score yet, or whose score is not among the best, can be asked for, too."""
-    monkeypatch.setattr("recstudy.board.runlist.LINES", 1)
-    changed = [*plan()["variants"][:3], {**plan()["variants"][3], "levels": {"model": "ViT-Small", "batch_size": 512}}]
-    data = drawn(looked(write_study(tmp_path / "r", variants=changed).root), RUNS, "brush")
-
-    assert [axis["values"] for axis in data["axes"][1:]] == [
-        ["64", "128", "512"],
-        ["92.9", "93.0", "93.1", "93.2", "93.3", "94.1"],
-    ]
-
-
-def test_lines_above_a_thousand_are_a_fair_sample_that_says_so(tmp_path, monkeypatch):
-    """Not the best: bad runs are there as often as good ones, and no value of a setting is without a line."""
-    monkeypatch.setattr("recstudy.board.runlist.LINES", 100)
-    levels = [level for level in (16, 32, 64, 128) for _ in range(100)]
-    variants = [
-        {"label": f"batch_size={level}, {at}", "model": "ViTRM", "levels": {"batch_size": level if at else 8, "nth": at}}
-        for at, level in enumerate(levels)
-    ]
-    named = [[at, 0, hashlib.sha256(str(at).encode()).hexdigest()[:16]] for at in range(len(levels))]
-    results = Results(tmp_path / "r").create()
-    made = plan(variants=variants, axes={"batch_size": "train.batch_size", "nth": "train.nth"}, seeds=[0]) | {"runs": named}
-    write_json(results.study("made_up", "paper") / "plan.json", made)
-    for at, (_, _, name) in enumerate(named):
-        results.run(name).finish(as_result(result(at / 4)))
-    data = drawn(looked(results.root), RUNS, "brush")
-    scores = [float(line["words"].rpartition(" ")[2]) for line in data["lines"]]
-    batch = data["axes"][0]["values"]
-
-    assert batch == ["8", "16", "32", "64", "128"]
-    assert {batch[line["at"][0]] for line in data["lines"]} == set(batch)
-    assert 40 < sum(scores) / len(scores) < 60  # of 0 to 100; the best 100 alone are at 87
-    assert scores == sorted(scores)  # the best is drawn last
-    said = parts(looked(results.root), RUNS)["brush"]
-    assert f"Drawn are {len(scores)} of 400 runs, by lot" in said
-
-
-def test_runs_are_grouped_by_any_setting_with_the_intervals_of_the_tables(results, sources):
-    """Mean and interval of a point are those of the cell; the list's filters say which runs, and all of it stands in the address."""
-    records = sources.records(("made_up", "paper"))
-    own = drawn(sources, RUNS, "group", "?group.x=batch_size&group.colour=model")
-    lines = {trace["name"]: trace for trace in own["data"] if "name" in trace}
-    filtered = parts(sources, RUNS, "?group.x=batch_size&group.colour=model&model=ViTRM&seed=0..1")["group"]
-    whole = words(parts(sources, RUNS, "?group.x=batch_size&group.colour=model")["group"])
-    one = cell(records, [0], "top1_accuracy")
-
-    assert (lines["ViTRM"]["x"], lines["ViTRM"]["y"]) == ([64, 128], [one.value, cell(records, [1], "top1_accuracy").value])
-    assert f"ViTRM 64 {one.value:.1f} [{one.low:.1f}, {one.high:.1f}] 3 of 3" in whole
-    assert "ViT-Small 64 94.1 1 of 3" in whole
-    assert "Of the 4 runs of the list below" in filtered
-    assert "ViTRM 64 93.0 2 of 2" in words(filtered)  # of two seeds no interval is told, and of the other model nothing
-    assert "ViT-Small 64" not in words(filtered)
-    assert (
-        "--grouped &#x27;group.colour=model&amp;group.x=batch_size&amp;model=ViTRM&amp;seed=0..1&#x27; --export pdf" in filtered
-    )
-    assert '<input type="hidden" name="seed" value="0..1">' in filtered
-
-
-def test_a_panel_for_each_value_has_the_axes_of_all(sources):
-    figure = drawn(sources, RUNS, "group", "?group.x=batch_size&group.facet=model&group.y=nll")
-    axes = {axis for trace in figure["data"] for axis in [trace["xaxis"]]}
-
-    assert axes == {"x", "x2"}
-    assert [figure["layout"][axis]["title"]["text"] for axis in ("xaxis", "xaxis2")] == ["model ViTRM", "model ViT-Small"]
-    assert figure["layout"]["yaxis2"]["range"] == figure["layout"]["yaxis"]["range"]
-    assert figure["layout"]["yaxis2"]["matches"] == "y"
-
-
-def test_what_runs_cannot_be_grouped_by_is_said(sources):
-    with pytest.raises(
-        ConfigError, match=r"group.x is 'batch_siz', but the runs have model, batch_size.*Did you mean 'batch_size'"
-    ):
-        parts(sources, RUNS, "?group.x=batch_siz")
-
-
-def test_a_grouping_is_written_as_a_figure(results, tmp_path):
-    """`recstudy report --grouped`, with what stands after `?` in the address."""
-    with pytest.raises(SystemExit) as ended:
-        main(["report", str(results.root), "--grouped", "group.x=batch_size&group.colour=model&model=ViTRM"])
-    folder = results.study("made_up", "paper") / "grouped/figures"
-    table = pd.read_csv(folder / "top1_accuracy-batch_size-model.csv")
-
-    assert ended.value.code == 0
-    assert table[["line", "x", "n"]].values.tolist() == [["ViTRM", 64, 3], ["ViTRM", 128, 2]]
-    assert (folder / "top1_accuracy-batch_size-model.html").exists()
-    assert not (folder.parents[1] / "report").exists()
-
-
-def test_what_runs_kept_stands_beside_each_other(tmp_path):
-    """Each image once with what either wrote of it, puzzles under one slider; of one run alone nothing is compared."""
-    results = captioners(tmp_path / "r")
-    write_captions(results, run_id(0, 0), [(["a chest film"], "a film")])
-    write_captions(results, run_id(0, 1), [(["a chest film"], "a chest")])
-    write_thinking(results, run_id(0, 0))
-    write_thinking(results, run_id(1, 0))
-    sources = looked(results.root)
-    seeds = parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(0, 1)}")
-    models = parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(1, 0)}")
-    read = words(seeds["captions"])
-
-    assert seeds["captions"].count("<img") == 1
-    assert re.search(r"a: LSTM seed 0, .*a film.* b: LSTM seed 1, .*a chest", read)
-    assert "thinking" not in seeds
-    assert "captions" not in models
-    thought = json.loads(re.search(r'<script type="application/json">(.*?)</script>', models["thinking"])[1])
-    assert [run["title"][:2] for run in thought["runs"]] == ["a:", "b:"]
-
-
-def test_a_study_whose_runs_have_no_scores_yet_has_no_parallel_coordinates(tmp_path):
-    results = Results(tmp_path / "r").create()
-    write_json(results.study("made_up", "paper") / "plan.json", plan())
-
-    assert "brush" not in parts(looked(results.root), RUNS)
-
-
-def test_columns_are_chosen(sources):
-    said = parts(sources, RUNS, "?columns=macro_f1,model.latent_steps")["runs"]
-
-    assert re.findall(r'data-head="([^"]*)"', said)[:2] == ["Macro F1 (%)", "model.latent_steps"]
-    assert "92.8 3" in words(said)
-    with pytest.raises(ConfigError, match=r"the runs have no 'batch_sise'.*Did you mean 'batch_size'"):
-        parts(sources, RUNS, "?batch_sise=64")
-
-
-@pytest.mark.parametrize("report", [[Captions()], [Table("t"), Captions()]])
-def test_runs_are_listed_and_compared_by_their_own_metric_where_no_table_has_it(tmp_path, report):
-    """Captioners have no accuracy: they were selected by CIDEr."""
-    sources = looked(captioners(tmp_path / "r", report=dump_report(report)).root)
-    scored = [row.id for row in sources.records(("made_up", "paper")).rows if row.value("cider") is not None]
-    two = next(run for run in scored if run[:10] != scored[0][:10])
-    found = parts(sources, RUNS)
-
-    assert re.findall(r'data-head="([^"]*)"', found["runs"])[1] == "CIDEr"
-    assert drawn(sources, RUNS, "brush")["axes"][-1]["name"] == "cider"
-    assert "CIDEr" in parts(sources, "/compare", f"?runs={scored[0]},{two}")["differences"]
-    assert "a: CIDEr" in words(parts(sources, "/compare", "?a=made_up/paper&b=made_up/paper")["studies"])
-
-
-def test_ticked_runs_are_in_the_address_and_twelve_at_most(sources):
-    ids = [run_id(variant, seed) for seed in range(3) for variant in range(4)]
-    few, one = parts(sources, RUNS, f"?ticked={','.join(ids[:3])}")["runs"], parts(sources, RUNS, f"?ticked={ids[0]}")["runs"]
-    all_of_them = parts(sources, RUNS, f"?ticked={','.join([*ids, 'more'])}")["runs"]
-
-    assert few.count(" checked>") - one.count(" checked>") == 2
-    assert "Compare 3 runs" in words(few)
-    assert 'type="submit" disabled>Compare: tick 2 to 12 runs' in one
-    assert f'name="runs" value="{",".join(ids)}"' in all_of_them
-
-
 @pytest.mark.parametrize("write", [write_study, write_search, captioners, write_chest])
 def test_every_part_of_every_page_can_be_shown(tmp_path, write):
     results = write(tmp_path / "results")
     write_mistakes(results, run_id(0, 0), np.zeros((3, 1, 8, 8)))
     write_captions(results, run_id(0, 0), [(["a heart"], "a lung " * 60)])
     sources = looked(results.root)
-    paths = ["/", STUDY, RUNS, "/compare", *(f"/run/{run}" for run in sources.poller.runs)]
+    paths = ["/", STUDY, RUNS, *(f"/run/{run}" for run in sources.poller.runs)]
 
     assert all(all(parts(sources, path).values()) for path in paths)
 
@@ -548,7 +311,6 @@ def test_a_run_shows_numbers_config_difference_curves_provenance_and_examples(re
 
     assert list(found) == [
         "head", "numbers", "curves", "log", "losses", "mistakes", "captions", "alignment", "machine", "settings", "provenance",
-        "compare",
     ]  # fmt: skip
     assert "Top-1 accuracy 93.0 %" in words(found["numbers"])
     assert words(found["head"]).startswith(f"ViTRM, batch_size=64, seed 0 done run {run_id(0, 0)} of made_up (paper)")
@@ -586,19 +348,6 @@ def test_a_run_shows_its_log_and_what_it_used_of_its_machine(results, sources):
     assert words(done["machine"]) == "Host node-1 CPU a processor GPU none Throughput 800 images/s Epoch, training pass 15.5 s"
 
 
-def test_curves_are_smoothed_and_losses_stand_on_a_log_axis(sources):
-    run = f"/run/{run_id(0, 0)}"
-    plain, smooth = drawn(sources, run, "curves"), drawn(sources, run, "curves", "?smooth=5&axis=log")
-    both = drawn(sources, "/compare", "curves", f"?runs={run_id(0, 0)},{run_id(1, 0)}&smooth=5&axis=log")
-    assert [plain["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == [None, None]
-    assert [smooth["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == ["log", None]  # an accuracy has bounds
-    assert [both["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == ["log", None]
-    light, dark = (trace["y"] for trace in smooth["data"][:2])
-    assert light == plain["data"][0]["y"]
-    assert dark[2] == pytest.approx(sum(light) / 5)
-    assert drawn(sources, run, "curves", "?smooth=x&axis=cubic") == plain
-
-
 def test_a_run_that_kept_its_attention_shows_it(tmp_path):
     results = captioners(tmp_path / "results")
     attention = np.full((1, 1, 1, 2, 4), 0.25)
@@ -633,65 +382,6 @@ def test_what_is_not_there_is_said(sources, path):
         page_at(sources, address_of(path))
 
 
-def test_two_runs_beside_each_other(sources):
-    found = parts(sources, "/compare", f"?a={run_id(0, 0)}&b={run_id(1, 1)}")
-
-    assert "Top-1 accuracy (%) 93.0 93.3 +0.3" in words(found["numbers"])
-    assert "train.batch_size 64 128" in words(found["settings"])
-    assert "a: ViTRM, batch_size=64, seed 0" in found["curves"]
-
-
-def test_more_than_two_runs_beside_each_other(sources):
-    ids = [run_id(0, 0), run_id(0, 1), run_id(1, 0), run_id(2, 0)]
-    found = parts(sources, "/compare", f"?runs={','.join(ids)}")
-
-    assert "Top-1 accuracy (%) 93.0 93.1 92.9 94.1" in words(found["numbers"])
-    assert "train.batch_size 64 64 128 64" in words(found["settings"])
-    assert "d: ViT-Small, batch_size=64, seed 0" in found["curves"]
-    assert "against ViTRM, batch_size=64" in words(found["differences"])
-    beside = r"ViTRM, batch_size=128 93\.1 .* \+0\.00 \[-\d.*\] 1 run failed \d\.\d\d undecided: runs failed"
-    assert re.search(beside, words(found["differences"]))
-
-
-def test_runs_of_one_variant_have_no_differences_and_too_many_are_refused(sources):
-    assert "differences" not in parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(0, 1)}")
-    found = parts(sources, "/compare", "?runs=" + ",".join(run_id(0, 0) for _ in range(13)))
-    assert "13 runs are too many to tell apart: compare 2 to 12" in found["problem"]
-
-
-def test_two_studies_beside_each_other(results):
-    """What they change from is compared, and not their first variants."""
-    other = plan(study="other", seeds=[0], base=plan()["base"] | {"seed": 7})
-    for name, changes in (("other", {}), ("less", {"variants": other["variants"][1:], "runs": []})):
-        write_json(results.study(name, "quick") / "plan.json", other | {"study": name} | changes)
-    sources = looked(results.root)
-    whole, less = (parts(sources, "/compare", f"?a=made_up/paper&b={name}/quick") for name in ("other", "less"))
-
-    assert "ViTRM, batch_size=64 93.1 [91.6, 94.5] (n=3) 93.0 (n=1)" in words(whole["studies"])
-    assert words(whole["base"]) == words(less["base"]) == "field a b seed 0 7"
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "said"),
-    [
-        (run_id(0, 0), "made_up/paper", "is a run and 'made_up/paper' a study. Give two run ids, or two studies"),
-        ("made_op/paper", "made_up/paper", "no study 'made_op' with the preset 'paper': there are made_up (paper)"),
-        (run_id(0, 0), "nothing", "no run 'nothing' in this folder"),
-    ],
-)
-def test_what_does_not_compare_is_said_under_the_form_with_the_choice(sources, a, b, said):
-    found = parts(sources, "/compare", f"?a={a}&b={b}")
-
-    assert said in html.unescape(found["problem"])
-    assert [value for value in (a, b) if f'value="{value}" list="known"' in found["form"]] == [a, b]
-
-
-def test_a_form_to_compare_a_run_proposes_the_runs_of_its_study(sources):
-    asked = parts(sources, f"/run/{run_id(0, 0)}")["compare"]
-
-    assert f'<option value="{run_id(3, 1)}">ViT-Small, batch_size=128, seed 1</option>' in asked
-
-
 def test_hostile_words_are_text_on_every_page(tmp_path):
     chosen = plan(question=HOSTILE, description=HOSTILE, command=HOSTILE)
     chosen["variants"] = [variant | {"label": HOSTILE, "model": HOSTILE, "data": HOSTILE} for variant in chosen["variants"]]
@@ -704,7 +394,7 @@ def test_hostile_words_are_text_on_every_page(tmp_path):
     with pytest.raises(ConfigError, match="the study must be a name"):
         parts(sources, "/study/%3Cb%3Ex/%3Ci%3Ey")
     paths = ["/", STUDY, f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]
-    said = [parts(sources, path, f"?find={HOSTILE}&a={HOSTILE}") for path in [*paths, "/compare"]]
+    said = [parts(sources, path, f"?find={HOSTILE}&a={HOSTILE}") for path in paths]
 
     for body in (body for found in said for body in found.values()):
         assert not re.search(r"<img src=x|<b>|<i>", body)

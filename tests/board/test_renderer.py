@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from boards import looked
-from made_up import as_result, plan, result, run_id, write_study
+from made_up import as_result, result, run_id
 
 from recstudy.board.markup import Page, PagePart, Recipe, address_of
 from recstudy.board.renderer import PageRenderer
@@ -69,33 +68,6 @@ def test_a_new_result_changes_the_parts_that_show_it_and_no_other(renderer, resu
     assert before["part1"] != after["part1"]
 
 
-def test_of_two_comparisons_each_has_its_own_differences(renderer):
-    def differences(*runs: str) -> str:
-        parts = renderer.show(address_of("/compare", f"?runs={','.join(runs)}"), wait=30)[1]
-        return next(part.body for part in parts if part.key == "differences")
-
-    first = differences(run_id(0, 0), run_id(1, 0))
-    second = differences(run_id(0, 0), run_id(1, 0), run_id(2, 0))
-
-    assert "ViT-Small, batch_size=64" not in first
-    assert "ViT-Small, batch_size=64" in second
-    assert differences(run_id(1, 0), run_id(0, 0)).partition("</p>")[0] != first.partition("</p>")[0]  # against another base
-
-
-def test_of_two_studies_each_page_of_scores_is_shown(tmp_path):
-    chosen = [{**plan()["variants"][0], "label": f"variant {at}"} for at in range(60)]
-
-    def scores(query: str) -> str:
-        parts = renderer.show(address_of("/compare", f"?a=made_up/paper&b=made_up/paper{query}"), wait=30)[1]
-        return next(part.body for part in parts if part.key == "studies")
-
-    with rendering(looked(write_study(tmp_path / "results", variants=chosen).root)) as renderer:
-        first, second = scores(""), scores("&rows=2")
-
-    assert "rows 1 to 50 of 60" in first
-    assert "rows 51 to 60 of 60" in second
-
-
 def test_a_part_that_fails_costs_itself(sources, caplog):
     def broken() -> str:
         raise KeyError("what")
@@ -135,7 +107,7 @@ def test_a_folder_that_cannot_be_read_leaves_what_was_read(renderer, results, tm
 def test_a_new_page_comes_before_the_rest_of_one_that_takes_long(sources):
     slow = Page("slow", [Recipe(f"slow{at}", "", 1, lambda: time.sleep(1) or "slow") for at in range(15)])
     quick = Page("quick", [Recipe("quick", "", 1, lambda: "quick")])
-    first, second = address_of("/"), address_of("/compare")
+    first, second = address_of("/"), address_of("/runs/made_up/paper")
     with rendering(sources, lambda sources, asked: {first: slow, second: quick}[asked]) as renderer:
         renderer.show(first, wait=0.5)
         began = time.monotonic()

@@ -3,7 +3,7 @@
 // A part of the page comes as HTML. React, which Dash brings, makes it of what is there already, so that a reader's place, focus
 // and selection, what is typed and unfolded and the zoom of a figure stay.
 const page = document.getElementById("page"), root = ReactDOM.createRoot(page);
-const DRAWN = ["figure", "thinking", "brush"];  // boxes that are filled here
+const DRAWN = ["figure", "thinking"];  // boxes that are filled here
 const NEVER = ["base", "embed", "iframe", "link", "meta", "object", "style"];  // of no use in a part, whoever wrote it
 const element = (node, at) => {
   if (node.nodeType !== Node.ELEMENT_NODE) return /^\n\s*$/.test(node.data) ? null : node.data;  // breaks between tags
@@ -37,7 +37,7 @@ const render = sections => {
 
 // The page that is shown; where a reader begins on another page, and where one was who comes back to it.
 let shown = {}, sections = {}, back = false;
-const left = {}, changed = new Set();  // changed: fields of the address that the page shown does not know yet
+const left = {};
 history.scrollRestoration = "manual";
 addEventListener("popstate", () => { back = true; });
 const show = ({path, search, title, order, parts, whole}) => {
@@ -49,10 +49,8 @@ const show = ({path, search, title, order, parts, whole}) => {
   document.title = title;
   lookForFigures();
   lookForThinking();
-  lookForBrushes();
   if (shown.at ? moved : location.hash) arrive(at, other);
   shown = {path, search, at};
-  if (at === location.pathname + location.search) changed.clear();
   back = false;
   if (!whole) window.dash_clientside.set_props("tick", {n_intervals: Date.now()});  // the rest is asked for at once
 };
@@ -106,22 +104,10 @@ const lookForFigures = () => page.querySelectorAll(".figure").forEach(box => {
 });
 
 // A link and a form within the board lead to another page of it without loading the board again.
-const fieldsOf = search => Object.fromEntries(new URLSearchParams(search));
-const searchOf = fields => {
-  const words = query(Object.entries(fields).filter(([, value]) => value));
-  return words && "?" + words;
-};
 const query = pairs => new URLSearchParams(pairs).toString().replaceAll("%2C", ",");
-// A link of this page was made for the address shown. What a reader has ticked or brushed since goes with it.
-const withChanges = ({pathname, search}) => {
-  if (pathname !== location.pathname) return search;
-  const fields = fieldsOf(search), made = fieldsOf(shown.search), now = fieldsOf(location.search);
-  for (const name of changed) if (fields[name] === made[name]) fields[name] = now[name];
-  return searchOf(fields);
-};
 const go = url => {
   back = false;
-  window.dash_clientside.set_props("at", {pathname: url.pathname, search: withChanges(url), hash: url.hash});
+  window.dash_clientside.set_props("at", {pathname: url.pathname, search: url.search, hash: url.hash});
 };
 addEventListener("click", event => {
   const link = event.target.closest && event.target.closest("a[href]");
@@ -150,21 +136,6 @@ addEventListener("submit", event => {
   event.preventDefault();
   go(url);
 });
-const askFor = changes => {  // the same page with these changes of its query, in place of it in the history
-  const search = searchOf({...fieldsOf(location.search), ...changes});
-  Object.keys(changes).forEach(name => changed.add(name));
-  history.replaceState(history.state, "", location.pathname + search + location.hash);
-  window.dash_clientside.set_props("at", {search});
-  lookForBrushes();
-};
-addEventListener("change", ({target}) => {
-  if (!target.classList.contains("tick")) return;
-  const before = (new URLSearchParams(location.search).get("ticked") || "").split(",").filter(id => id && id !== target.value);
-  const ticked = [...before, ...target.checked ? [target.value] : []].join(",");
-  target.form.elements.runs.value = ticked;
-  askFor({ticked});
-});
-
 // Where nobody answers, the page says so: what it shows would otherwise pass for the present.
 const ask = window.fetch, lost = document.getElementById("lost");
 const heard = there => {
