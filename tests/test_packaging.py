@@ -13,34 +13,6 @@ from recstudy.command import main
 
 ROOT = Path(__file__).parents[1]
 STATED = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-NEEDED = dict(re.findall(r'^    "([\w.-]+)[^"]*", *# (.+)', STATED, re.M))
-PLACES = re.compile(r"\.?[\w-]+(?:/[\w.-]+)+|[\w.-]+\.(?:py|md|toml|ya?ml)\b")
-IMPORTED = {"pillow": "PIL", "scikit-learn": "sklearn", "pyyaml": "yaml", "types-PyYAML": "yaml"}
-
-
-def places(reason: str) -> list[Path]:
-    """The files and folders that a reason names; one without a folder lies in that of the one before it."""
-    found: list[Path] = []
-    for name in PLACES.findall(reason):
-        beside = found[-1].parent / name if found else ROOT / name
-        found.append(ROOT / name if (ROOT / name).exists() or "/" in name else beside)
-    return found
-
-
-@pytest.mark.parametrize("package", NEEDED)
-def test_what_a_dependency_is_for_stands_where_pyproject_says(package):
-    named = places(NEEDED[package])
-    assert [place for place in named if not place.exists()] == []
-
-    files = [file for place in named for file in ([place] if place.is_file() else place.rglob("*.*"))]
-    words = [IMPORTED[package]] if package in IMPORTED else re.split(r"[-_]", package.lower())
-    texts = [file.read_text(encoding="utf-8") for file in files if file.suffix in (".py", ".md", ".yml", ".yaml", ".toml")]
-    assert not named or any(word in text for text in texts for word in words)
-
-
-def test_a_reason_that_names_no_file_is_found():
-    assert len(NEEDED) > 40
-    assert not all(place.exists() for place in places("recstudy/gone.py: nothing"))
 
 
 def test_the_version_is_the_one_that_the_changelog_dates(capsys):

@@ -65,29 +65,18 @@ def test_it_is_the_same_bytes_when_it_is_built_again(wheel, tmp_path):
 
 
 @pytest.mark.whole
-def test_its_studies_are_listed_and_planned_by_name(programs, tmp_path):
+def test_its_studies_and_one_that_it_writes_run_in_an_empty_folder(programs, tmp_path):
+    """A study says how it goes on by its name, because nobody has its file."""
     where = run(programs, tmp_path, "python", "-c", "import recstudy; print(recstudy.__file__)")
-
     assert Path(where).is_relative_to(programs.parent)
     listed = run(programs, tmp_path, "recstudy", "studies")
     assert all(name in listed for name in shipped())
-    planned = run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", "--dry-run")
-    assert planned.startswith("vitrm_depth_sweep, preset quick: 20 runs")
 
-
-@pytest.mark.whole
-def test_a_study_of_it_runs_in_an_empty_folder(programs, tmp_path):
-    """And says of itself how it goes on: by its name, since nobody has its file."""
     few = ("--smoke", "--only", "latent_steps=1*", "--seeds", "1")
     output = run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", *few)
-
     assert "recstudy run vitrm_depth_sweep --smoke" in " ".join(output.split())
     assert list(tmp_path.glob("results/studies/vitrm_depth_sweep/*/report/report.html"))
 
-
-@pytest.mark.whole
-def test_a_study_that_it_writes_runs(programs, tmp_path):
     run(programs, tmp_path, "recstudy", "new", "mine")
     run(programs, tmp_path, "python", "mine.py", "--smoke")
-
     assert list(tmp_path.glob("results/studies/mine/*/report/tables/*.md"))

@@ -1,5 +1,4 @@
-"""The stranger's study, from its command to its page: on this machine, on Train workers, on nodes that lack its folder, and
-read back without it."""
+"""The stranger's study, from its command to its page: on this machine, on Train workers, on nodes that lack its folder."""
 
 import csv
 import html
@@ -54,7 +53,7 @@ def points(stranger: Shell) -> list[dict[str, str]]:
 
 
 @pytest.mark.whole
-def test_it_runs_is_read_and_outlives_its_modules(stranger, home):
+def test_it_runs_and_is_read(stranger, home):
     output = stranger.run()
 
     assert statuses(stranger) == ["done"] * RUNS

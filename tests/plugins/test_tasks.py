@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from shell import Shell
-from test_study import nodes_without
 
 from recstudy import RunConfig, command
 from recstudy.data import Digits
@@ -227,21 +226,3 @@ def test_a_study_of_it_runs_to_its_page(tmp_path, home, name):
         report = next(shell.results.glob("studies/rotation/*/report"))
         drawn = list(csv.DictReader((report / "figures/calibration.csv").read_text().splitlines()))
         assert {"said", "true", "variant"} <= drawn[0].keys()
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("name", NAMES)
-def test_it_runs_on_two_nodes_that_have_nothing_of_it(tmp_path, home, name):
-    """Over both nodes at once, and inline on one; the text lies where they see it."""
-    data = tmp_path / "data"
-    data.mkdir()
-    shutil.copy(home / "text.txt", data)
-    shell = Shell(tmp_path, home / f"{name}.py", {"RECSTUDY_DATA": str(data)})
-
-    with nodes_without(tmp_path, home, 2) as port:
-        shell.run("--smoke", "--address", f"127.0.0.1:{port}")
-        shell.run("--smoke", "--address", f"127.0.0.1:{port}", "--seeds", "2", "--workers-per-run", "2")
-
-    found = shell.records().values()
-    assert {result["status"] for result in found} == {"done"}
-    assert {result["provenance"]["workers"] for result in found} == {1, 2}

@@ -53,13 +53,6 @@ def test_the_question_is_the_docstring_of_the_file_that_is_run(tmp_path):
     assert "Which of six tiny models learns the digits?" in shown.stdout
 
 
-def test_another_files_docstring_is_no_question(capsys):
-    """Such as that of the program that runs these tests."""
-    silent = replace(tiny.study, name="silent")
-
-    assert "\nsilent\n" in re.sub("[│ ]", "", ends_with(capsys, 0, "--help", study=silent))
-
-
 @pytest.mark.parametrize(("typed", "said"), REFUSED, ids=[typed for typed, _ in REFUSED])
 def test_bad_input_is_one_golden_line(typed, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -116,15 +109,6 @@ def test_results_of_another_program_are_left_alone(capsys, tmp_path):
         "Give an empty or new folder with --results."
     )
     assert os.listdir(tmp_path) == ["notes.txt"]
-
-
-def test_results_that_cannot_be_written_are_refused(capsys):
-    line = ends_with(capsys, 2, "--results", "/proc/recstudy")
-
-    assert (
-        line
-        == "StorageError: cannot write results to /proc/recstudy: No such file or directory. Give another folder with --results."
-    )
 
 
 def refused(tmp_path: Path, *arguments: str, inside: Sequence[str] = ()) -> str:
@@ -188,14 +172,6 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(tmp_path):
     refused(tmp_path, "--set", "train.batch_size=16", "--gpus-per-run", "4")
 
     assert plan.read_bytes() == before
-
-
-@pytest.mark.whole
-def test_more_gpus_than_there_are(tmp_path):
-    line = refused(tmp_path, "--gpus-per-run", "8")
-
-    assert line.startswith("ClusterError: a run needs 1 x (1 CPU, 8 GPU) but the cluster has 1 node: ")
-    assert line.endswith("Lower --gpus-per-run, --cpus-per-run or --workers-per-run.")
 
 
 def test_a_plan_as_json(capsys, tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
 from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, grid
-from recstudy.data import Cifar10, Digits
+from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
 from recstudy.study.plan import command, effective, plan_record
@@ -29,13 +29,6 @@ def test_a_grid_lists_every_combination_the_last_axis_fastest():
     assert variants[1].axes == {"latent_steps": "model.latent_steps", "batch_size": "train.batch_size"}
 
 
-def test_a_named_level_may_change_several_fields():
-    (_, second) = grid({"model": {"A": {"model": BASE.model}, "B": {"model": ResNet(), "train.ema_decay": 0.0}}})
-
-    assert second.label == "model=B"
-    assert second.changes == {"model": ResNet(), "train.ema_decay": 0.0}
-
-
 def test_seed_blocks_come_first():
     plan = make_plan(study(grid({"model.latent_steps": [1, 2]}), seeds=2))
 
@@ -44,13 +37,6 @@ def test_seed_blocks_come_first():
     ]  # fmt: skip
     assert len({run.id for run in plan.runs}) == 4
     assert [run.config.seed for run in plan.runs] == [0, 0, 1, 1]
-
-
-def test_a_run_shared_by_two_studies_has_one_id():
-    one = make_plan(study(grid({"model.latent_steps": [1, 3]})))
-    other = make_plan(Study(name="other", presets={"quick": BASE}, variants=grid({"model.cycles": [1, 2]}), question="?"))
-
-    assert {run.id for run in one.runs} & {run.id for run in other.runs} == {BASE.run_id}
 
 
 def test_parts_may_differ_by_preset():
@@ -154,12 +140,6 @@ def test_the_record_holds_what_the_reading_half_needs():
     assert len(record.runs) == 2
 
 
-def test_a_study_that_says_nothing_asks_its_name():
-    silent = Study(name="silent", presets={"quick": BASE}, variants=[Variant("plain", {})])
-
-    assert plan_record(make_plan(silent)).question == "silent"
-
-
 LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": depth} for depth in (1, 2)}}
 
 
@@ -220,12 +200,6 @@ def test_a_name_is_one_folder_inside_the_results(name):
 def test_two_presets_do_not_share_a_folder(presets):
     with pytest.raises(ConfigError, match="would share a folder"):
         make_plan(Study("s", dict.fromkeys(presets, BASE), [Variant("plain", {})]))
-
-
-def test_a_data_axis_changes_the_data():
-    variants = grid({"data": {"D": Digits(), "C": Cifar10()}})
-
-    assert [config.data.name for config in make_plan(study(variants)).configs] == ["digits", "cifar10"]
 
 
 def test_a_stated_deviation_is_what_the_paper_preset_does_and_stands_in_the_plan():

@@ -20,7 +20,6 @@ from recstudy import Study
 from recstudy.analysis import Budgets, LearningCurves, Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import cells
-from recstudy.analysis.tables.render import settings_text, settings_title
 from recstudy.data import Cifar10
 from recstudy.models import HRM
 from recstudy.models.costs import cost
@@ -89,35 +88,6 @@ def test_003_selects_by_the_score_of_its_code_and_its_studies_deviate_alike(path
     assert set(study.deviations) >= set(one.deviations)
 
 
-@pytest.mark.parametrize(
-    ("name", "title", "settings"),
-    [
-        (
-            "imagehrm_loops",
-            ["backbone", "high/middle/low cycles"],
-            {"LSTM": ["resnet18", "\N{EN DASH}"], "dual": ["resnet18", "2/0/2"], "triple, cycles 1/1/1": ["resnet18", "1/1/1"],
-             "triple, Swin-B": ["swin_b", "2/2/2"], "triple, FuseLIP": ["fuselip", "2/2/2"]},
-        ),
-        (
-            "imagetrm_backbones",
-            ["family", "backbone", "cycles/latent steps", "gradient"],
-            {"LSTM": ["image_lstm", "resnet18", "\N{EN DASH}", "\N{EN DASH}"], "ImageTRM": ["image_trm", "resnet18", "3/6", "full_bptt"],
-             "ImageTRM, last cycle": ["image_trm", "resnet18", "3/6", "last_cycle"],
-             "ImageTRM, twice the T": ["image_trm", "resnet18", "6/6", "full_bptt"],
-             "ImageTRM, Swin-T": ["image_trm", "swin_t", "3/6", "full_bptt"]},
-        ),
-    ],
-)  # fmt: skip
-def test_the_tables_of_000_have_the_papers_columns_of_settings(tmp_path, name, title, settings):
-    """Table I: backbone and H/M/L configuration; Table II: paradigm and backbone."""
-    _, data = first_table(tmp_path / "r", name, "paper")
-
-    assert list(map(settings_title, data.settings)) == title
-    rows = {row.label: list(map(settings_text, row.settings)) for row in data.rows}
-    assert {label: rows[label] for label in settings} == settings
-    assert data.corner == "model"
-
-
 def halting(study: Study, preset: str) -> bool:
     """Whether some run of the preset may end its supervision early, so that the steps it used are a result."""
     configs = [run.config for run in make_plan(study, preset).runs]
@@ -134,18 +104,6 @@ def test_studies_that_halt_show_the_steps_that_were_used(path):
         assert shown == halting(study, preset), preset
 
 
-def test_a_smoke_epoch_goes_over_the_puzzles_once():
-    configs = make_plan(load("sudoku_depth"), "paper", smoke=True).configs
-
-    assert {config.training_images for config in configs} == {32}
-
-
-def test_arc_states_the_optimiser_that_trms_text_has_not(tmp_path):
-    _, data = first_table(tmp_path / "r", "arc_agi", "paper")
-
-    assert "optimizer adam_atan2, not adamw: AdamW in its text, Adam-atan2 in its code" in data.notes
-
-
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_effective_depth_is_that_of_the_networks(preset):
     plan = make_plan(load("trm_recursions"), preset)
@@ -157,13 +115,6 @@ def test_effective_depth_is_that_of_the_networks(preset):
             assert variant.levels["depth"] == model.high_cycles * (model.low_cycles + 1) * model.high_layers
         else:
             assert variant.levels["depth"] == model.cycles * (model.latent_steps + 1) * model.layers
-
-
-def test_quick_compares_hrm_and_trm_at_the_same_depths():
-    rows = [variant.levels for variant in make_plan(load("trm_recursions"), "quick").variants]
-
-    depths = {name: [row["depth"] for row in rows if row["model"] == name] for name in ("HRM", "TRM")}
-    assert depths == {"HRM": [2, 6, 12], "TRM": [2, 6, 12]}
 
 
 def against(folder: Path, name: str, preset: str, changes: dict[str, Any]) -> set[str]:
@@ -198,24 +149,6 @@ OTHER = {
 @pytest.mark.parametrize(("changes", "reasons"), OTHER.values(), ids=OTHER)
 def test_each_setting_of_002_that_is_not_the_papers_is_a_reason(tmp_path, changes, reasons):
     assert against(tmp_path / "r", "vitrm_depth_sweep", "paper", changes) == {reasons}
-
-
-def test_003_read_and_split_otherwise_is_not_comparable(tmp_path):
-    found = against(tmp_path / "r", "micar_components", "paper", {"model.decode": "greedy", "data.split_seed": 7})
-
-    assert all("decode greedy, not beam" in reasons for reasons in found)
-    assert all("split_seed 7, not 0" in reasons for reasons in found)
-
-
-def test_004_with_crops_flips_and_a_high_rate_is_not_comparable(tmp_path):
-    """Its `standard` preset is the MNIST row of `paper`, and compares with it."""
-    changes = {"train.augment.crop": 4, "train.augment.flip": True, "train.learning_rate": 0.01}
-    same = against(tmp_path / "a", "hrm_small_images", "standard", {})
-    other = against(tmp_path / "b", "hrm_small_images", "standard", changes)
-
-    assert "" in same
-    assert "learning_rate 0.01, not 0.001; crop 4, not 0; flip true, not false" in other
-    assert "" not in other
 
 
 def test_a_plan_of_before_says_so(tmp_path, monkeypatch):
@@ -331,13 +264,6 @@ def test_figure_six_of_003_peaks_at_eight_experts_and_two_layers():
     depths = {(less["model.decoder_layers"], than["model.decoder_layers"]) for less, than in pairs}
     assert depths == {(1, 2), (3, 2), (4, 2), (2, 2)}
     assert all(claim.text.endswith("asked of COVCTR") for claim in claims)
-
-
-@pytest.mark.parametrize(("preset", "data"), [("quick", "8x8 digits"), ("standard", "MNIST")])
-def test_what_004_concludes_from_cifar_is_asked_of_other_images_by_name(preset, data):
-    (claim,) = load("hrm_small_images").claims[preset]
-
-    assert claim.text.endswith(f"concluded from CIFAR-10 and -100; asked of {data}")
 
 
 def configs(name, preset):

@@ -3,8 +3,10 @@
 import json
 from hashlib import sha256
 from itertools import product
+from pathlib import Path
 
 import pytest
+import tiny
 from PIL import Image
 from shell import Shell
 
@@ -26,74 +28,35 @@ from recstudy.study.plan import record_plan
 from recstudy.study.rerun import outdated
 from recstudy.study.study import Run, Study, make_plan
 
-NETWORK = """
-import torch
-from torch import nn
-from recstudy.models.networks.contract import Network, Output
-
-class PerceptronNetwork(Network):
-    def __init__(self, config, shape, classes):
-        super().__init__()
-        self.embed, self.head = nn.Linear(64, config.width), nn.Linear(config.width, classes)
-
-    def start(self, images, told=None):
-        return ()
-
-    def forward(self, images, carry):
-        embedding = self.embed(images.flatten(1))  # of all pixels
-        return Output(self.head(torch.relu(embedding))), carry
-"""
-STUDY = '''
-"""Does a perceptron read digits?"""
-from typing import ClassVar, Literal
-from recstudy import Place, RunConfig, Study, TrainConfig, Variant, main
-from recstudy.config import FAMILIES, ModelConfig
-from recstudy.data import Digits
-
-@FAMILIES.add("perceptron")
-class Perceptron(ModelConfig):
-    network: ClassVar[str] = "perceptron:PerceptronNetwork"
-    family: Literal["perceptron"] = "perceptron"
-    width: int = 16
-
-train = TrainConfig(epochs=2, ema_decay=0.9, batch_size=16, learning_rate=1e-2)
-preset = RunConfig(data=Digits(limit=200), model=Perceptron(), train=train, place=Place(gpus_per_run=0))
-study = Study(name="tiny", presets={"quick": preset}, variants=[Variant("plain", {}), Variant("wide", {"model.width": 32})])
-
-if __name__ == "__main__":
-    main(study)
-'''
 TINY = RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), train=TrainConfig(epochs=1))
 RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
 
 
 @pytest.mark.whole
-def test_an_edited_network_is_told_and_run_again_on_request(tmp_path):
-    (tmp_path / "home").mkdir()
-    network, study = tmp_path / "home/perceptron.py", tmp_path / "home/study.py"
-    network.write_text(NETWORK)
-    study.write_text(STUDY)
-    shell = Shell(tmp_path, study)
-    shell.run()
+def test_an_edited_study_file_is_named_and_its_runs_are_repeated_on_request(tmp_path):
+    file = tmp_path / "home/study.py"
+    file.parent.mkdir()
+    file.write_text(Path(tiny.__file__).read_text())
+    shell, few = Shell(tmp_path, file), ("--no-ray", "--seeds", "1", "--set", "train.epochs=1", "--only", "latent_steps=1,*")
+    shell.run(*few)
     before = shell.records()
+    assert "changed since" not in shell.run(*few)
 
-    network.write_text(NETWORK.replace("self.embed(images.flatten(1))", "0 * self.embed(images.flatten(1))"))
-    told = shell.run()
-    line = "perceptron.py changed since 2 finished runs were made"
-    assert f"{line}. Repeat them with --rerun changed." in told
-    assert "2 runs: all finished before" in told
-    assert shell.records() == before  # nothing is run unasked
+    file.write_text(file.read_text() + "# edited\n")
+    line = "study.py changed since 2 finished runs were made"
+    said = shell.run(*few)
+    assert f"{line}. Repeat them with --rerun changed." in said
+    assert "2 runs: all finished before" in said
+    assert shell.records() == before  # nothing is repeated unasked
     assert line in shell.page()
-    assert [run["changed"] for run in json.loads(shell.run("--dry-run", "--json"))] == [["code"], ["code"]]
+    assert [run["changed"] for run in json.loads(shell.run(*few, "--dry-run", "--json"))] == [["code"], ["code"]]
 
-    assert "2 finished runs to run again" in shell.run("--rerun", "changed")
+    assert "2 finished runs to run again" in shell.run(*few, "--rerun", "changed")
 
     after = shell.records()
-    assert {run: result["metrics"] for run, result in after.items()} != {run: result["metrics"] for run, result in before.items()}
     assert {run: read_json(shell.results / f"runs/{run}/attempt-1/result.json") for run in before} == before
     assert [result["provenance"]["earlier"] for result in after.values()] == [1, 1]
-    assert "changed since" not in shell.run("--rerun", "changed")
-    assert "2 runs; the records of before are kept in runs/ID/attempt-N" in shell.page()
+    assert "changed since" not in shell.run(*few, "--rerun", "changed")
     assert "--rerun" not in read_json(shell.results / "studies/tiny/quick/plan.json")["command"]
 
 

@@ -1,9 +1,6 @@
 """`recstudy.run`: a study from Python, also in a notebook that is run for real."""
 
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,25 +47,6 @@ def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
         found = pool.submit(recstudy.run, tiny.study, results=results.root).result()
 
     assert found.runs["status"].tolist() == ["done"] * 6
-
-
-@pytest.mark.whole
-def test_a_study_trains_off_the_main_thread_and_leaves_the_environment_as_it_was(tmp_path, monkeypatch):
-    """In a process of its own, as Ray stays in one."""
-    code = (
-        "import os, sys\nfrom concurrent.futures import ThreadPoolExecutor\nimport recstudy, tiny\nbefore = dict(os.environ)\n"
-        "with ThreadPoolExecutor(1) as pool:\n"
-        "    found = pool.submit(recstudy.run, tiny.study, smoke=True, only=['*=1, *=1'], results=sys.argv[1]).result()\n"
-        "print(found.runs['status'].tolist(), {name for name in os.environ | before if os.environ.get(name) != before.get(name)})\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "results"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PYTHONPATH": f"{Path(tiny.__file__).parent}:{os.environ.get('PYTHONPATH', '')}"},
-    )
-    assert done.stdout.splitlines()[-1] == "['done', 'not run', 'not run', 'not run', 'not run', 'not run'] set()"
 
 
 CELLS = [

@@ -74,27 +74,6 @@ def test_every_preset_makes_a_plan(path):
 
 
 @pytest.mark.whole
-def test_synthetic_data_is_called_so_everywhere(tmp_path):
-    """The chest X-ray study's quick preset is on drawn images: plan, records, table files and the page say it."""
-    path = next(path for path in STUDIES if path.stem == "hrm_chest_xray")
-    command = [sys.executable, str(path), "--smoke", "--no-ray", "--only", "model=HRM, halves", "--set", "train.epochs=1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
-
-    assert "synthetic" in done.stdout, done.stdout + done.stderr
-    folder = tmp_path / "results/studies/hrm_chest_xray/quick-smoke"
-    for file in (
-        "plan.json",
-        "report/report.html",
-        "report/tables/models.md",
-        "report/tables/models.tex",
-        "report/tables/models.csv",
-    ):
-        assert "synthetic" in (folder / file).read_text(), file
-    (result,) = (json.loads(file.read_text()) for file in tmp_path.glob("results/runs/*/result.json"))
-    assert result["provenance"]["synthetic"] is True
-
-
-@pytest.mark.whole
 def test_missing_images_are_counted_and_left_out_only_when_asked(tmp_path):
     """The real layout with 39 of 40 images: refused with one line and nothing written; with --allow-missing it trains."""
     write_xrays(tmp_path / "data/nih_cxr64", lacking=1)
