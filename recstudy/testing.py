@@ -11,9 +11,8 @@ recstudy's own tests use them, and so may yours:
     def test_my_model_trains():
         assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
-Whether a family, or a task, keeps all of its promises is asked by `recstudy contract FILE`; this module only makes what a test
-of one behaviour needs. Everything here trains or writes in less than a second on one core. What a test registers within
-`with gathering():` of `recstudy.plugins`, be it a model, a metric or a task, is forgotten behind it.
+`recstudy contract FILE` checks a whole family or task. What a test registers within `with gathering():` of `recstudy.plugins`
+is forgotten after the block.
 """
 
 from collections.abc import Callable, Sequence
@@ -80,37 +79,20 @@ def _merged(known: Json, given: Json) -> Json:
 
 
 def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
-    """Return a run that trains in half a second: 3 epochs of 32 digits through a ViTRM of 1,000 weights.
-
-    Args:
-        model: in place of that model.
-        data: in place of the digits.
-        train: fields of `TrainConfig`.
-    """
+    """Return a run of 3 epochs, of 32 digits through a ViTRM of 1,000 weights unless others are given; `train`: its fields."""
     model = model or tiny_model(width=8, layers=1, patch=4, latent_tokens=2, latent_steps=1)
     train = {"epochs": 3, "batch_size": 16, "ema_decay": 0.9, **train}
     return RunConfig(data=data or Digits(limit=32), model=model, train=TrainConfig(**train), place=Place(gpus_per_run=0))
 
 
 def tiny_study(variants: Sequence[Variant] = (), base: RunConfig | None = None, **fields: Any) -> Study:
-    """Return a study with the preset `quick`; `fields` are further ones of `Study`.
-
-    Args:
-        variants: one and two latent steps, unless others are given.
-        base: what they change, `tiny_run()` unless it is given.
-    """
+    """Return a study with the preset `quick`, by default of one and two latent steps of `tiny_run()`; `fields` of `Study`."""
     variants = variants or grid({"model.latent_steps": [1, 2]})
     return Study(**{"name": "tiny", "presets": {"quick": base or tiny_run()}, "variants": variants, "question": "?", **fields})
 
 
 def make_result(score: float | None = None, metric: str = "top1_accuracy", **changes: Any) -> Result:
-    """Return the record of a finished run; None: of one that measured nothing.
-
-    Args:
-        score: on the test set, and on the split that selected the epoch.
-        metric: what it is a value of.
-        changes: further parts of `result.json`; an object adds to what is there.
-    """
+    """Return the record of a finished run with this score on both splits; `changes` are further parts of `result.json`."""
     scores = {} if score is None else {metric: score}
     values: Json = {"status": "done", "metrics": scores, "selected": {"split": "validation", "epoch": 1, **scores}}
     return record_of(Result, _merged(values, changes))
@@ -127,10 +109,7 @@ Score = Callable[[Run], "float | Result | Failure | None"]
 def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | float = 90.0) -> None:
     """Write how runs ended, as if they had been trained.
 
-    Args:
-        results: their folder.
-        runs: a plan's, or some of them.
-        score: of all of them, or what gives a run's: a value of top-1 accuracy, its whole record, or None, for not run yet.
+    `score` is the top-1 accuracy of all, or a function of a run: its accuracy, its record, or None for a run not run yet.
     """
     for run in runs.runs if isinstance(runs, Plan) else runs:
         ended = score(run) if callable(score) else score
@@ -143,13 +122,7 @@ def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | flo
 
 
 def write_study(root: Path | str, study: Study | None = None, score: Score | float = 90.0, **plan: Any) -> Results:
-    """Return a results folder with the plan of a study, all of whose runs have ended; see `finish_runs` for `score`.
-
-    Args:
-        root: the folder, which is made.
-        study: `tiny_study()` unless it is given.
-        plan: what the command line says: `preset`, `changes`, `seeds`.
-    """
+    """Return a new results folder with the plan of a study (`tiny_study()`), whose runs have all ended (`finish_runs`)."""
     results, made = Results(root).create(), make_plan(study or tiny_study(), **plan)
     record_plan(made, results)
     finish_runs(results, made, score)
@@ -158,27 +131,20 @@ def write_study(root: Path | str, study: Study | None = None, score: Score | flo
 
 def make_training(config: RunConfig, root: Path | str = "data") -> "Training":
     """Return the training of a run on the CPU, before its first epoch; its data lie in `root`, or are drawn."""
-    from recstudy.contract.checks import training_of  # with torch, which a test of tables and figures does not need
+    from recstudy.contract import checks  # with torch, which a test of tables and figures does not need
 
-    return training_of(config, Path(root))
+    return checks.training_of(config, Path(root))
 
 
 def trained(config: RunConfig, root: Path | str = "data") -> "Training":
     """Return the training of a run after its last epoch; its `finish()` gives the result."""
-    training = make_training(config, root)
-    for _ in training.epochs():
-        pass
-    return training
+    from recstudy.contract import checks
+
+    return checks.trained(config, Path(root))
 
 
 def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
-    """Return what a worker is given to train a run, for `recstudy.train.trial.run_trial`; its data lie in `root`, too.
-
-    Args:
-        root: the results folder, in which the run's own is made.
-        config: of the run, which takes no GPU.
-        fields: further ones of `Trial`, or others.
-    """
+    """Return what a worker is given to train a run on the CPU, for `recstudy.train.trial.run_trial`; its data lie in `root`."""
     folder, place = Path(root) / "runs" / config.run_id, {**config.place.model_dump(), "gpus_per_run": 0}
     folder.mkdir(parents=True, exist_ok=True)
     given = {"study": "tiny", "label": "only", "config": {**config.values, "place": place}, "run_id": config.run_id}

@@ -2,14 +2,14 @@
 
 import pytest
 
-from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig, configure
+from recstudy.config import FAMILIES, Augment, RunConfig, TrainConfig, configure
 from recstudy.contract import promises, switches
 from recstudy.contract.checks import trained
 from recstudy.data import Digits, PhantomXray, Sudoku
 from recstudy.errors import ConfigError
 from recstudy.models import Aligner
 from recstudy.models.captioners import CaptionModel
-from recstudy.testing import TINY_MODELS, tiny_model
+from recstudy.testing import tiny_model
 
 XRAYS = PhantomXray(size=32, limit=24)
 SUDOKU = Sudoku(side=4, limit=24)
@@ -48,12 +48,7 @@ def test_a_family_that_judges_images_refuses_captions(family):
 FAMILY_SWITCHES = [(family, name, value) for family in JUDGES for name, value in switches(FAMILIES[family], {"family", "size"})]
 
 
-@pytest.mark.parametrize("family", JUDGES)
-def test_every_family_has_a_small_example_here(family):
-    assert family in TINY_MODELS
-
-
-@pytest.mark.parametrize("check", [*promises.OF_JUDGES, *promises.OF_RUNS], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*promises.OF_NETWORKS, *promises.OF_RUNS], ids=lambda check: check.__name__)
 @pytest.mark.parametrize("family", JUDGES)
 def test_every_promise_is_kept(family, check):
     check(small(family))
@@ -77,9 +72,3 @@ def test_every_switch_value_of_training_trains(name, value):
 )
 def test_every_augmentation_trains(augment):
     trained(small("vitrm").with_changes({"train.augment": augment}))
-
-
-def test_families_are_configs_with_titles():
-    for family in JUDGES:
-        assert issubclass(FAMILIES[family], ModelConfig)
-        assert tiny_model(family).title

@@ -36,7 +36,7 @@ def codes(monkeypatch):
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("check", promises.OF_CAPTION_SWITCHES, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", promises.OF_CAPTIONERS, ids=lambda check: check.__name__)
 def test_every_promise_is_kept(codes, loop, mode, check):
     check(fused(loop, mode))
 
