@@ -6,31 +6,27 @@
                                {train,test}_{puzzles,ids}.npy    where puzzles have several examples, or ids
                                 identifiers.json                  where ids have names
                                meta.json     checksum, notes, mean and deviation of the training images
-    RECSTUDY_CACHE/NAME                        a file or a folder
-                   NAME.seal, NAME/seal.json   the digests of its files, and their stamps when those were last seen to hold
+    RECSTUDY_CACHE/NAME          a file or a folder
+                   .NAME.stamp   size and modification time of each of its files
 
 All trials of a node share the pages of the arrays, with no copy a trial. The digest covers what decides the decoded bytes: the
-fields that are read, the place, size and time of every source file, and the reader's code. So a changed source or reader is a
-new entry, and a warm one is opened without looking into a single image. What is known of a data set without opening it is its
-entry and the checksum that this states: a plan asks for no more, so NumPy is imported where an array is loaded.
-
-Files with the stamps of their seal are taken for what they were. Where a stamp is another - a file was written to, or the cache
-was copied to another machine - the file's bytes are read through, once; what has been damaged is made again.
+fields that are read, the place, size and time of every source file, recstudy's version and the reader's file. So a changed source
+or reader is a new entry, and a warm one is opened without looking into a single image. An entry whose files have other sizes or
+times than its stamp is made again. The checksum of the decoded bytes is in `meta.json` and in each run's result. A plan asks for
+that alone, so NumPy is imported where an array is loaded.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass as record
 
 from recstudy.config import DataConfig, canonical, digest
@@ -38,7 +34,7 @@ from recstudy.data.reader import Decoded, Labels, Pixels, Reader, Tokens, np
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
-from recstudy.errors import DataError, RecstudyError, StorageError, raised_at
+from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.files import cache_folder, caching, sweep, whole
 from recstudy.metrics import TASKS
 from recstudy.plugins.bundle import code_key
@@ -50,14 +46,9 @@ from recstudy.records.schema import STRICT
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-log = logging.getLogger(__name__)
-
 FORMAT = 1  # of a data set's entry; raise it when the same sources decode to other bytes
 IMAGES = "decoded images"
-SEAL = "seal.json"
-Stamps = dict[str, tuple[int, ...]]
 T = TypeVar("T")
-_seen: dict[Path, Stamps] = {}  # what this process has read through
 
 
 class Texts(Sequence[T]):
@@ -233,7 +224,7 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
     """Return the checksum of the set as it lies below `folder` now, if it was decoded before; only the cache is read."""
     with suppress(DataError, OSError), listing(config):
         entry = entry_of(config.reader(), folder)
-        if unharmed(entry):
+        if _intact(entry):
             return meta_of(entry).checksum
     return ""
 
@@ -281,14 +272,6 @@ def listing(config: DataConfig) -> Iterator[None]:
         raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None
 
 
-@record(frozen=True, slots=True, kw_only=True, config=STRICT)
-class Seal:
-    """The sha256 of each file by its name in the folder, `.` for what is no folder; and its size, times and inode."""
-
-    digests: dict[str, str] = Field(min_length=1)
-    stamps: Stamps
-
-
 def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
     """Return a file or folder of the cache, made first where it is not there as it was made.
 
@@ -300,62 +283,29 @@ def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
     Raises:
         DataError: the cache folder cannot be written.
     """
-    if not unharmed(path):
+    if not _intact(path):
         with alone(lock or path.stem):
-            if not unharmed(path):  # another process may have made it while this one waited
+            if not _intact(path):  # another process may have made it while this one waited
                 make(path)
-                with caching(IMAGES, path.parent):
-                    _keep(path, Seal(stamps=_stamps(path, _files(path)), digests=_digests(path, _files(path))))
+                with caching(IMAGES, path.parent), whole(_stamp_of(path)) as temporary:
+                    temporary.write_text(json.dumps(_stamps(path)) + "\n", encoding="utf-8")
     return path
 
 
-def unharmed(path: Path) -> bool:
-    """Return whether a file or folder of the cache is there as it was made."""
-    with suppress(OSError, StorageError):
-        seal = read_record(_seal_of(path), Seal)
-        return seal is not None and _holds(path, seal)
+def _intact(path: Path) -> bool:
+    """Return whether a file or folder of the cache has the sizes and times that it was written with."""
+    with suppress(OSError, ValueError):
+        return bool(json.loads(_stamp_of(path).read_bytes()) == _stamps(path))
     return False
 
 
-def _holds(path: Path, seal: Seal) -> bool:
-    """Return whether its files are those sealed; keep the stamps of what had to be read, if the cache can be written."""
-    stamps = _stamps(path, seal.digests)
-    if stamps in (seal.stamps, _seen.get(path)):
-        return True
-    if _digests(path, seal.digests) != seal.digests:
-        log.warning("%s is damaged: it is made again", path)
-        return False
-    _seen[path] = stamps
-    with suppress(OSError):
-        _keep(path, replace(seal, stamps=stamps))
-    return True
+def _stamp_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.stamp")
 
 
-def _keep(path: Path, seal: Seal) -> None:
-    with whole(_seal_of(path)) as temporary:
-        temporary.write_text(json.dumps(dumped(seal), indent=1) + "\n", encoding="utf-8")
-
-
-def _seal_of(path: Path) -> Path:
-    return path / SEAL if path.is_dir() else path.with_name(f"{path.name}.seal")
-
-
-def _files(path: Path) -> list[str]:
-    return sorted(file.name for file in path.iterdir()) if path.is_dir() else ["."]
-
-
-def _stamps(path: Path, names: Iterable[str]) -> Stamps:
-    """Return stamps that are others once anybody has written to a file, and for a copy of it."""
-    stats = {name: (path / name).stat() for name in names}
-    return {name: (one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for name, one in stats.items()}
-
-
-def _digests(path: Path, names: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for name in names:
-        with open(path / name, "rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+def _stamps(path: Path) -> dict[str, list[int]]:
+    stats = {file.name: file.stat() for file in (path.iterdir() if path.is_dir() else [path])}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
 
 
 @contextmanager
