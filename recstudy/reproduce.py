@@ -79,8 +79,7 @@ class Reproduce:
             if why:
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
                 return exit_code(why)
-            file = results.study(theirs.about.study, theirs.about.preset) / "reproduced.html"
-            return 1 if said(theirs.records, _here(theirs.records, plan, runs, results), self.cell, file) else 0
+            return 1 if said(theirs.records, _here(theirs.records, plan, runs, results), self.cell) else 0
 
 
 def _use_modules(theirs: Bundle, trust: bool) -> None:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from recstudy.analysis.explain import find
-from recstudy.analysis.figures.forest import ForestRow, draw_forest
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import family
 from recstudy.analysis.rows import Row
@@ -102,8 +100,8 @@ def _tell_parts(theirs: StudyRecords, here: StudyRecords) -> None:
 Pair = tuple[Term, Term]  # theirs and ours
 
 
-def said(theirs: StudyRecords, here: StudyRecords, name: str, file: Path) -> bool:
-    """Print each run's value on both sides and what follows, and draw it; return whether they differ."""
+def said(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
+    """Print each run's value on both sides and what follows; return whether they differ."""
     before, after = asked_of(theirs, name), asked_of(here, name)
     ours = {label: (weight, label, values) for weight, label, values in after.terms}
     pairs = [(one, ours[one[1]]) for one in before.terms if one[1] in ours]
@@ -120,19 +118,13 @@ def said(theirs: StudyRecords, here: StudyRecords, name: str, file: Path) -> boo
         say(f"Not bit-equal: {same} of {plural(known, 'run')} gave every metric to the last digit; {machines}.")
         _tell_parts(theirs, here)
     groups = [pairs] if name else [[pair] for pair in pairs]
-    rows: list[ForestRow] = []
+    verdicts: list[str] = []
     for group in groups:
         label = before.title or group[0][0][1]
         found = contrast([*_side(group, 1), *((-weight, mean) for weight, mean in _side(group, 0))], 1 - ALPHA / len(groups))
-        verdict = _verdict(found)
+        verdicts.append(verdict := _verdict(found))
         say(f"{verdict[0].upper()}{verdict[1:]}: {label}: {_words(found)}.")
-        for side, whose in enumerate(("theirs", "here")):
-            one = contrast(_side(group, side))
-            rows.append(ForestRow(f"{label}: {whose}", one.value or 0.0, one.low, one.high, None, verdict, "value", one.n))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draw_forest("Published and made here", rows, line=None).figure.write_html(file)
-    say(f"Both, with their intervals: {file}")
-    return any(row.verdict == DIFFERENT for row in rows)
+    return DIFFERENT in verdicts
 
 
 def _side(group: Sequence[Pair], side: int) -> list[tuple[float, Weighted | None]]:

@@ -52,8 +52,6 @@ def test_a_claim_is_asked_again_with_other_seeds(published_once, reproduce, tmp_
     assert runs(tmp_path / "reproduced") == 4
     assert "Bit-equal" not in said
     assert "spread: two latent steps help: here minus theirs " in said or "ifferent: two latent steps help: here minus" in said
-    forest = tmp_path / "reproduced/studies/tiny/quick/reproduced.html"
-    assert "two latent steps help: theirs" in forest.read_text()
 
 
 def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):

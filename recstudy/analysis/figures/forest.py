@@ -50,10 +50,8 @@ class ForestRow:
     mark: Mark = "open"
 
 
-def draw_forest(
-    title: str, rows: Sequence[ForestRow], notes: Sequence[str] = (), finding: str = "", line: float | None = 0.0
-) -> Drawn:
-    """Draw these rows, with a vertical `line` where there is no difference."""
+def draw_forest(title: str, rows: Sequence[ForestRow], notes: Sequence[str] = (), finding: str = "") -> Drawn:
+    """Draw these rows, with a vertical line where there is no difference."""
     told = [{**vars(row), "region_low": (row.region or (nan,))[0], "region_high": (row.region or (nan,))[-1]} for row in rows]
     numbers = dict.fromkeys(("estimate", "low", "high", "region_low", "region_high"), float)
     data, said = pd.DataFrame(told, columns=COLUMNS).astype({**numbers, "n": "Int64"}), list[str]()
@@ -61,10 +59,10 @@ def draw_forest(
         own = dict.fromkeys(data.loc[data["mark"] == mark, "verdict"])
         said += [f"{words}: {', '.join(filter(None, own))}"] if any(own) else []
     caption = ". ".join([*said, *([SHADE] if data["region_low"].notna().any() else [])])
-    return Drawn(partial(_forest_figure, data, line), data, title, notes, caption, finding=finding)
+    return Drawn(partial(_forest_figure, data), data, title, notes, caption, finding=finding)
 
 
-def _forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCREEN) -> go.Figure:
+def _forest_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     """Draw a panel a group, the first row on top; each label above its interval, so that it has room on a phone."""
     wide = letters((size.width - 60) if size.printed else PHONE, SMALL)
     panels = [(str(group), own.to_dict("records")) for group, own in data.groupby("group", sort=False)] or [("", [])]
@@ -75,7 +73,7 @@ def _forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SC
     figure = facets(len(panels), gap, row_heights=[sum(own) or 1 for own in heights])
     for at, ((group, rows), own, tall) in enumerate(zip(panels, texts, heights, strict=True), 1):
         known = [one[name] for one in rows for name in ("estimate", "low", "high", "region_low", "region_high")]
-        reach = [value for value in [*known, *([] if line is None else [line])] if isfinite(value)] or [0.0]
+        reach = [0.0, *(value for value in known if isfinite(value))]
         space = 0.08 * (max(reach) - min(reach)) or 1.0
         ends, above = (min(reach) - space, max(reach) + space), 0
         middles = []
@@ -99,8 +97,7 @@ def _forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SC
         bars = whiskers(value, lower, upper, thickness=2, width=5, color=PALETTE[0])
         trace = scatter(value, middles, map(_hover, rows), mode="markers", marker=marker)
         figure.add_scatter(**trace, error_x=bars, row=at, col=1)
-        if line is not None:
-            figure.add_vline(x=line, line={"color": "gray", "width": 1}, layer="below", row=at, col=1)
+        figure.add_vline(x=0.0, line={"color": "gray", "width": 1}, layer="below", row=at, col=1)
         figure.update_xaxes(title=shown(group), range=ends, row=at, col=1)
         figure.update_yaxes(range=[above, 0], row=at, col=1)
     figure.update_yaxes(showticklabels=False, ticks="", showgrid=False)
