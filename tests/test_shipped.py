@@ -29,15 +29,6 @@ def test_every_study_is_listed_with_what_it_asks(capsys):
     assert "How deep should ViTRM think" in text
 
 
-@pytest.mark.whole
-def test_a_study_is_run_from_wherever_it_lies(tmp_path):
-    words = ["run", "vitrm_depth_sweep", "--dry-run", "train.epochs=1"]
-    code = f"from recstudy.command import main; main({words})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-
-    assert done.stdout.startswith("vitrm_depth_sweep, preset quick: 20 runs")
-
-
 def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):
     assert said(capsys, 2, "run", "vitrm_depth") == (
         "ConfigError: no study 'vitrm_depth'. Did you mean 'vitrm_depth_sweep'? `recstudy studies` lists them"

@@ -114,13 +114,6 @@ def test_a_loss_that_gives_one_number_for_all_is_refused():
         loss_of(TrainConfig(loss="mean"))(torch.zeros(2, 3), torch.tensor([0, 1]), 0.0)
 
 
-def test_recstudys_own_stand_in_the_same_registries():
-    assert {"adamw", "adam_atan2", "adam", "sgd", "lion"} <= {*OPTIMIZERS}
-    assert {"softmax", "stablemax"} <= {*LOSSES}
-    with pytest.raises(ConfigError, match="the loss 'softmax' is recstudy's own"):
-        LOSSES.add("softmax")(focal)
-
-
 def test_an_augmentation_is_told_the_labels_where_it_asks_for_them():
     """Images of class 3 alone are turned black: so many images of an epoch are."""
     seen = []

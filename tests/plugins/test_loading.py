@@ -12,7 +12,7 @@ import pytest
 import recstudy
 from recstudy.config import FAMILIES
 from recstudy.errors import ConfigError, DataError
-from recstudy.plugins import Bundle, Registry, bundle, bundle_of, named, reading, use
+from recstudy.plugins import Bundle, bundle, bundle_of, named, reading, use
 from recstudy.testing import tiny_study, write_study
 
 ROOT = Path(recstudy.__file__).parents[1]
@@ -259,14 +259,6 @@ def test_a_cache_that_cannot_keep_the_modules_is_named(tmp_path, monkeypatch):
         DataError, match=r"cannot keep the study's modules in .*/file/plugins: Not a directory. Set RECSTUDY_CACHE"
     ):
         use(Bundle(str(tmp_path / "elsewhere"), ("mine",), {"mine.py": family("mine")}))
-
-
-def test_registries_tell_a_study_from_recstudy():
-    metrics: Registry[object] = Registry("metric")
-    metrics.add("mine")(type("Mine", (), {}))
-
-    with pytest.raises(ConfigError, match="the metric 'mine' is registered twice"):
-        metrics.add("mine")(type("Other", (), {}))
 
 
 def test_what_is_installed_is_no_part_of_a_study_that_asks_for_it(tmp_path):

@@ -168,18 +168,6 @@ def test_two_variants_of_one_label_are_refused():
         make_plan(study([Variant("wide", {"model.width": 32}), Variant("plain", {}), Variant("wide", {"model.width": 64})]))
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"variants": []}, "s, preset quick: there are no variants to run"),
-        ({"variants": [Variant("a", {})], "seeds": 0}, "the seeds of s must be a whole number of at least 1, but got 0"),
-    ],
-)
-def test_a_study_of_no_runs_is_refused(fields, words):
-    with pytest.raises(ConfigError, match=words):
-        make_plan(study(**fields))
-
-
 BAD = ["", ".", "..", "../../evil", "/tmp/evil", "a/b", "a\\b", ".hidden", "dot.", "space ", "new\nline", "ü", "C:"]
 
 

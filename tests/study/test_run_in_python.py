@@ -10,7 +10,6 @@ from notebooks import executed
 
 import recstudy
 from recstudy.errors import ConfigError
-from recstudy.plugins import bundle_of, use
 from recstudy.testing import write_study
 
 REFUSED = {
@@ -29,14 +28,6 @@ def test_what_is_mistyped_is_an_error_with_the_nearest_and_no_end(what, tmp_path
         recstudy.run(tiny.study, results=tmp_path / "r", **given)
 
     assert not (tmp_path / "r").exists()
-
-
-def test_a_study_that_is_run_wherever_its_file_is_imported_is_refused(tmp_path):
-    """Each worker would run it."""
-    (tmp_path / "mine.py").write_text("import recstudy\n\nrecstudy.run(None)\n")
-
-    with pytest.raises(ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main.* whenever it is imported"):
-        use(bundle_of(tmp_path, ["mine"]))
 
 
 def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
