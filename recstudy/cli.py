@@ -1,10 +1,8 @@
 """The command line of a study or a search: `python studies/NAME.py`."""
 
-import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
@@ -22,7 +20,6 @@ from recstudy.records.locks import Held
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
-from recstudy.study.kept_report import keep_report, kept_report, report_source
 from recstudy.study.repository import code_version, program, told_version, user_files
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, preset_of, select, varied
@@ -31,7 +28,6 @@ from recstudy.terminal import console, environment, finish, output, parsed, say,
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
     from recstudy.cluster.sources import Where
-    from recstudy.cluster.view import View
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
     from recstudy.train.initial import Weights
@@ -213,8 +209,9 @@ def complete(
         return plan, {known.finished[run.id] for run in runs} - {"done"}
     where = _checked(plan, [run.config for run in runs], options)
     from recstudy.cluster.driver import run_study
+    from recstudy.cluster.view import View
 
-    with _watched(plan, options) as view:
+    with View(console()) as view:
         plan = run_study(plan, runs, results, where, view, again=known.again, until=until, begin=begin)
     return plan, reasons(plan.runs if until else runs, results)
 
@@ -253,8 +250,9 @@ def _search(study: Search, options: SearchOptions) -> int:
         if not runs:
             where = _checked(plan, plan.bases.values(), options)
             from recstudy.cluster.searching import run_search
+            from recstudy.cluster.view import View
 
-            with _watched(plan, options) as view:
+            with View(console()) as view:
                 runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again, begin=begin)
         if not _report(results, study.name, plan.folder, options):
             return EXIT_CODES["storage"]
@@ -311,29 +309,6 @@ def _checked(plan: Plan | SearchPlan, configs: Iterable[RunConfig], options: Com
     return Where(options.address, data, options.download, *code_version(), *how, files=user_files())
 
 
-@contextmanager
-def _watched(plan: Plan | SearchPlan, options: CommonOptions) -> Iterator["View"]:
-    """What a person sees of the study, and its webhook is told."""
-    from recstudy.cluster.view import View
-    from recstudy.study.notices import Notices
-    from recstudy.study.plan import command
-
-    about = {"study": plan.study.name, "preset": plan.folder, "command": command()}
-    notices = Notices(
-        options.notify or os.environ.get("RECSTUDY_NOTIFY", ""), about, lambda line: console().print(line, markup=False)
-    )
-    with View(console(), notices) as view:
-        try:
-            yield view
-        except BaseException as error:
-            notices.ended(view.counts, f"{type(error).__name__}: {error}".removesuffix(": "))
-            raise
-        else:
-            notices.ended(view.counts)
-        finally:
-            notices.close()
-
-
 def _all_finished(plan: Plan, runs: Sequence[Run], results: Results, known: "Outdated", data: Path) -> bool:
     """Nothing to run: say so and record the plan, without loading torch or Ray."""
     results.check()
@@ -379,17 +354,11 @@ def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> li
 def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:
     """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
     try:
-        folder, out = results.pull().study(study, preset), console(record=True)
-        record_look(results, study, preset)
-        source = "" if options.report.words else report_source(results, folder, out.width, out.color_system)
-        if said := kept_report(folder, source):
-            print(said, end="")
-            return True
         from recstudy.analysis.report import show_report
 
-        page = show_report(results, study, preset, options.report.formats, out, options.report.paper)
-        if source:
-            keep_report(folder, source, out.export_text(styles=out.is_terminal))
+        results.pull()
+        record_look(results, study, preset)
+        page = show_report(results, study, preset, options.report.formats, console(), options.report.paper)
         results.send(page.parent)
     except (StorageError, ConfigError) as error:
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)

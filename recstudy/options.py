@@ -51,14 +51,6 @@ class ForPaper:
         """Return the formats, with `pdf` where a paper is asked for."""
         return self.export if "pdf" in self.export or not (self.venue or self.width) else ("pdf", *self.export)
 
-    @property
-    def words(self) -> list[str]:
-        """Return the flags that say this again."""
-        one = {"--venue": self.venue, "--width": self.width}
-        words = [word for flag, value in one.items() if value for word in (flag, value)]
-        words += [word for column in self.without for word in ("--without", column)]
-        return [*words, *(["--export", *self.export] if self.export else [])]
-
 
 @dataclass(frozen=True)
 class CommonOptions:
@@ -112,9 +104,6 @@ class CommonOptions:
     """Log to these trackers too (W&B, MLflow, TensorBoard, Aim), each with its package: see docs/how-to/trackers.md."""
     log_losses: bool = False
     """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the update as step."""
-    notify: Annotated[str, tyro.conf.arg(metavar="URL|mail:ADDRESS")] = ""
-    """POST a line of JSON to this webhook, or mail it by the system's sendmail, when a run fails, hangs or diverges and when the
-    study ends. Default: RECSTUDY_NOTIFY."""
 
     def __post_init__(self) -> None:
         for flag, value in {"--address": self.address, "--log": self.log, "--trainer": self.trainer == "train"}.items():

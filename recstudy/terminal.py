@@ -30,8 +30,8 @@ UNPRINTED = dict.fromkeys(
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
-def console(record: bool = False) -> "Console":
-    """Standard output, without rich's guesses at what to colour; `record` keeps what is said."""
+def console() -> "Console":
+    """Standard output, without rich's guesses at what to colour."""
     from rich.console import Console  # which --help does without
     from rich.segment import Segment
 
@@ -47,7 +47,7 @@ def console(record: bool = False) -> "Console":
             for segment in super().render(*what, **options):
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
-    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, record=record)
+    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def printable(text: str) -> str:

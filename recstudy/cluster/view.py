@@ -19,7 +19,6 @@ from recstudy.records import score_name
 from recstudy.records.orders import words
 from recstudy.records.study_schema import OrderLine
 from recstudy.report.names import metric, number, plural
-from recstudy.study.notices import Notices
 from recstudy.study.search import SearchPlan
 from recstudy.study.study import Run
 from recstudy.terminal import duration
@@ -57,7 +56,6 @@ class View:
     """Counts, the best so far, the runs under way and the time left."""
 
     console: Console
-    notices: Notices = field(default_factory=Notices)
     _live: Live | NotebookCell | None = None
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN))  # of a notebook
     _runs: int = 0
@@ -139,8 +137,6 @@ class View:
     def lost(self, why: str) -> None:
         """Hear of the end of this process."""
         self.__exit__()
-        self.notices.ended(self.counts, why)
-        self.notices.close()
         print(f"ClusterError: {why}", file=sys.stderr, flush=True)
 
     def started(self, run: Run) -> None:
@@ -200,14 +196,6 @@ class View:
             outcome.get("error", "failed") if failed else scored if status == "done" and scored else f"{status} {scored}".strip()
         )
         self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
-        self.notices.run_ended(run, status, self.counts, str(outcome.get("error", "")))
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Runs by how they are; those that diverged or were stopped early are done."""
-        ended = self._done + self._failed
-        left = max(0, self._todo - ended - len(self._running))
-        return {"done": self._cached + self._done, "failed": self._failed, "running": len(self._running), "left": left}
 
     def again(self, runs: Sequence[Run]) -> None:
         """Failed runs that are no failures yet."""

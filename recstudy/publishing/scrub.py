@@ -22,7 +22,7 @@ from typing import Any
 AWAY = ".../"  # begins a path that was taken out, of which the last part is left
 PERSONAL = ("host", "process")  # fields that are about the machine alone
 WRITTEN = ("error", "traceback", "notes", "data_notes", "unavailable", "source", "why_missing")  # by programs
-PLACES = ("--results", "--address", "--data", "--log", "--init-from", "--notify", "--optuna-storage")  # options of a command
+PLACES = ("--results", "--address", "--data", "--log", "--init-from", "--optuna-storage")  # options of a command
 NAMING = re.compile(r"(TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH)", re.I)  # variables with secrets
 GENERIC = frozenset(  # names that are also words
     {"root", "user", "users", "admin", "ubuntu", "debian", "runner", "jovyan", "nobody", "localhost", "host", "docker", "node"}

@@ -194,11 +194,7 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
-    """Return the command line as it was typed, without secrets and, as it finishes the study, choice of variants and `--rerun`.
-
-    The address of a webhook is a secret as a whole, and a command that says nothing of it still runs.
-    """
-    left_out = (*left_out, "--notify")
+    """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the study."""
     arguments = sys.argv[1:]
     kept = [
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out

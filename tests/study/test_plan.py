@@ -107,13 +107,6 @@ def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
     )
 
 
-def test_a_plan_does_not_tell_whom_the_study_notifies(monkeypatch):
-    secret = "https://hooks.example/services/T0/B0/XYZ"
-    monkeypatch.setattr("sys.argv", ["s.py", "--notify", secret, "--seeds", "2", f"--notify={secret}"])
-
-    assert command() == "python s.py --seeds 2"
-
-
 def test_smoke_is_two_epochs_on_32_images_in_a_folder_of_its_own():
     plan = make_plan(study(grid({"model.latent_steps": [1]}), seeds=5), smoke=True)
 
