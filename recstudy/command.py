@@ -23,7 +23,7 @@ from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import new, question, run, shipped
 from recstudy.study.repository import told_version
-from recstudy.team import Log, Merge, Note, Tag
+from recstudy.team import Log, Note, Tag
 from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
@@ -293,7 +293,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "verify": Verify,
     "reproduce": Reproduce,
     "clean": Clean,
-    "merge": Merge,
     "note": Note,
     "tag": Tag,
     "log": Log,

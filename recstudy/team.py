@@ -1,4 +1,4 @@
-"""The commands of people who share results: `recstudy merge`, `note`, `tag`, `log`."""
+"""The commands of people who share results: `recstudy note`, `tag`, `log`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,34 +10,11 @@ from recstudy.analysis.status import studies_at
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.records.stores import is_uri
-from recstudy.terminal import console, say
+from recstudy.terminal import say
 
 Run = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN")]]
 Where = Annotated[str, tyro.conf.arg(metavar="DIR|URI")]
 By = Annotated[str, tyro.conf.arg(metavar="NAME")]
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Merge two people's results folders into one: run ids decide, and where both have something, both is kept.
-
-    The second folder is only read. A merge that was stopped goes on by the same command.
-    """
-
-    own: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
-    """A results folder, which receives the other one."""
-    other: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
-    """The other one."""
-    into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A third folder, which may be new, receives both; the first two stay as they are."""
-    dry_run: bool = False
-    """Say what would be taken, and what conflicts, and change nothing."""
-
-    def run(self) -> int:
-        from recstudy.records.merge import show_merge
-
-        show_merge(self.own, self.other, self.into, self.dry_run, console())
-        return 0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Notes and tags: written beside a run's records, shown as text, filtered by, merged. And what a page says of merged attempts."""
+"""Notes and tags: written beside a run's records, shown as text, filtered by."""
 
 import re
 import shlex
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.registration import finished_before
 from recstudy.analysis.report import write_report
 from recstudy.board.markup import address_of
 from recstudy.board.runlist import run_list
@@ -15,8 +14,7 @@ from recstudy.command import main
 from recstudy.records import Results, read_log
 from recstudy.records.notes import notes_of
 from recstudy.records.schema import NoteLine
-from recstudy.study.design import grid
-from recstudy.testing import make_result, tiny_study, write_study
+from recstudy.testing import write_study
 
 
 def typed(code: int, *words: object) -> None:
@@ -76,34 +74,6 @@ def test_the_board_shows_and_filters_tags_and_the_page_has_notes_as_text(results
     page = write_report(results, "tiny", "quick").read_text()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert(1)" not in page
-
-
-def test_a_merge_keeps_the_notes_and_tags_of_both(results, tmp_path):
-    theirs = write_study(tmp_path / "theirs")
-    run = min(results.states())
-    typed(0, "tag", run, "ours")
-    typed(0, "tag", run, "theirs", "--results", theirs.root)
-    for _ in range(2):
-        typed(0, "merge", results.root, theirs.root)
-
-    assert notes_of(results.run(run)).tags == ("ours", "theirs")
-    assert len(read_log(results.run(run).notes, NoteLine)) == 2
-
-
-def test_the_page_names_other_attempts(results, tmp_path):
-    theirs = write_study(
-        tmp_path / "theirs",
-        tiny_study(grid({"model.latent_steps": [1, 3]})),
-        score=lambda run: make_result(80.0, provenance={"finished": "2026-01-01T00:00:00+00:00"}),
-    )
-    typed(0, "merge", results.root, theirs.root)
-
-    records = load_study(results, "tiny", "quick")
-    page = write_report(results, "tiny", "quick").read_text()
-    for row in [row for row in records.rows if row.label == "latent_steps=1"]:
-        assert f"{row.label}, seed {row.seed} has another attempt (other-1): top1_accuracy 90.0 here, 80.0 there" in page
-    assert finished_before(records, [0], "2026-02-01T00:00:00+00:00")  # theirs was known by then
-    assert not finished_before(records, [1], "2026-02-01T00:00:00+00:00")
 
 
 def test_the_commands_of_the_documentation_run(results):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from recstudy.config import digest
 from recstudy.papers import Target
 from recstudy.records import PlanRecord, Result, read_record
-from recstudy.records.merge import merged_runs
+from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import Deviation, Registered
 from recstudy.report import BesidePublished, Claim, Claims, read_report
 from recstudy.report.claims import weights
@@ -78,11 +78,11 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
 
 def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
     """Tell whether any run of these variants had finished by then, whatever was run again since."""
-    dates, merged = [], records.once("merged", lambda: merged_runs(records.results))
+    dates: list[str] = []
     for row in (row for at in variants for row in records.by_variant[at] if row.result):
         dates.append(row.provenance.finished)
-        if row.provenance.earlier or row.id in merged:
-            kept = (read_record(file, Result) for file in records.results.run(row.id).path.glob("*-*/result.json"))
+        if row.provenance.earlier:
+            kept = (read_record(file, Result) for file in records.results.run(row.id).path.glob(f"{EARLIER}-*/result.json"))
             dates += [one.provenance.finished for one in kept if one]
     return any(datetime.fromisoformat(one) < datetime.fromisoformat(date) for one in dates if one)
 

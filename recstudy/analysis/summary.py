@@ -9,7 +9,6 @@ from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.findings import HOW, Sentence, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.machines import Price, machines_used
-from recstudy.analysis.merged import attempt_notes
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
@@ -70,7 +69,7 @@ def ran(records: StudyRecords, price: Price | None = None) -> str:
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
     changed = change_lines(study_changes(records))
-    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *changed, *attempt_notes(records)]
+    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *changed]
     return warning_lines(notes) + facts(summary(records, price)) + words
 
 

@@ -8,7 +8,6 @@ from recstudy.analysis.figures.attention import TRACE
 from recstudy.analysis.figures.layout import dress
 from recstudy.analysis.figures.learning import learning_caption, learning_data, learning_figure, learning_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.merged import other_attempts
 from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
@@ -22,8 +21,7 @@ from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import contents
-from recstudy.records import EpochLine, Json, Result, RunFolder, read_log, read_record
-from recstudy.records.merge import differing
+from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
 from recstudy.records.orders import given
 from recstudy.records.reading import dumped
 from recstudy.records.schema import Attempt, Settings
@@ -153,7 +151,6 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
         ("Attempts", plain(row.attempts) if row.attempts else ""),
         ("Tags", ", ".join(row.notes.tags)),
         ("Notes", "; ".join(row.notes.words)),
-        ("Other attempts", "; ".join(f"{name}: {differing(row.result, one)}" for name, one in _others(records))),
         ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
     ]
     of = f" of {', '.join(named)}" if named else ""
@@ -166,11 +163,6 @@ def _orders(sources: Sources, ordered: Sequence[OrderLine], run_id: str, control
     """Show what was ordered of a run, and a form for the study that was planned last of those that name it."""
     study = max(sources.poller.studies_of(run_id), key=lambda one: sources.poller.studies[one].version)
     return orders_html(ordered, *study, run_id, control)
-
-
-def _others(records: StudyRecords) -> list[tuple[str, Result]]:
-    row = records.rows[0]
-    return [*other_attempts(records.results, row.id)] if row.result else []
 
 
 def _numbers(row: Row) -> str:

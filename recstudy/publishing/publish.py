@@ -35,7 +35,7 @@ from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import parsed, whole_lines
 from recstudy.records.orders import FILE as ORDERS
 from recstudy.records.plans import record_look
-from recstudy.records.run_folder import EARLIER, OTHER
+from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import About
 from recstudy.report.names import plural
 from recstudy.report.venues import ARTICLE
@@ -136,8 +136,6 @@ class _Writer:
         study = self.results.study(self.plan.study, self.plan.folder)
         target = Results(self.root / RESULTS)
         self._text(self.results.root / MARKER, target.root / MARKER)
-        if self.results.merges.exists():
-            self._text(self.results.merges, target.merges)
         for file in _plain(study):
             if file.suffix in (".json", ".jsonl") and file.name != ORDERS and not file.match("plan-*.json"):
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
@@ -164,7 +162,7 @@ class _Writer:
                 self._kept(file, target, kept, "answers with captions of a data set, without which metrics are not recomputed")
             elif file.suffix in KEPT:
                 self._kept(file, target, free, "items of data sets (images, captions, puzzles, traces of them)")
-        for file in sorted(one for kind in (EARLIER, OTHER) for one in folder.path.glob(f"{kind}-*/result.json")):
+        for file in sorted(folder.path.glob(f"{EARLIER}-*/result.json")):
             self._text(file, target / file.parent.name / file.name)
 
     def _kept(self, file: Path, target: Path, kept: bool, what: str) -> None:

@@ -9,7 +9,7 @@ Trials with the same settings are the same run, so they share a variant; its fir
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -122,15 +122,13 @@ def named_runs(path: Path) -> set[str]:
     return {line.id for line in lines if not isinstance(line, ClockLine)}
 
 
-def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
-    """Yield each definition of a study's name with its plan; None for a damaged one."""
+def kept_plans(folder: Path) -> list[PlanRecord]:
+    """Return the plan of each definition of a study's name, without damaged ones."""
+    plans = []
     for path in sorted(folder.glob("plan-*.json")):
-        try:
-            plan = read_record(path, PlanRecord)
-            if plan is not None:
-                yield path.stem.removeprefix("plan-"), plan
-        except StorageError:
-            yield path.stem.removeprefix("plan-"), None
+        with suppress(StorageError):
+            plans.append(read_record(path, PlanRecord))
+    return [plan for plan in plans if plan is not None]
 
 
 def same_cells(one: PlanRecord, other: PlanRecord) -> bool:

@@ -2,7 +2,6 @@
 
     RESULTS/recstudy.json                      marks the folder as ours, with the format of its records
     RESULTS/lock                               held while runs are removed (clean.py)
-    RESULTS/merges.jsonl                       one line each time that another folder was merged into this one
     RESULTS/runs/ID/config.json                what decided the run
                    code.json                   what computed it: digests of its model, data and training, with their files'
                    attempts.jsonl              one line each time a worker began it, and one where it left a drained node
@@ -20,7 +19,6 @@
                    checkpoint-EPOCH.pt         to resume from; two at most, none once the run is finished
                    hang-RANK.log               where a worker hung, until the next attempt has recorded it
                    attempt-N/                  all of the above, of the N-th time that it was finished and then run again
-                   other-N/                    and of an attempt that another results folder had (merge.py)
                    lock                        held by the worker that writes here (locks.py)
                    lease-TOKEN                 on an object store, in its place (leases.py)
     RESULTS/weights/DIGEST.safetensors         what runs start from, with DIGEST.json, which says where it is from
@@ -218,10 +216,6 @@ class Results:
     @cached_property
     def _runs(self) -> Path:
         return self.root / "runs"
-
-    @property
-    def merges(self) -> Path:
-        return self.root / "merges.jsonl"
 
     def weights(self, digest: str) -> Path:
         """Return where the weights of this digest lie, from which runs start."""

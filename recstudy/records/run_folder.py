@@ -13,7 +13,7 @@ from recstudy.records.schema import Attempt, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
 STAYS = ("lock", "lease", "notes.jsonl")
-EARLIER, OTHER = "attempt", "other"  # what folders of further attempts are called, with a number behind
+EARLIER = "attempt"  # what folders of earlier attempts are called, with a number behind
 
 
 class _File:
@@ -137,15 +137,14 @@ class RunFolder:
         """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""
         persistently(self.path.parent.stat, self.path)
 
-    def archive(self, kind: str = EARLIER) -> None:
+    def archive(self) -> None:
         """Move every record into `attempt-N`, so that the run is begun anew; who holds the lock may.
 
         The result is first: from then on the run is not finished. Where the process dies, the next `sweep` moves the rest.
-
-        Args:
-            kind: `OTHER` where the records of another results folder take their place.
         """
-        whole = self.path / f"{kind}-{self.free(kind)}"
+        numbers = (folder.stem.rpartition("-")[2] for folder in self.path.glob(f"{EARLIER}-*") if folder.suffix != MOVING)
+        last = max((int(number) for number in numbers if number.isdigit()), default=0)
+        whole = self.path / f"{EARLIER}-{last + 1}"
         moving = whole.with_suffix(MOVING)
         moving.mkdir(exist_ok=True)
         for file in (self.result, *self.path.iterdir()):
@@ -158,16 +157,10 @@ class RunFolder:
         """How often it was finished and then run again."""
         return sum(folder.suffix != MOVING for folder in self.path.glob(f"{EARLIER}-*"))
 
-    def free(self, kind: str) -> int:
-        """Return the first number that no further attempt of this kind has."""
-        numbers = (folder.stem.rpartition("-")[2] for folder in self.path.glob(f"{kind}-*") if folder.suffix != MOVING)
-        return max((int(number) for number in numbers if number.isdigit()), default=0) + 1
-
     def sweep(self) -> None:
         """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
-        for kind in (EARLIER, OTHER):
-            if any(self.path.glob(f"{kind}-*{MOVING}")):
-                self.archive(kind)
+        if any(self.path.glob(f"{EARLIER}-*{MOVING}")):
+            self.archive()
         for leftover in (*self.path.glob(".*.tmp"), *(self.path.glob("checkpoint-*.pt") if self.finished else ())):
             leftover.unlink()
 

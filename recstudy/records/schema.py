@@ -273,16 +273,6 @@ class NoteLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class MergeLine:
-    """A line of `merges.jsonl`: another results folder was merged into this one."""
-
-    date: str
-    source: str  # the name of its folder
-    runs: int = 0  # that were taken
-    others: tuple[str, ...] = ()  # ids of runs of which another attempt is kept in `other-N`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LossLine:
     """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first` on."""
 

@@ -211,7 +211,7 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     """
     files = _files(plan, results)
     record = search_record(plan) if isinstance(plan, SearchPlan) else plan_record(plan, data)
-    before = [one for _, one in kept_plans(files[1].parent) if one]
+    before = kept_plans(files[1].parent)
     if not before and (first := _readable(files[1])):  # of before there were copies
         before = [first]
     known = registered(record) or next((one.registered for one in before if one.registered), None)

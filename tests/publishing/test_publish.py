@@ -46,17 +46,14 @@ def test_every_reader_takes_its_results(published_once, tmp_path):
     assert cells[0] == cells[1]
 
 
-def test_what_runs_used_over_time_is_in_it_and_in_a_merged_folder(tmp_path):
-    """A finished run's log of its machine travels as its other logs do: by a bundle and by a merge."""
+def test_what_runs_used_over_time_is_in_it(tmp_path):
     results = write_study(tmp_path / "r", score=lambda run: 90.0)
     run = next(iter(results.run_folders())).name
     results.run(run).usage.write_text('{"seconds": 10.0, "cores": 1.5, "memory_mb": 900.0}\n')
-    publish(results, "tiny", "quick", tmp_path / "bundle")
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["merge", str(results.root), str(results.root), "--into", str(tmp_path / "both")])
 
-    for root in (tmp_path / "bundle" / "results", tmp_path / "both"):
-        assert (root / "runs" / run / "usage.jsonl").read_bytes() == results.run(run).usage.read_bytes()
+    publish(results, "tiny", "quick", tmp_path / "bundle")
+
+    assert (tmp_path / "bundle/results/runs" / run / "usage.jsonl").read_bytes() == results.run(run).usage.read_bytes()
 
 
 def test_notes_and_tags_are_in_it_and_who_wrote_them_is_not(trained_results, tmp_path):
