@@ -1,23 +1,19 @@
 import json
 import math
 import os
-import random
 import shutil
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
+from pycocoevalcap.meteor import meteor as meteor_module
+from pycocoevalcap.tokenizer import ptbtokenizer
 
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, measured
 from recstudy.metrics.answers import NotAvailable
 from recstudy.metrics.registry import of_task
-from recstudy.tasks.captioning import java
-from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut
-from recstudy.tasks.captioning.java import meteor, penn_treebank
+from recstudy.tasks.captioning import coco
+from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut, meteor, penn_treebank
 
 FIXTURES = [Path(os.environ.get("RECSTUDY_DATA", "data")), Path(__file__).parents[3] / "shared/data"]
 HOSTILE = [
@@ -41,15 +37,7 @@ def caption_scores(written, references):
 
 
 @pytest.fixture
-def no_meteor():
-    """Nor one that an earlier test has left running."""
-    java.METEOR.stop()
-    yield
-    java.METEOR.stop()
-
-
-@pytest.fixture
-def no_java(monkeypatch, tmp_path, no_meteor):
+def no_java(monkeypatch, tmp_path):
     """The folder that the PATH names alone, empty."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -62,24 +50,6 @@ def fixtures() -> Path:
     if not found:
         pytest.skip("caption_metrics is neither below RECSTUDY_DATA nor in ../shared/data")
     return found[0]
-
-
-def java_children() -> list[str]:
-    """Java processes that this process started and that are still there."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, rest = status.read_text().split("(", 1)[1].rsplit(")", 1)
-        except OSError:  # gone meanwhile
-            continue
-        if int(rest.split()[1]) == os.getpid() and name == "java":
-            found.append(status.parent.name)
-    return found
-
-
-def meteors() -> list[str]:
-    """METEOR's process, which stays for a while."""
-    return [str(java.METEOR.java.process.pid)] if java.METEOR.java else []
 
 
 @pytest.mark.whole
@@ -99,7 +69,6 @@ def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtur
     assert ours.pop("report_score") == 0.33  # 0.363 / 2 + 0.195 / 4 + 0.396 / 4, nor this
     assert ours == {name.lower(): value for name, value in published.items() if name != "SPICE"}
     assert (scores.unavailable, cut(written, told).tokenizer, cut(written, told).notes) == ({}, STANFORD, ())
-    assert java_children() == meteors()
 
 
 @needs_java
@@ -108,12 +77,12 @@ def test_meteor_by_hand():
 
     The second caption says nothing, so its reference's word is missed; what would end a field or a line does not.
     """
-    value = meteor(["this is ||| a good\r\ntest", ""], [["this is a ||| test", "this is\nalso a test"], ["dog"]])
+    told = {0: ["this is a ||| test", "this is\nalso a test"], 1: ["dog"]}
+    value = meteor(told, {0: ["this is ||| a good\r\ntest"], 1: [""]})
 
     precision = recall = 1.5 / 2.25
     f_mean = precision * recall / (0.85 * precision + 0.15 * recall)
     assert value == pytest.approx(f_mean * (1 - 0.6 * (2 / 4) ** 0.2))
-    assert java_children() == meteors()
 
 
 @pytest.mark.parametrize("toy", ["nlgeval_two_sentences", "nlgeval_one_sentence"])
@@ -200,22 +169,6 @@ def test_images_without_a_reference_are_left_out(no_java):
 
 
 @needs_java
-@pytest.mark.whole
-def test_ten_thousand_captions_take_less_than_a_minute():
-    """With METEOR and Stanford's words, a reference each as in ROCO; no Java is left behind."""
-    draw = random.Random(0)
-    words = [f"finding{at}" for at in range(2000)]
-    texts = [" ".join(draw.choices(words, k=12)) + "." for _ in range(20_000)]
-    started = time.perf_counter()
-
-    scores = caption_scores(texts[:10_000], [[text] for text in texts[10_000:]])
-
-    assert time.perf_counter() - started < 60
-    assert (scores.unavailable, set(scores.values)) == ({}, set(NAMES))
-    assert java_children() == meteors()
-
-
-@needs_java
 def test_every_caption_keeps_its_own_line():
     lines = penn_treebank(HOSTILE)
 
@@ -247,95 +200,34 @@ def test_the_approximation_by_hand():
 
 
 @needs_java
-@pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch, tmp_path, no_meteor, damage):
-    if damage == "damaged":
-        for jar in (java.METEOR_JAR, java.TOKENIZER_JAR):
-            (tmp_path / jar).parent.mkdir()
-            (tmp_path / jar).write_bytes(b"no archive")
-    monkeypatch.setattr(java, "JARS", tmp_path)
+def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch):
+    monkeypatch.setattr(meteor_module, "METEOR_JAR", "nothing.jar")
+    monkeypatch.setattr(ptbtokenizer, "STANFORD_CORENLP_3_4_1_JAR", "nothing.jar")
+    coco._end_meteor()
 
     scores = caption_scores(["a b", "c"], [["a b"], ["c"]])
 
-    said = {"missing": "meteor/meteor-1.5.jar is missing from the package pycocoevalcap", "damaged": "corrupt jarfile"}
-    assert said[damage] in scores.unavailable["meteor"]
+    assert "METEOR does not answer: Error: Unable to access jarfile nothing.jar" in scores.unavailable["meteor"]
     assert cut(["a b"], [["a b"]]).tokenizer == APPROXIMATION
     assert scores.values["bleu_1"] == pytest.approx(1)
-    assert java_children() == meteors()
 
 
-@pytest.mark.parametrize(
-    ("program", "reason"), [("#!/bin/sh\nexec /bin/sleep 60", "stopped after 0.3 s"), ("no program", "not start")]
-)
-def test_a_java_that_hangs_or_is_none_is_the_reason(monkeypatch, no_java, program, reason):
-    (no_java / "java").write_text(program)
+@needs_java
+def test_a_meteor_that_was_killed_starts_again():
+    score = meteor({0: ["a c"]}, {0: ["a b"]})
+    coco._meteor().meteor_p.kill()
+    coco._meteor().meteor_p.wait()
+
+    assert meteor({0: ["a c"]}, {0: ["a b"]}) == score
+
+
+def test_a_java_that_hangs_or_is_none_is_the_reason(monkeypatch, no_java):
+    (no_java / "java").write_text("#!/bin/sh\nexec /bin/sleep 60")
     (no_java / "java").chmod(0o755)
-    monkeypatch.setattr(java, "LIMIT_S", 0.3)
-
-    with pytest.raises(NotAvailable, match=reason):
-        meteor(["a"], [["a"]])
-    with pytest.raises(NotAvailable, match=reason):
+    monkeypatch.setattr(coco, "LIMIT_S", 0.3)
+    with pytest.raises(NotAvailable, match="timed out after"):
         penn_treebank(["a"])
 
-
-@pytest.mark.whole
-@needs_java
-def test_meteor_stays_for_the_next_call_until_none_comes(monkeypatch, no_meteor):
-    monkeypatch.setattr(java, "IDLE_S", 3600)
-    first = [meteor(["a b"], [["a c"]]), meteor(["c d"], [["c d"]])]
-    (process,) = java_children()
-    again = [meteor(["a b"], [["a c"]]), meteor(["c d"], [["c d"]])]
-    assert (again, java_children()) == (first, [process])
-
-    with pytest.raises(TypeError, match="expected string"):  # an error of ours: it may owe an answer
-        meteor(["a"], [[None]])
-    assert java_children() == []
-
-    assert meteor(["a b"], [["a c"]]) == first[0]
-    java.METEOR.java.process.kill()  # as when memory is short
-    java.METEOR.java.process.wait()
-    monkeypatch.setattr(java, "IDLE_S", 0.1)
-    assert meteor(["a b"], [["a c"]]) == first[0]
-    for _ in range(600):
-        if not java_children():
-            break
-        time.sleep(0.1)
-    assert java_children() == []
-
-
-@needs_java
-def test_an_idle_timer_that_goes_off_during_a_call_does_not_end_the_process():
-    """It waits for the lock that the call holds, and finds that the process was asked meanwhile."""
-    own = java.Meteor()
-    with own.answering() as first:
-        pass
-    timer = own.idle
-    with own.answering():
-        late = threading.Thread(target=timer.function)
-        late.start()
-    late.join()
-
-    assert own.java is first
-    assert first.process.poll() is None
-    own.stop()
-
-
-ASK = "import sys, time; from recstudy.tasks.captioning import java; java.meteor(['a'], [['a']]); print(java.METEOR.java.process.pid, flush=True); "
-
-
-@pytest.mark.whole
-@needs_java
-@pytest.mark.parametrize("end", ["time.sleep(600)", ""])
-def test_meteor_ends_with_the_process_that_asked_it(end):
-    """Killed, or at its own end, without a word on the standard error."""
-    process = subprocess.Popen([sys.executable, "-W", "error", "-c", ASK + end], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    meteor_process = Path("/proc") / process.stdout.readline().decode().strip()
-    if end:
-        process.kill()
-    assert process.communicate(timeout=100)[1] == b""
-    assert process.returncode == (-9 if end else 0)
-    for _ in range(600):
-        if not meteor_process.exists():
-            break
-        time.sleep(0.1)
-    assert not meteor_process.exists()
+    (no_java / "java").write_text("no program")
+    with pytest.raises(NotAvailable, match="does not start"):
+        penn_treebank(["a"])

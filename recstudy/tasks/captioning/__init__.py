@@ -8,7 +8,7 @@ A caption is as right as the share of its tokens that are, or, for an exact mode
     writing.py    what a captioner has learned      decode.py     how captions are written
     routing.py    where experts' tokens go          encoders.py   what sees the image, trained before where it must be
     retrieval.py  what an aligner has learned       tokenizer.py  what must be trained before
-    scores.py     what captions are judged by, of coco.py, java.py and rate_score.py
+    scores.py     what captions are judged by, of coco.py and rate_score.py
 
 Shapes: B images, T tokens, V of a vocabulary.
 """

@@ -8,19 +8,25 @@ All by pycocoevalcap, the code that the literature's numbers come from, over the
     METEOR     version 1.5 in Java: stems, synonyms and paraphrases, the English weights
 """
 
+import atexit
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise
+from pathlib import Path
 
 from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.meteor.meteor import Meteor
 from pycocoevalcap.rouge.rouge import Rouge
+from pycocoevalcap.tokenizer import ptbtokenizer
 
 from recstudy.metrics.answers import NotAvailable
-from recstudy.tasks.captioning import java
-from recstudy.tasks.captioning.java import penn_treebank
 
 Texts = dict[int, list[str]]
 
@@ -53,8 +59,7 @@ class Words:
 
     @cached_property
     def meteor(self) -> float:
-        self._theirs()
-        return java.meteor(self.written, self.references)
+        return meteor(*self._theirs())
 
     def _theirs(self) -> tuple[Texts, Texts]:
         if not self.written:
@@ -93,9 +98,7 @@ def _notes(written: Sequence[str], pairs: Sequence[tuple[str, list[str]]], reaso
 STANFORD = "PTB (Stanford CoreNLP 3.4.1)"
 APPROXIMATION = "PTB approximated in Python"
 # What coco-caption drops. It lists the brackets in capitals, which -lowerCase never writes: "-lrb-" stays, here as there.
-PUNCTUATION = frozenset(
-    ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
-)
+PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
 PLAIN = dict.fromkeys((0x2018, 0x2019, 0x201A), "'") | dict.fromkeys((0x201C, 0x201D, 0x201E, 0xAB, 0xBB), '"')
 PLAIN |= dict.fromkeys((0x2013, 0x2014, 0x2015), " -- ") | {0x2010: "-", 0x2026: "..."}  # typographic quotes, dashes, dots
 ABBREVIATIONS = "al|approx|ave|co|corp|ct|dept|dr|etc|ext|fig|figs|inc|jr|ltd|mr|mrs|ms|no|nos|pp|prof|rev|sr|st|vs"
@@ -130,3 +133,86 @@ def approximate(caption: str) -> list[str]:
     """Tokens of a caption by our own rules, punctuation among them."""
     found = TOKEN.findall(caption.translate(PLAIN).lower())
     return [token for raw in found for token in WRITTEN.get(raw, raw).split()]
+
+
+FLAGS = "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"  # METEOR takes 0.6 GB, with the default collector 1.2 GB
+LIMIT_S = 600.0
+NO_JAVA = "Java is not installed (no `java` on the PATH)"
+
+
+def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
+    """Return the tokens of each caption, lower case, by Stanford's PTBTokenizer; punctuation is still among them.
+
+    pycocoevalcap's own call of this jar reads captions in the encoding of the locale and writes into its package.
+
+    Raises:
+        NotAvailable: no Java, or the jar is missing, damaged or hangs.
+    """
+    jar = Path(ptbtokenizer.__file__).with_name(ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
+    program = "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"
+    text = "".join(" ".join(caption.split()) + "\n" for caption in captions)
+    if (java := shutil.which("java")) is None:
+        raise NotAvailable(NO_JAVA)
+    command = [java, *FLAGS, "-cp", str(jar), *program]
+    try:
+        done = subprocess.run(command, input=text.encode(errors="replace"), capture_output=True, timeout=LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotAvailable(f"Java does not start, or hangs: {error}") from error
+    lines = done.stdout.decode(errors="replace").split("\n")[:-1]
+    if len(lines) != len(captions):
+        raise NotAvailable(f"the PTB tokenizer gave {len(lines)} lines for {len(captions)}: {_last_line(done.stderr)}")
+    return [line.split(" ") for line in lines]
+
+
+def meteor(references: Texts, written: Texts) -> float:
+    """Return METEOR 1.5 (English, normalised) of a corpus of tokenised captions, as a fraction.
+
+    Raises:
+        NotAvailable: no Java, or the jar is missing or damaged.
+    """
+    if shutil.which("java") is None:
+        raise NotAvailable(NO_JAVA)
+    clean = [{image: [_without_bars(text) for text in texts] for image, texts in part.items()} for part in (references, written)]
+    try:
+        if _meteor().meteor_p.poll() is not None:  # killed since the last call, as for memory
+            _end_meteor()
+        program = _meteor()
+    except OSError as error:
+        raise NotAvailable(f"Java does not start: {error}") from error
+    try:
+        return float(program.compute_score(*clean)[0])
+    except (OSError, ValueError) as error:  # its process has ended: a broken pipe, or no number
+        program.lock.release()  # its destructor waits for it
+        program.meteor_p.kill()
+        reason = _last_line(program.meteor_p.stderr.read())
+        _end_meteor()
+        raise NotAvailable(f"METEOR does not answer: {reason}") from error
+
+
+@cache
+def _meteor() -> Meteor:
+    """Return METEOR's process, which takes 15 s to start; it ends when this process does."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(FLAGS))
+    return Meteor()
+
+
+@atexit.register
+def _end_meteor() -> None:
+    """End METEOR's process, if there is one, and close its pipes, which its destructor leaves open."""
+    if _meteor.cache_info().currsize:
+        process = _meteor().meteor_p
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            with suppress(OSError):  # what was not sent yet
+                pipe.close()
+        _meteor.cache_clear()
+
+
+def _without_bars(text: str) -> str:
+    """Return a text without what ends a field or a line in METEOR's protocol."""
+    return " ".join(text.replace("|||", " ").split())
+
+
+def _last_line(output: bytes) -> str:
+    return (output.decode(errors="replace").strip().splitlines() or ["it gives no reason"])[-1]
