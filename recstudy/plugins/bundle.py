@@ -72,6 +72,7 @@ def paths(module: str) -> tuple[str, str]:
 def code_key(*entries: type | str) -> list[str]:
     """Return the key of what classes, or functions named `module:name`, compute: recstudy's version and each file's SHA-256.
 
+    The files that a user's file imports from beside it count, too: a changed helper of a reader decodes other images.
     A class that was typed at a prompt has no file, so its key is of this process alone.
     """
     key = [version("recstudy")]
@@ -81,9 +82,20 @@ def code_key(*entries: type | str) -> list[str]:
             file = getattr(sys.modules[module], "__file__", None)
         else:
             file = spec.origin if (spec := find_spec(module)) else None
-        text = Path(file).read_bytes() if file and Path(file).is_file() else None
-        key.append(f"process {os.getpid()}, {id(entry)}" if text is None else hashlib.sha256(text).hexdigest())
+        if not file or not Path(file).is_file():
+            key.append(f"process {os.getpid()}, {id(entry)}")
+            continue
+        key.append(hashlib.sha256(Path(file).read_bytes()).hexdigest())
+        key += [sha([text]) for _, text in sorted(_files_beside(module, Path(file).resolve()).items())]
     return key
+
+
+def _files_beside(module: str, file: Path) -> Mapping[str, str]:
+    """Return a user's file, with what it imports from its folder; nothing of an installed package, or of recstudy."""
+    name = file.stem if module == "__main__" else module
+    if not INSTALLED.isdisjoint(file.parts) or name.partition(".")[0] == "recstudy":
+        return {}
+    return bundle_of(file.parents[name.count(".") + (file.stem == "__init__")], [name]).files
 
 
 def module_of(path: str) -> str:

@@ -227,6 +227,15 @@ def test_an_edited_reader_is_asked_anew(shades):
     assert shades("np.array([int(cell)", "np.array([1 - int(cell)") == [1, 0, 1, 0]
 
 
+def test_an_edited_helper_of_a_reader_is_asked_anew(shades, tmp_path):
+    imports = READER.replace("import numpy as np", "import numpy as np\nfrom help_shades import read")
+    for body, labels in (("int(cell)", [0, 1, 0, 1]), ("1 - int(cell)", [1, 0, 1, 0])):
+        (tmp_path / "help_shades.py").write_text(f"def read(cell):\n    return {body}\n")
+        sys.modules.pop("help_shades", None)
+        assert shades(READER, imports.replace("int(cell)", "read(cell)")) == labels
+    del sys.modules["help_shades"]
+
+
 def test_a_reader_must_name_its_files(tmp_path, monkeypatch):
     monkeypatch.setattr(CellsReader, "sources", lambda *args: [])
     with pytest.raises(DataError, match=r"^the reader of Cells names no source file. Name them in `sources`, or in `program`"):
