@@ -9,7 +9,7 @@ whatever was trained.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,15 +31,7 @@ from recstudy.report.names import metric, number, plural
 from recstudy.train.run_folder import locked_run_folder
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
-How = Literal["answers", "weights"]
-
-
-@dataclass(frozen=True)
-class Found:
-    """A run's answers, and what they were read from."""
-
-    answers: Answers
-    how: How
+How = Literal["answers", "weights"]  # what a metric was computed from
 
 
 def evaluate(
@@ -85,7 +77,7 @@ def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count:
     except (RecstudyError, NotAvailable) as error:
         words, computed = f"cannot be evaluated: {error}", False
     except Exception as error:  # of whatever kind: the other runs are evaluated all the same
-        words, computed = f"cannot be evaluated: {type(error).__name__}: {_line(error)}", False
+        words, computed = f"cannot be evaluated: {type(error).__name__}: {' '.join(str(error).split())[:300]}", False
     out.print(Text(f"{count} {row.label}, seed {row.seed}: {words}"), soft_wrap=True)
     return computed
 
@@ -102,13 +94,14 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
     names = _lacking(result, before, named, task) if named or not metrics else []
     new, file = {}, b""
     if names and kept is not None and not kept.cut:
-        new = {name: _later(name, Found(kept.answers, "answers")) for name in names}
+        new = {name: _later(name, kept.answers, "answers") for name in names}
     elif names:
-        found = Found(_again(results, row.id, result, data), "weights")
-        file = b"" if kept else packed(found.answers)[0]
-        new = {name: _later(name, found) for name in names}
+        answers = answers_again(_config(folder.config), result, _weights(results, row.id), data)
+        file = b"" if kept else packed(answers)[0]
+        new = {name: _later(name, answers, "weights") for name in names}
     if FLOOR in metrics:
-        new[FLOOR] = _floor(results, row.id, result, data)
+        flipped = flips(_config(folder.config), result, _weights(results, row.id), data)
+        new[FLOOR] = Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now())
     if not new:
         return {}
     with locked_run_folder(str(folder.path), results.store) as place:
@@ -117,12 +110,6 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
             write_whole(place.answers, file)
         write_record(place.measured, replace(before, metrics=before.metrics | new))
     return new
-
-
-def _floor(results: Results, run_id: str, result: Result, data: Path) -> Later:
-    """Return the largest share of items that rounding flips, in percent, and that of each way to round."""
-    flipped = flips(_config(results.run(run_id).config), result, _weights(results, run_id), data)
-    return Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now())
 
 
 def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
@@ -163,23 +150,18 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
     return [name for name in names if result.metrics.get(name) is None]
 
 
-def _later(name: str, found: Found) -> Later:
-    values, undefined, unavailable, raised = measured(found.answers, [name])
+def _later(name: str, answers: Answers, how: How) -> Later:
+    values, undefined, unavailable, raised = measured(answers, [name])
     return Later(
         value=values.get(name),
         by_class={part.removeprefix(f"{name}."): value for part, value in values.items() if part != name},
         undefined=undefined,
         unavailable=unavailable.get(name, ""),
         raised=bool(raised),
-        how=found.how,
+        how=how,
         date=now(),
-        tokenizer=TASKS[found.answers.task].cut_by(name, found.answers) if name in values else "",
+        tokenizer=TASKS[answers.task].cut_by(name, answers) if name in values else "",
     )
-
-
-def _again(results: Results, run_id: str, result: Result, data: Path) -> Answers:
-    """Return the answers of a run by its weights (DataError: the data are not those of the run)."""
-    return answers_again(_config(results.run(run_id).config), result, _weights(results, run_id), data)
 
 
 def _weights(results: Results, run_id: str) -> Path:
@@ -247,7 +229,3 @@ def _value(name: str, one: Later) -> str:
     if one.value is None:
         return f"is not available: {one.unavailable or 'no class can be judged'}"
     return f"{number(name, one.value)} {metric(name).unit}".strip()
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]
