@@ -13,7 +13,7 @@ from recstudy import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import Aligner, FuseLIPBackboneConfig, ImageTRM
-from recstudy.models.fuselip import TITOK_BL128, TITOK_S128, VQ, FuseLIP
+from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
 from recstudy.testing import make_training
@@ -119,98 +119,57 @@ def test_public_weights_give_the_public_answers(public, tmp_path):
 
 
 def test_safetensors_are_read_too(public, tmp_path):
-    weights = {name: value for name, value in public.state_dict().items() if name != "mask_prediction_head.decoder.weight"}
     snapshot(tmp_path, {})
-    save_file(weights, tmp_path / "model.safetensors")
-
-    net, _ = load_public(CONFIG, TITOK, tmp_path)
-
-    torch.testing.assert_close(net(TEXTS), public(TEXTS))
-
-
-def test_each_missing_key_is_refused(public, tmp_path):
     weights = public.state_dict()
-    needed = [name for name in weights if ".decoder." not in name and "pixel_" not in name]
+    save_file(
+        {name: weights[name] for name in weights if name != "mask_prediction_head.decoder.weight"}, tmp_path / "model.safetensors"
+    )
 
-    assert len(needed) == 72
-    for name in needed:
-        snapshot(tmp_path, {key: value for key, value in weights.items() if key != name})
-        with pytest.raises(DataError, match=rf"1 keys \({name}\) missing, 0 keys unexpected. Nothing was loaded"):
-            load_public(CONFIG, TITOK, tmp_path)
+    torch.testing.assert_close(load_public(CONFIG, TITOK, tmp_path)[0](TEXTS), public(TEXTS))
 
 
-def test_extra_keys_are_refused(public, tmp_path):
-    extra = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index in (2, 3, 4, 5)}
-    message = r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected"
-
-    with pytest.raises(DataError, match=message):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict() | extra))
-
-
-def test_a_weight_of_another_shape_is_refused(public, tmp_path):
-    weights = public.state_dict() | {"ln_final.bias": torch.zeros(9)}
-
-    with pytest.raises(DataError, match=r"ln_final.bias must be of shape \(8,\), but is \(9,\)"):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, weights))
-
-
-def test_an_output_that_is_not_the_embedding_is_refused(public, tmp_path):
-    weights = public.state_dict() | {"mask_prediction_head.decoder.weight": torch.zeros(75, 8)}
-
-    with pytest.raises(DataError, match=r"decoder.weight must equal token_embedding.weight"):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, weights))
+EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index in (2, 3, 4, 5)}
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("weights", "changes", "message"),
     [
-        ({"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model's is 75"),
-        ({"context_length": 77}, "the context is 77, but the model's is 9"),
-        ({"text": {"heads": 4}}, "the heads is 4, but the model's is 2"),
-        ({"image_tokenizer": "somebody/other"}, "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'"),
-        ({"use_eoi": True}, "the end-of-image token is True"),
-        ({"mask_pad": False}, "the masking of padding is False"),
+        ({"ln_final.bias": None}, {}, r"1 keys \(ln_final.bias\) missing, 0 keys unexpected. Nothing was loaded"),
+        (EXTRA, {}, r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected"),
+        ({"ln_final.bias": torch.zeros(9)}, {}, r"ln_final.bias must be of shape \(8,\), but is \(9,\)"),
+        ({"mask_prediction_head.decoder.weight": torch.zeros(75, 8)}, {}, "decoder.weight must equal token_embedding.weight"),
+        ({}, {"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model's is 75"),
+        ({}, {"context_length": 77}, "the context is 77, but the model's is 9"),
+        ({}, {"text": {"heads": 4}}, "the heads is 4, but the model's is 2"),
+        ({}, {"image_tokenizer": "somebody/other"}, "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'"),
+        ({}, {"use_eoi": True}, "the end-of-image token is True"),
+        ({}, {"mask_pad": False}, "the masking of padding is False"),
     ],
 )
-def test_other_weights_than_the_models_are_refused(public, tmp_path, changes, message):
-    with pytest.raises(ConfigError, match=message):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict(), **changes))
-
-
-def test_a_tokenizer_that_is_not_fuselips_is_refused(public, tmp_path):
-    folder = snapshot(tmp_path, public.state_dict())
-
+def test_other_weights_than_the_models_are_refused(public, tmp_path, weights, changes, message):
+    own = {name: value for name, value in (public.state_dict() | weights).items() if value is not None}
+    with pytest.raises((ConfigError, DataError), match=message):
+        load_public(CONFIG, TITOK, snapshot(tmp_path, own, **changes))
     with pytest.raises(ConfigError, match=r"needs 3 codes an image of 64, but tokenizer_tiny gives 3 of 65"):
-        load_public(CONFIG, TITOK.model_copy(update={"codebook": 65}), folder)
+        load_public(CONFIG, TITOK.model_copy(update={"codebook": 65}), snapshot(tmp_path, public.state_dict()))
 
 
-def test_missing_and_damaged_files_are_refused(public, tmp_path):
-    with pytest.raises(DataError, match=r"no config.json in .*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"):
-        load_public(CONFIG, TITOK, tmp_path)
-    path = snapshot(tmp_path, public.state_dict()) / "pytorch_model.bin"
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"pytorch_model.bin cannot be read as weights"):
-        load_public(CONFIG, TITOK, tmp_path)
-    path.unlink()
-    with pytest.raises(DataError, match=r"no model.safetensors or pytorch_model.bin in"):
-        load_public(CONFIG, TITOK, tmp_path)
-
-
-def test_nothing_in_a_pickle_is_executed(public, tmp_path):
+def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_executed(public, tmp_path):
     class Touch:
         def __reduce__(self):
             return Path.touch, (tmp_path / "executed",)
 
-    with pytest.raises(DataError, match="cannot be read as weights"):
-        load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict() | {"x": Touch()}))  # type: ignore[dict-item]
+    with pytest.raises(DataError, match=r"no config.json in .*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"):
+        load_public(CONFIG, TITOK, tmp_path)
+    path = snapshot(tmp_path, public.state_dict() | {"x": Touch()}) / "pytorch_model.bin"
+    for content in (path.read_bytes(), path.read_bytes()[:1000]):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"pytorch_model.bin cannot be read as weights"):
+            load_public(CONFIG, TITOK, tmp_path)
     assert not (tmp_path / "executed").exists()
-
-
-@pytest.mark.parametrize(("size", "titok"), [("small", TITOK_S128), ("base", TITOK_BL128)])
-def test_titok_gives_what_the_published_sizes_read(size, titok):
-    config = FuseLIP(size=size)
-
-    assert (titok.codes, titok.codebook) == (config.codes, config.vocabulary - config.first_code)
+    path.unlink()
+    with pytest.raises(DataError, match=r"no model.safetensors or pytorch_model.bin in"):
+        load_public(CONFIG, TITOK, tmp_path)
 
 
 # ------------------------------------------------------------------------------------------- in a run
@@ -242,50 +201,21 @@ def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokeniz
     images, texts = torch.from_numpy(test.images[test.rows]) / 255, torch.from_numpy(test.labels[test.rows]).long()
     codes = public.image_tokenizer["model"](images)
     cosines = (public(image_only(training.config.model.encoder, codes)) * public(texts)).sum(-1)
-
-    assert torch.equal(training.state.network.encoder.embed.weight, public.token_embedding.weight)
-    assert len(codes.unique(dim=0)) > 1
     list(training.epochs())
     found = training.finish()
+
+    assert len(codes.unique(dim=0)) > 1
     assert found["metrics"]["cosine_before"] == pytest.approx(cosines.mean().item(), abs=1e-5)
     assert found["metrics"]["cosine_after"] != found["metrics"]["cosine_before"]
     assert found["tokenizer"]["image"] == "tokenizer_tiny (public weights)"
     assert not list(folder.glob("cache/vq-*"))  # none was trained
 
 
-def test_a_captioners_eyes_begin_with_them_too_whatever_was_there_before(downloaded):
-    """At a learning rate of next to nothing the alignment leaves them as they are."""
-    _, folder = downloaded
-    eyes = FuseLIPBackboneConfig(aligner=aligner(folder), mode="image_only", epochs=1, batch_size=8, learning_rate=1e-9)
-    run = config(ImageTRM(backbone="fuselip", fuselip=eyes, width=8, heads=2, layers=1, cycles=1, latent_steps=1))
-    for _ in range(2):
-        public = Public(81, patch=8)
-        snapshot(folder, public.state_dict(), text={"vocab_size": 81})
-
-        own = make_training(run).state.network.get_submodule("eyes.injection.encoder")
-
-        torch.testing.assert_close(own.embed.weight, public.token_embedding.weight, atol=1e-6, rtol=0)
-
-
-def test_weights_that_are_not_the_models_are_refused_as_training_begins(downloaded):
-    public, folder = downloaded
-    snapshot(folder, public.state_dict() | {"more": torch.zeros(1)}, text={"vocab_size": 81})
-
-    with pytest.raises(DataError, match=r"0 keys missing, 1 keys \(more\) unexpected. Nothing was loaded"):
-        make_training(config(aligner(folder)))
-
-
 def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tmp_path):
-    _, folder = downloaded
-    for model in (
-        aligner,
-        lambda files: ImageTRM(backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=aligner(files), mode="image_only")),
-    ):
-        good = config(model(folder)).values
-        field = "model.files" if "files" in good["model"] else "model.fuselip.aligner.files"
-        with pytest.raises(
-            ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has none"
-        ):
-            config(model(folder)).with_changes({field: str(tmp_path / "nowhere")})
-        with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):
-            config(model(folder)).with_changes({field: "weights"})
+    """A captioner's eyes are named by where they are in its config."""
+    eyes = FuseLIPBackboneConfig(aligner=aligner(downloaded[1]), mode="image_only")
+    good = config(ImageTRM(backbone="fuselip", fuselip=eyes))
+    with pytest.raises(ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has none"):
+        good.with_changes({"model.fuselip.aligner.files": str(tmp_path / "nowhere")})
+    with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):
+        good.with_changes({"model.fuselip.aligner.files": "weights"})

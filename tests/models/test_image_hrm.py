@@ -33,36 +33,30 @@ def test_cycle_refines_z_steps_times_then_y_once():
     assert (z.item(), y.item()) == (5.25, 3.625)
 
 
-@pytest.mark.parametrize(("read", "expected"), [("mean", 4.0), ("last", 6.0)])
+@pytest.mark.parametrize(("read", "expected"), [("mean", [4.0, 4.0]), ("last", [6.0, 9.0])])
 def test_halting_reads_the_tokens_that_are_there(read, expected):
-    """z is 2 and 6 at the two tokens of one caption and 1, 2, 9 at those of the other, of which the last is PAD: not read."""
+    """z is 2 and 6 at the two tokens of one caption, 1, 2 and 9 at those of the other; the first one's last is PAD: not read."""
     network = tiny(halt_read=read)
     torch.nn.init.constant_(network.q_head.weight, 1 / 8)
     z = torch.tensor([[2.0, 6.0, 9.0], [1.0, 2.0, 9.0]])[..., None].expand(2, 3, 8)
 
-    output = network.read(z, torch.tensor([[1, 5, 0], [1, 5, 6]]))
-
-    assert output.halt is not None
-    torch.testing.assert_close(output.halt + 5, torch.tensor([expected, {"mean": 4.0, "last": 9.0}[read]]))
+    torch.testing.assert_close(network.read(z, torch.tensor([[1, 5, 0], [1, 5, 6]])).halt + 5, torch.tensor(expected))
 
 
-@pytest.mark.parametrize("kind", [ImageHRM, ImageTRM])
-def test_nothing_halts_at_the_start(kind):
+@pytest.mark.parametrize(("kind", "proceed"), [(ImageHRM, [-5.0, -5.0]), (ImageTRM, None)])
+def test_nothing_halts_at_the_start(kind, proceed):
     """HRM also values going on, TRM does not."""
     network, images = tiny(kind), torch.randn(2, FEATURES)
     output, _ = network(images, network.start(images, TOKENS))
 
     assert output.halt.tolist() == [-5.0, -5.0]
-    assert (output.proceed is None) == (kind is ImageTRM)
-    assert output.proceed is None or output.proceed.tolist() == [-5.0, -5.0]
+    assert (output.proceed if output.proceed is None else output.proceed.tolist()) == proceed
 
 
 def test_the_image_enters_at_every_token():
     """x_t = sqrt(D) E[token t] + W_v V, by hand; with `image_norm` the image has an RMS of 1."""
-    network, normed = tiny(), tiny(image_norm=True)
-    images = 7 * torch.randn(2, FEATURES)
-
+    network, images = tiny(), 7 * torch.randn(2, FEATURES)
     x = network.inputs(network.eyes(images), TOKENS)
 
     torch.testing.assert_close(x, 8**0.5 * network.embed.weight[TOKENS] + (images @ network.eyes.project.weight.T)[:, None])
-    torch.testing.assert_close(normed.eyes(images).square().mean(-1), torch.ones(2))
+    torch.testing.assert_close(tiny(image_norm=True).eyes(images).square().mean(-1), torch.ones(2))

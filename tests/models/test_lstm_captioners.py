@@ -22,36 +22,25 @@ def cell(lstm, x, h, c, layer=""):
     return o.sigmoid() * c.tanh(), c
 
 
-@pytest.mark.parametrize("image", ["merge", "inject"])
-def test_an_image_that_is_added_to_every_token_or_is_the_first_state(image):
-    """Equations (L1)-(L3)."""
-    network, images = tiny(ImageLSTM, image=image), torch.randn(2, 256)
-    seen, zero = network.eyes.project(images), torch.zeros(2, 8)
-    added, h, c = (seen, zero, zero) if image == "merge" else (zero, *seen.chunk(2, dim=-1))
-
+@pytest.mark.parametrize(
+    ("kind", "fields"), [(ImageLSTM, {"image": "merge"}), (ImageLSTM, {"image": "inject"}), (ShowTell, {})], ids=str
+)
+def test_an_image_is_added_to_every_token_or_is_the_first_state_or_the_first_word(kind, fields):
+    """Equations (L1)-(L3) and (T1)-(T4), where the image's own state gives no logit."""
+    network, images = tiny(kind, **fields), torch.randn(2, 256)
+    seen, added, h, c = network.eyes.project(images), *torch.zeros(3, 2, 8)
+    if kind is ShowTell:
+        h, c = cell(network.lstm, seen, h, c, "_l0")
+    elif fields["image"] == "merge":
+        added = seen
+    else:
+        h, c = seen.chunk(2, dim=-1)
     output, carry = network(images, network.start(images, TOKENS))
 
     for place in range(4):
         h, c = cell(network.lstm, network.embed.weight[TOKENS[:, place]] + added, h, c, "_l0")
         torch.testing.assert_close(output.logits[:, place], network.answer(h))
-    assert output.halt is None
-    assert len(carry) == 1
-
-
-def test_an_image_that_is_the_first_word():
-    """Equations (T1)-(T4); the image's own state gives no logit."""
-    network, images = tiny(ShowTell), torch.randn(2, 256)
-    h = c = torch.zeros(2, 8)
-
-    output, carry = network(images, network.start(images, TOKENS))
-
-    assert output.logits.shape == (2, 4, 9)
-    assert len(carry) == 1
-    for place in range(-1, 4):
-        x = network.eyes.project(images) if place < 0 else network.embed.weight[TOKENS[:, place]]
-        h, c = cell(network.lstm, x, h, c, "_l0")
-        if place >= 0:
-            torch.testing.assert_close(output.logits[:, place], network.answer(h))
+    assert (output.logits.shape, output.halt, len(carry)) == ((2, 4, 9), None, 1)
 
 
 def test_places_that_are_looked_at_word_by_word():
@@ -59,6 +48,7 @@ def test_places_that_are_looked_at_word_by_word():
     network, a = tiny(ShowAttendTell, width=4, attention=3), torch.rand(2, 196, 64)
     h, c = network.first(a.mean(1)).chunk(2, dim=-1)
     output, _ = network(a, network.start(a, TOKENS))
+    maps = network.trace(a, TOKENS).attention
 
     for place in range(4):
         e = torch.stack([network.score(torch.relu(network.of_place(a[:, p]) + network.of_state(h)))[:, 0] for p in range(196)], 1)
@@ -66,16 +56,7 @@ def test_places_that_are_looked_at_word_by_word():
         z = torch.sigmoid(network.gate(h)) * sum(alpha[:, p, None] * a[:, p] for p in range(196))
         h, c = cell(network.cell, torch.cat([network.embed.weight[TOKENS[:, place]], z], dim=-1), h, c)
         torch.testing.assert_close(output.logits[:, place], network.answer[1](h))
-
-
-def test_attention_maps_sum_to_one():
-    network, a = tiny(ShowAttendTell, attention=3), 9 * torch.randn(2, 196, 64)
-
-    trace = network.trace(a, TOKENS)
-
-    assert trace.attention.shape == (2, 4, 196)
-    torch.testing.assert_close(trace.attention.sum(-1), torch.ones(2, 4))
-    assert trace.attention.std(-1).min() > 1e-4  # and are no constants
+        torch.testing.assert_close(maps[:, place], alpha)
 
 
 def test_the_penalty_by_hand():
@@ -87,14 +68,4 @@ def test_the_penalty_by_hand():
     alpha = torch.stack([first, 1 - first], dim=-1)
 
     assert tiny(ShowAttendTell, alpha_c=2.0).penalty(alpha, TOKENS).item() == pytest.approx(0.5)
-
-
-def test_the_penalty_is_off_at_zero_and_knows_no_padding():
-    a, padded = torch.rand(2, 196, 64), torch.cat([TOKENS, torch.zeros(2, 3, dtype=torch.int64)], dim=1)
-    network = tiny(ShowAttendTell)
-
-    short, long = (network(a, network.start(a, tokens))[0].extra for tokens in (TOKENS, padded))
-
-    torch.testing.assert_close(short, long)
-    assert short.shape == ()
-    assert tiny(ShowAttendTell, alpha_c=0.0)(a, (TOKENS,))[0].extra is None
+    assert tiny(ShowAttendTell, alpha_c=0.0)(torch.rand(2, 196, 64), (TOKENS,))[0].extra is None

@@ -69,40 +69,30 @@ def plain(found, arch, tokens, ids, segments):
     return high[:, arch["puzzle_emb_len"] :] @ found["lm_head.weight"].T, q
 
 
-def ours(network, images, ids, segments=2):
-    carry = network.start(images, ids)
-    with torch.no_grad():
-        for _ in range(segments):
-            output, carry = network(images, carry)
-    return output
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_weights_of_the_published_size_come_back_under_the_authors_names(name, tmp_path):
     data = Sudoku(side=9)
     network, other = drawn(PUBLISHED[name], data), build(PUBLISHED[name], data).eval()
-    assert sum(weight.numel() for weight in network.parameters()) == pytest.approx(SIZES[name], rel=0.05)
     torch.save(theirs(network), tmp_path / "step_65100")
-    images, ids = torch.randint(0, 11, (2, 1, 9, 9)), torch.zeros(2, dtype=torch.int64)
-
     other.load_state_dict(from_official(other, read_official(tmp_path / "step_65100"), "step_65100"))
 
-    before, after = ours(network, images, ids), ours(other, images, ids)
-    assert torch.allclose(after.logits, before.logits, rtol=0, atol=1e-6)
-    assert torch.allclose(after.halt, before.halt, rtol=0, atol=1e-6)
+    assert sum(weight.numel() for weight in network.parameters()) == pytest.approx(SIZES[name], rel=0.05)
+    assert all(torch.equal(mine, back) for mine, back in zip(network.parameters(), other.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name, tmp_path):
+def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name):
     """Two segments of a hand-written form of their nets: gate before up, queries before keys, a row padded over the prefix."""
     model, data = TINY[name], Sudoku(side=4)
     network = drawn(model, data)
     images, ids = torch.randint(0, 6, (3, 1, 4, 4)), torch.tensor([0, 1, 1])
-    found = theirs(network, "")
+    arch = ARCH | {"puzzle_emb_len": model.prefix}
+    carry = network.start(images, ids)
+    with torch.no_grad():
+        logits, q = plain(theirs(network, ""), arch, images.flatten(1).long(), ids, segments=2)
+        for _ in range(2):
+            output, carry = network(images, carry)
 
-    logits, q = plain(found, ARCH | {"puzzle_emb_len": model.prefix}, images.flatten(1).long(), ids, segments=2)
-
-    output = ours(network, images, ids)
     assert torch.allclose(output.logits, logits, atol=1e-4)
     assert torch.allclose(output.halt, q[:, 0], atol=1e-4)
 
@@ -111,33 +101,34 @@ def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name, tmp_path
 def test_the_arch_of_their_config_and_the_file_say_which_network_it_is(name, family, tmp_path):
     model = TINY[name].model_copy(update={"multiple": 256})
     arch = {**ARCH, "H_layers": getattr(model, "high_layers", 0), "puzzle_emb_len": model.prefix, "puzzle_emb_ndim": 8}
-    arch |= {"L_layers": getattr(model, "low_layers", None) or model.layers, "mlp_t": model.mixing == "mlp"}
-    arch |= {"pos_encodings": "learned" if name == "learned" else "none" if arch["mlp_t"] else "rope", "loss": {"name": "ACT"}}
-    file = tmp_path / "all_config.yaml"
-    file.write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
+    arch |= {
+        "L_layers": getattr(model, "low_layers", None) or model.layers,
+        "mlp_t": model.mixing == "mlp",
+        "loss": {"name": "ACT"},
+    }
+    arch["pos_encodings"] = {"learned": "learned", "TRM-MLP": "none"}.get(name, "rope")
+    (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
 
-    found = {name.removeprefix("_orig_mod.model.inner."): value for name, value in theirs(drawn(model, Sudoku(side=4))).items()}
+    read = read_arch(tmp_path / "all_config.yaml", family)
+    assert official_model(family, read, theirs(drawn(model, Sudoku(side=4)), "")) == model
 
-    assert official_model(family, read_arch(file, family), found) == model
 
-
-def test_without_a_config_the_authors_defaults_hold():
-    for name, family in (("HRM", "hrm"), ("TRM-Att", "trm")):
-        assert official_model(family, read_arch(None, family), {"puzzle_emb.weights": torch.zeros(1, 512)}) == PUBLISHED[name]
+@pytest.mark.parametrize(("name", "family"), [("HRM", "hrm"), ("TRM-Att", "trm")])
+def test_without_a_config_the_authors_defaults_hold(name, family):
+    assert official_model(family, read_arch(None, family), {"puzzle_emb.weights": torch.zeros(1, 512)}) == PUBLISHED[name]
 
 
 def test_a_short_puzzle_row_is_filled_up_with_zeros():
-    network, file = drawn(TINY["HRM"], Sudoku(side=4)), theirs(drawn(TINY["HRM"], Sudoku(side=4)), "")
+    network = drawn(TINY["HRM"], Sudoku(side=4))
+    file = theirs(network, "")
     file["puzzle_emb.weights"] = file["puzzle_emb.weights"][:, :5]
 
-    state = from_official(network, file, "step_1")
+    row = from_official(network, file, "step_1")["puzzle.weight"]
 
-    assert state["puzzle.weight"].shape == (2, 8)
-    assert not state["puzzle.weight"][:, 5:].any()
-    assert torch.equal(state["puzzle.weight"][:, :5], file["puzzle_emb.weights"])
+    assert torch.equal(row, F.pad(file["puzzle_emb.weights"], (0, 3)))
 
 
-@pytest.mark.parametrize("wrapped", ["", "inner.", "model.inner.", "_orig_mod.model.inner.", "module._orig_mod.model.inner."])
+@pytest.mark.parametrize("wrapped", ["", "inner.", "module._orig_mod.model.inner."])
 def test_names_are_read_through_what_wraps_them(wrapped, tmp_path):
     file = theirs(drawn(TINY["HRM"], Sudoku(side=4)), wrapped)
     torch.save({"model": file, "step": 3, "optimizers": []} if wrapped == "inner." else file, tmp_path / "step_3")
@@ -145,30 +136,19 @@ def test_names_are_read_through_what_wraps_them(wrapped, tmp_path):
     assert read_official(tmp_path / "step_3").keys() == theirs(drawn(TINY["HRM"], Sudoku(side=4)), "").keys()
 
 
-def broken(change):
-    file = theirs(drawn(TINY["HRM"], Sudoku(side=4)), "")
-    change(file)
-    return file
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changes", "message"),
     [
-        (lambda file: file.pop("L_init"), r"step_1 is not a checkpoint of HRM .*: 1 keys \(L_init\) missing, 0 keys unexpected"),
-        (
-            lambda file: file.update({"L_level.layers.7.mlp.down_proj.weight": torch.zeros(1)}),
-            r"0 keys missing, 1 keys \(L_level.layers.7.mlp.down_proj.weight\) unexpected",
-        ),
-        (
-            lambda file: file.update({"lm_head.weight": torch.zeros(11, 8)}),
-            r"step_1: lm_head.weight must be of shape \(6, 8\), but is \(11, 8\)",
-        ),
+        ({"L_init": None}, r"step_1 is not a checkpoint of HRM .*: 1 keys \(L_init\) missing, 0 keys unexpected"),
+        ({"H_level.more": torch.zeros(1)}, r"0 keys missing, 1 keys \(H_level.more\) unexpected"),
+        ({"lm_head.weight": torch.zeros(11, 8)}, r"step_1: lm_head.weight must be of shape \(6, 8\), but is \(11, 8\)"),
     ],
 )
-def test_a_file_that_does_not_fit_is_one_line(change, message):
-    with pytest.raises(DataError, match=message) as refused:
-        from_official(drawn(TINY["HRM"], Sudoku(side=4)), broken(change), "step_1")
-    assert "\n" not in str(refused.value)
+def test_a_file_that_does_not_fit_is_one_line(changes, message):
+    network = drawn(TINY["HRM"], Sudoku(side=4))
+    file = {name: value for name, value in (theirs(network, "") | changes).items() if value is not None}
+    with pytest.raises(DataError, match=f"^[^\n]*{message}[^\n]*$"):
+        from_official(network, file, "step_1")
 
 
 @pytest.mark.parametrize(
@@ -180,27 +160,21 @@ def test_a_file_that_does_not_fit_is_one_line(change, message):
         ({"pos_encodings": "none"}, r"arch.pos_encodings must be rope, learned, but got 'none'"),
         ({"expansion": 2.5}, r"arch.expansion must be a whole number, but got 2.5"),
         ("text", r"has no arch of a model"),
+        ({}, r"puzzle_emb.weights is missing, but must be \(puzzles, 1 to 512\)"),
     ],
 )
 def test_an_arch_that_we_do_not_compute_is_one_line(arch, message, tmp_path):
-    file = tmp_path / "all_config.yaml"
-    file.write_text(yaml.safe_dump({"arch": arch}))
-    with pytest.raises(ConfigError, match=message) as refused:
-        official_model("hrm", read_arch(file, "hrm"), {"puzzle_emb.weights": torch.zeros(1, 512)})
-    assert "\n" not in str(refused.value)
-
-
-def test_weights_without_a_puzzle_row_are_refused():
-    with pytest.raises(DataError, match=r"puzzle_emb.weights is missing, but must be \(puzzles, 1 to 512\)"):
-        official_model("hrm", read_arch(None, "hrm"), {})
+    (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch}))
+    with pytest.raises((ConfigError, DataError), match=f"^[^\n]*{message}[^\n]*$"):
+        official_model(
+            "hrm", read_arch(tmp_path / "all_config.yaml", "hrm"), {"puzzle_emb.weights": torch.zeros(1, 512)} if arch else {}
+        )
 
 
 def test_a_file_that_is_no_state_dict_is_refused(tmp_path):
     torch.save({"lr": 0.1}, tmp_path / "step_1")
     (tmp_path / "step_2").write_bytes(b"nothing")
-    with pytest.raises(DataError, match=r"step_1 holds more than weights \(lr\)"):
-        read_official(tmp_path / "step_1")
-    with pytest.raises(DataError, match=r"step_2 cannot be read as weights"):
-        read_official(tmp_path / "step_2")
-    with pytest.raises(DataError, match=r"step_3 cannot be read: No such file"):
-        read_official(tmp_path / "step_3")
+    for name, message in (("step_1", r"holds more than weights \(lr\)"), ("step_2", "cannot be read as weights"),
+                          ("step_3", "cannot be read: No such file")):  # fmt: skip
+        with pytest.raises(DataError, match=f"{name} {message}"):
+            read_official(tmp_path / name)

@@ -22,7 +22,7 @@ from recstudy.models import (
     Transformer,
 )
 from recstudy.models.costs import cost
-from recstudy.models.fuselip import VQ, FuseLIP
+from recstudy.models.fuselip import TITOK_BL128, TITOK_S128, VQ, FuseLIP
 from recstudy.models.networks.fuselip import FuseLIPNetwork
 from recstudy.models.networks.hrm import HRMCore
 from recstudy.models.networks.vq import VQNetwork
@@ -129,10 +129,9 @@ def test_cores_of_000(model, core):
 def test_parts_of_micar():
     network = unfilled(MicarVLMoE(), 1000)
 
-    assert size(network.eyes.backbone) == RESNET101
-    assert size(network.eyes) - size(network.eyes.backbone) == PYRAMID
-    assert size(network.project) == 1_051_136
+    assert (size(network.eyes.backbone), size(network.eyes)) == (RESNET101, RESNET101 + PYRAMID)
     assert (size(network.encoder), size(network.decoder)) == (2 * 4_080_832, 2 * 29_205_888)
+    assert size(network.project) == 1_051_136
     assert size(network.embed) + size(network.answer) + size(network.norm) == 1_024_000 + 512
 
 
@@ -157,26 +156,23 @@ def test_rows_of_table_3_have_so_many_weights_more_than_the_full_model(fields, m
 
 
 @pytest.mark.parametrize(
-    ("name", "tower", "mask_head", "vocabulary"),
-    [("small", 41_909_376, 202_113, 53_505), ("base", 67_413_504, 321_281, 57_601)],
+    ("name", "titok", "tower", "mask_head", "vocabulary"),
+    [("small", TITOK_S128, 41_909_376, 202_113, 53_505), ("base", TITOK_BL128, 67_413_504, 321_281, 57_601)],
 )
-def test_fuselip(name, tower, mask_head, vocabulary):
+def test_fuselip(name, titok, tower, mask_head, vocabulary):
+    """Each size reads what its tokenizer gives."""
     config = FuseLIP(size=name)
     with torch.device("meta"):
         network = FuseLIPNetwork(config)
     head = size(network.mask_head)
 
     assert (size(network) - head - 2, head, config.vocabulary) == (tower, mask_head, vocabulary)
+    assert (titok.codes, titok.codebook) == (config.codes, config.vocabulary - config.first_code)
 
 
-def test_the_stand_in_tokenizer():
-    assert size(VQNetwork(VQ())) == 3_695_244
-
-
-def test_hrm_counts_where_an_mlp_mixes_the_tokens():
+def test_the_stand_in_tokenizer_and_an_hrm_whose_tokens_an_mlp_mixes():
     """Of 37 positions and 64 dimensions: SwiGLUs 37 -> 64 -> 37 (hidden 49, rounded up by 32) and 64 -> 96 -> 64 (hidden 85)."""
     model = HRM(tokens="cell", mixing="mlp", width=64, heads=4, expansion=2, multiple=32, high_layers=1, low_layers=1)
 
-    core = model.counts((1, 6, 6), 7)["core"]
-
-    assert core == 2 * (3 * 37 * 64 + 3 * 64 * 96) == size(HRMCore(model, 37))
+    assert model.counts((1, 6, 6), 7)["core"] == 2 * (3 * 37 * 64 + 3 * 64 * 96) == size(HRMCore(model, 37))
+    assert size(VQNetwork(VQ())) == 3_695_244
