@@ -5,10 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from recstudy.config import DATASETS, configure
+from recstudy.config import configure
 from recstudy.data import Dominoes
-from recstudy.data.cache import load
-from recstudy.data.dominoes import chains, draw_set
+from recstudy.data.dominoes import draw_set
 from recstudy.errors import ConfigError
 
 COLOURS = [(255, 0, 0), (0, 0, 255)]
@@ -30,34 +29,16 @@ def walked(image):
     return COLOURS.index(tuple(lower[here][:, 0])), steps
 
 
-@pytest.mark.parametrize(("columns", "least", "most"), [(3, 0, 3), (4, 5, 5), (9, 1, 8)])
+@pytest.mark.parametrize(("columns", "least", "most"), [(3, 0, 3), (9, 1, 8)])
 def test_walking_from_the_mark_gives_label_and_level(columns, least, most):
     config = Dominoes(columns=columns, least_steps=least, most_steps=most)
     drawn = draw_set(config)
-    images, labels = drawn.test_images[:200], drawn.test_labels[:200]
-
-    found = [walked(image) for image in images]
+    images, labels = drawn.test_images[:100], drawn.test_labels[:100]
+    levels = config.levels(np.arange(100)).tolist()
 
     assert images[0].shape == config.shape
-    assert found == list(zip(labels.tolist(), config.levels(np.arange(200)).tolist(), strict=True))
-    assert {steps for _, steps in found} == set(range(least, most + 1))
-
-
-def test_no_board_is_drawn_twice_and_colours_are_as_frequent():
-    drawn = draw_set(Dominoes())
-    images = np.concatenate([drawn.train_images, drawn.test_images]).reshape(12_000, -1)
-
-    assert len({image.tobytes() for image in images}) == 12_000
-    assert len(drawn.train_labels) == Dominoes().train_size
-    assert np.abs(np.bincount(drawn.train_labels) - 5_000).max() < 3 * np.sqrt(2_500)
-
-
-def test_the_other_colour_ends_a_chain_too():
-    """Four dominoes beside the two ends: of 0 to 3 steps the next one leads to the other colour, the rest to any before them."""
-    leads = chains(6, np.arange(4), np.random.default_rng(0))
-
-    assert [row[2 : 3 + steps].tolist() for steps, row in enumerate(leads)] == [[1], [0, 1], [0, 2, 1], [0, 2, 3, 1]]
-    assert (leads[:, 2:] < np.arange(2, 6)).all()
+    assert [walked(image) for image in images] == list(zip(labels.tolist(), levels, strict=True))
+    assert set(levels) == set(range(least, most + 1))
 
 
 def test_the_same_bits_on_every_machine():
@@ -66,16 +47,11 @@ def test_the_same_bits_on_every_machine():
     assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:16] == "0dfed01f6f210f6c"
 
 
-def test_it_is_a_synthetic_set_with_levels_within_its_board(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
-    data = load(Dominoes(limit=64), tmp_path)
-
-    assert DATASETS["dominoes"] is Dominoes
-    assert (Dominoes.synthetic, Dominoes.title, data.classes) == (True, "Dominoes (synthetic)", 2)
-    assert len(data.test) == 64
-    for steps in ({"most_steps": 4}, {"least_steps": 4}):
-        with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 must hold on 6 dominoes, but got"):
-            configure(Dominoes, steps)
+@pytest.mark.parametrize("steps", [{"most_steps": 4}, {"least_steps": 4}])
+def test_it_is_a_synthetic_set_with_levels_within_its_board(steps):
+    assert (Dominoes.synthetic, Dominoes.title, Dominoes().classes) == (True, "Dominoes (synthetic)", 2)
+    with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 must hold on 6 dominoes, but got"):
+        configure(Dominoes, steps)
 
 
 def test_noise_inverts_its_share_of_the_pixels_and_nothing_else():
