@@ -23,14 +23,11 @@ GRID = np.array([[1, 2, 3], [4, 5, 0]])
 def test_an_augmentation_is_undone(turn):
     colours = (0, 3, 1, 2, 9, 8, 7, 6, 5, 4)
     one = Augmented("a", turn, colours)
-    tokens = np.array(colours, np.uint8)[TURNED[turn](GRID)] + 2
 
     assert len(TURNS) == len(TURNED)
-    assert one.undone(tokens).rows == GRID.tolist()
-    assert augmented(one.name) == one
+    assert one.undone(np.array(colours, np.uint8)[TURNED[turn](GRID)] + 2).rows == GRID.tolist()
     assert one.name == f"a|||t{turn}|||0312987654"
-    assert augmented("a") == Augmented("a")
-    assert Augmented("a").name == "a"
+    assert (augmented(one.name), augmented("a"), Augmented("a").name) == (one, Augmented("a"), "a")
 
 
 @pytest.mark.parametrize(
@@ -77,12 +74,11 @@ def test_identical_answers_are_counted_once_their_augmentations_are_undone():
     assert (pass_at(1, found), pass_at(2, found)) == (100, 100)
 
 
-def test_of_equal_votes_the_surest_on_average_comes_first():
-    votes = (1, [[3, 3]], [[1, 2]], UNSURE), (3, [[2, 1]], [[2, 1]], SURE)
+@pytest.mark.parametrize(("first", "second", "right"), [(UNSURE, SURE, 100), (SURE, UNSURE, 0)])
+def test_of_equal_votes_the_surest_on_average_comes_first(first, second, right):
+    votes = (1, [[3, 3]], [[1, 2]], first), (3, [[2, 1]], [[2, 1]], second)
 
-    assert [grid.rows for grid in told(*votes)["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
-    assert [grid.rows for grid in told(*votes[::-1])["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
-    assert pass_at(1, told((1, [[3, 3]], [[1, 2]], SURE), (3, [[2, 1]], [[2, 1]], UNSURE))) == 0
+    assert pass_at(1, told(*votes)) == pass_at(1, told(*votes[::-1])) == right
 
 
 def test_a_task_counts_by_the_share_of_its_test_inputs():

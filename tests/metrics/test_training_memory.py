@@ -46,18 +46,16 @@ def test_a_real_step_needs_what_was_estimated():
     assert {name: share for name, share in shares.items() if not 0.8 < share < 1.25} == {}
 
 
-def test_activations_grow_with_the_images_of_a_worker():
-    held = 4 * weights("ViTRM")
-    one, two = (training_memory(config("ViTRM", **{"train.batch_size": size})) - held for size in (64, 128))
+def test_activations_grow_with_the_images_of_a_worker_and_half_precision_needs_less():
+    def memory(**changes):
+        return training_memory(config("ViTRM", **{f"train.{name}": value for name, value in changes.items()}))
 
-    assert two == pytest.approx(2 * one, rel=0.01)
-    assert training_memory(config("ViTRM", **{"train.batch_size": 128, "place.workers_per_run": 2})) == held + one
-
-
-def test_half_precision_needs_less():
-    whole, half = (training_memory(config("ViTRM", **{"train.precision": name})) for name in ("float32", "bfloat16"))
-
-    assert 0.5 * whole < half < 0.9 * whole
+    held, one, two = 4 * weights("ViTRM"), memory(batch_size=64), memory(batch_size=128)
+    assert two - held == pytest.approx(2 * (one - held), rel=0.01)
+    shared = config("ViTRM", **{"train.batch_size": 128, "place.workers_per_run": 2})
+    assert training_memory(shared) == one
+    assert 0.5 * one < memory(batch_size=64, precision="bfloat16") < 0.9 * one
+    assert memory(batch_size=2048) > 70e9  # counted without taking it
 
 
 def test_a_gradient_through_all_supervision_steps_keeps_them_all():
@@ -68,8 +66,3 @@ def test_a_gradient_through_all_supervision_steps_keeps_them_all():
 
     assert detached == training_memory(config("ViTRM")) - held
     assert joined == pytest.approx(4 * detached, rel=0.05)
-
-
-def test_a_large_model_is_measured_without_taking_memory():
-    """70 GB of activations, in a second."""
-    assert training_memory(config("ViTRM", **{"train.batch_size": 2048})) > 70e9
