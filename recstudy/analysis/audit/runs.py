@@ -1,27 +1,17 @@
 """What a reviewer asks of a study's runs: which are behind the numbers, of which data, code and machine, and are they enough?"""
 
-from collections.abc import Iterator, Sequence
-from math import sqrt
+from collections.abc import Iterator
 from operator import attrgetter
-from statistics import median
 
-import numpy as np
-from scipy.special import stdtrit
-
-from recstudy.analysis.audit.rules import Observation, command, compared, counted, done, rule, setting
-from recstudy.analysis.cells import cell
+from recstudy.analysis.audit.rules import Observation, command, counted, done, rule, setting
 from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.kinds import cells as table_cells
 from recstudy.analysis.registration import differences, post_hoc, statements, words_of
 from recstudy.analysis.rows import Row
 from recstudy.config import averaged_steps
-from recstudy.errors import ConfigError
-from recstudy.evidence import LEVEL, MOST_SEEDS
-from recstudy.metrics import METRICS
 from recstudy.records.study_schema import Deviation
-from recstudy.report import Claim, Table
-from recstudy.report.names import metric, number, plural
+from recstudy.report import Claim
+from recstudy.report.names import metric
 
 CHEAP = 10  # seeds a variant, up to which the command for them is given
 SHORT = 12  # characters of a checksum that tell it apart
@@ -124,89 +114,3 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     told = ", ".join(dict.fromkeys(f"{span:,.0f}" for _, span in sorted(spans.items())))
     what = f"The moving average of the weights spans {told} steps, more than the run makes"
     yield Observation(what, spans, setting(records, "train.ema_decay", "0"))
-
-
-@rule(
-    "failed runs left out",
-    "The seeds that are left may be the lucky ones: a variant that fails on some looks better than it is.",
-    "Fix the cause (see what failed) and rerun; diverged runs are a result, which the text should state.",
-)
-def _(records: StudyRecords) -> Iterator[Observation]:
-    """Leave out diverged trials of a search, of which some may well."""
-    ends = ("failed",) if records.plan.search is not None else ("failed", "diverged")
-    lost = [row for row in records.rows if row.status in ends]
-    what = f"{plural(len(lost), 'run')} left out of every mean: {counted([row.error_class or 'diverged' for row in lost])}"
-    yield Observation(what, {row.variant for row in lost}, command(records))
-
-
-@rule(
-    "unfinished runs",
-    "Rows with fewer seeds than others have wider intervals, and may change.",
-    "The same command finishes them.",
-)
-def _(records: StudyRecords) -> Iterator[Observation]:
-    """Leave out what a search stops of its own accord."""
-    ends = ("not run", "unfinished", *(() if records.plan.search is not None else ("stopped",)))
-    left = [row.variant for row in records.rows if row.status in ends]
-    yield Observation(f"{plural(len(left), 'run')} of {len(records.rows):,} not finished", left, command(records), note=True)
-
-
-@rule(
-    "verdicts from one run",
-    "One run has no interval, so that nothing can be said about whether the value was reproduced.",
-    "The runs that are still to do.",
-)
-def _(records: StudyRecords) -> Iterator[Observation]:
-    """Find published values beside one run, where more are planned: the rule of seeds asks where they are not."""
-    alone: dict[str, None] = {}
-    for part in records.parts:
-        try:
-            rows = table_cells(records, part).rows if isinstance(part, Table) and part.targets else ()
-        except ConfigError:
-            continue  # said in its place in the report
-        for row in rows:
-            for one in row.cells:
-                comparable = any(not placed.reasons for placed in one.placed)
-                if comparable and one.n == 1 < one.expected and not metric(one.metric).computed:
-                    alone[row.label] = None
-    if alone:
-        what = "Published values stand beside a single run"
-        yield Observation(what, command=command(records), note=True, rows=tuple(alone))
-
-
-@rule("intervals against differences", "Another draw of the seeds may well put the rows in another order.")
-def _(records: StudyRecords) -> Iterator[Observation]:
-    """Find intervals wider than the means are apart, which the seeds that are planned will not make them narrow enough."""
-    names = dict.fromkeys(name for part in records.parts for name in part.shows)
-    scores = [name for name in names if name in METRICS and METRICS[name].tasks and METRICS[name].better]
-    for group in compared(records):
-        blurred = [one for name in scores if (one := _blurred(records, group, name))]
-        found = [one for one in blurred if one[1] is None or one[1] > len(records.plan.seeds)]
-        if found:
-            (words, enough), more = found[0], f", and {len(found) - 1} more" if found[1:] else ""
-            needed = f"About {enough:,}" if enough else f"More than {MOST_SEEDS:,}"
-            yield Observation(
-                f"Intervals wider than the means are apart on {records.variants[group[0]].data}: {words}{more}",
-                group,
-                command(records, "--seeds", str(enough)) if enough and enough <= CHEAP else "",
-                settle=f"{needed} seeds a variant, by the spread of these, would make them as narrow as that; "
-                "else the text says that no difference is shown.",
-            )
-
-
-def _blurred(records: StudyRecords, group: Sequence[int], name: str) -> tuple[str, int | None] | None:
-    """Say how wide the median interval of a score is and how far apart its means are, where that is less; and after how many
-    seeds of every variant it would be no wider, by the spread that the intervals go by (None: over `MOST_SEEDS`)."""
-    cells = [cell(records, [index], name) for index in group]
-    widths = [one.high - one.low for one in cells if one.high is not None and one.low is not None]
-    means = [one.value for one in cells if one.value is not None]
-    if len(widths) < 2 or (width := median(widths)) <= (apart := max(means) - min(means)):
-        return None
-    n = " to ".join(dict.fromkeys(str(end([one.n for one in cells if one.n])) for end in (min, max)))
-    words = f"{metric(name).title}, {number(name, width)} wide (n={n}), all means within {number(name, apart)}"
-    estimates = [(one.estimate, one.n) for one in cells]
-    known = [(found.error * sqrt(n), found.df - n) for found, n in estimates if found.error and found.df]
-    count = np.arange(2, MOST_SEEDS + 1)
-    later = np.median([2 * stdtrit(df + count, (1 + LEVEL) / 2) * s / np.sqrt(count) for s, df in known], axis=0)
-    enough = count[later <= apart] if known else count[:0]
-    return words, int(enough[0]) if len(enough) else None
