@@ -1,12 +1,11 @@
-"""What stands on the pages of three made-up studies and in each scenario's part of a report, as words: in a browser from top to
-bottom, on paper page by page.
+"""What stands on the pages of three made-up studies and in each scenario's part of a report, as words: from top to
+bottom.
 
 `python tests/analysis/golden_pages.py` writes golden/pages, golden/parts and golden/audits anew, where something was changed on purpose; its diff
-shows what changed. Without a browser give `parts`.
+shows what changed.
 """
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -18,7 +17,6 @@ from typing import Any
 
 from asking import CLOSE, HELPS, HURTS, SAME, study
 from made_up import SCORES, run_id, write_epochs, write_search, write_study
-from pypdf import PdfReader
 from scenarios import SCENARIOS, records_of
 
 from recstudy.analysis.frame import StudyRecords
@@ -116,19 +114,6 @@ def structure(page: Path) -> str:
     return "\n".join(Words(page.read_text()).lines) + "\n"
 
 
-def printed(browser: Any, page: Path, pdf: Path) -> str:
-    """A line a page of A4, with the headings on it, from the outline of the PDF."""
-    tab = browser.new_page()
-    tab.goto(page.as_uri())
-    tab.pdf(path=pdf, format="A4", outline=True, tagged=True)
-    tab.close()
-    reader = PdfReader(pdf)
-    found: dict[int, list[str]] = {at: [] for at in range(len(reader.pages))}
-    for heading in flat(reader.outline):
-        found[reader.get_destination_page_number(heading)].append(str(heading.title))
-    return "\n".join(f"{at + 1}: {' | '.join(titles)}" for at, titles in found.items()) + "\n"
-
-
 def flat(outline: list[Any]) -> Iterator[Any]:
     for one in outline:
         if isinstance(one, list):
@@ -206,17 +191,10 @@ def main() -> None:
     write_audits()
     if "parts" in sys.argv:
         return
-    from playwright.sync_api import sync_playwright
-
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+    with tempfile.TemporaryDirectory() as folder:
         for name in STUDIES:
-            page = page_of(name, Path(folder) / name)
-            (FOLDER / f"{name}.txt").write_text(structure(page))
-            (FOLDER / f"{name}.print.txt").write_text(printed(browser, page, Path(folder) / f"{name}.pdf"))
-            sys.stdout.write(f"{FOLDER / name}.txt\n")
-        browser.close()
+            (FOLDER / f"{name}.txt").write_text(structure(page_of(name, Path(folder) / name)))
 
 
 if __name__ == "__main__":

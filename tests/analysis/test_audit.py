@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import TABLE1, as_result, base, failure, read, result, run_id, write_search
+from made_up import TABLE1, as_result, base, read, result, write_search
 from made_up import plan as made_plan
 
 from recstudy.analysis import Pareto, Table
@@ -149,8 +149,6 @@ RUNS = {
     "commits": of(1, provenance={"commit": "fff"}),
     "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
 }
-
-
 
 
 AUDITS = {

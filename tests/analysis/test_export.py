@@ -1,7 +1,4 @@
-"""Figures as files: HTML and numbers always, and for a paper as PDF, SVG and PNG.
-
-Their texts are measured in a real Chromium: of a legible size, whole, and none over another.
-"""
+"""Figures as files: HTML and numbers always, and for a paper as PDF, SVG and PNG."""
 
 import os
 import re
@@ -9,65 +6,33 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from itertools import combinations
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import tyro
 from made_up import (
-    TABLE1,
-    as_result,
-    base,
-    result,
-    run_id,
-    search_specs,
     specs,
-    variants,
-    write_study,
 )
 from PIL import Image
 from plotly.offline import get_plotlyjs
-from scenarios import LOAD, inside, searched, swept
+from scenarios import swept
 
 from recstudy.analysis import (
-    Alignment,
-    AttentionMaps,
-    Curve,
-    Effort,
-    ExpertLoad,
-    ExpertPath,
-    HeatMap,
-    Interactions,
     LearningCurves,
-    LossTrace,
-    Mistakes,
     Pareto,
-    Residuals,
 )
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.kinds import drawn, shown
 from recstudy.analysis.report import write_report
 from recstudy.analysis.shown import printed, write_figure
 from recstudy.analysis.written import ReportFiles
-from recstudy.cli import _report
 from recstudy.command import main
 from recstudy.errors import ConfigError
-from recstudy.options import StudyOptions
-from recstudy.records import Results
-from recstudy.report import PARTS as KINDS
-from recstudy.report import FigurePart, Replications, dump_report
 from recstudy.report.venues import VENUES, Paper
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromium is installed")
 SPEC = specs()[2]
-MODELS = ("ViTRM", "ViT-Small", "ResNet-50 pretrained", "TRM, two levels")
-TOKENS = 30
-PAGES = ("acl", "neurips", "article")  # the narrowest columns, a text between, the widest
 
 
 def test_html_and_csv_are_always_written(records, tmp_path):
@@ -132,35 +97,6 @@ def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(resul
 
 @pytest.mark.whole
 @needs_browser
-def test_printed_figures_are_whole_and_light(results, browser):
-    """On a wide screen, which prefers dark: on paper they are as wide as it is, and then as before."""
-    page, tab = (
-        write_report(results, "made_up", "paper"),
-        browser.context.browser.new_page(viewport={"width": 1440, "height": 900}),
-    )
-    tab.emulate_media(color_scheme="dark")
-    complaints = list[str]()
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.goto(page.as_uri())
-    seen = """() => [...document.querySelectorAll('.figure')].map(one => one.querySelector('.main-svg')).filter(svg => svg)
-        .map(svg => [svg.clientWidth, svg.querySelector('text').style.fill])"""
-
-    tab.wait_for_selector(".main-svg")
-    screen = tab.evaluate(seen)
-    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-    paper = tab.evaluate(seen)
-    tab.evaluate("dispatchEvent(new Event('afterprint'))")
-    again = tab.evaluate(seen)
-    tab.close()
-
-    assert complaints == []
-    assert paper == [[680, "rgb(28, 33, 38)"]] * len(screen)  # the one beside the question too
-    assert screen == again
-    assert max(width for width, _ in screen) > 1000
-
-
-@pytest.mark.whole
-@needs_browser
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_path, inches):
     """In inches of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
@@ -197,49 +133,6 @@ def pdf_letters(pdf: bytes) -> Iterator[float]:
 
 @pytest.mark.whole
 @needs_browser
-def test_commands_pass_the_width_on_and_pages_are_the_same_for_both(tmp_path):
-    results = write_study(tmp_path / "r", report=dump_report([SPEC]))
-    folder = results.study("made_up", "paper") / "report"
-
-    def of_study(*flags: str) -> None:
-        assert _report(results, "made_up", "paper", tyro.cli(StudyOptions, args=["--export", "pdf", "svg", *flags]))
-
-    def of_command(*flags: str) -> None:
-        with pytest.raises(SystemExit, match="0"):
-            main(["report", str(results.root), "--export", "pdf", "svg", *flags])
-
-    seen = []
-    for draws, flags in ((of_study, "acl"), (of_study, ""), (of_command, "acl"), (of_command, "")):
-        draws(*(["--venue", flags] if flags else []))
-        width = re.search(r'width="(\d+)"', (folder / "figures" / "by_batch.svg").read_text())[1]
-        seen.append((width, others(folder)))
-
-    assert [width for width, _ in seen] == ["288", "624", "288", "624"]  # 7.7 cm, 6.5 in: whole pixels of 96 an inch
-    assert all(files == seen[0][1] for _, files in seen)
-
-
-@pytest.mark.whole
-@needs_browser
-def test_each_figure_that_is_exported_is_announced(tmp_path, capsys):
-    """It takes seconds; what is drawn for the page alone does not."""
-    results = write_study(tmp_path / "r", report=dump_report([SPEC, replace(SPEC, name="again")]))
-    said = {}
-    for flags in (["--export", "svg"], []):
-        with pytest.raises(SystemExit, match="0"):
-            main(["report", str(results.root), *flags])
-        said[len(flags)] = [line for line in capsys.readouterr().out.splitlines() if "Exporting" in line]
-
-    assert said == {2: ["Exporting figure 1 of 2 as svg: by_batch", "Exporting figure 2 of 2 as svg: again"], 0: []}
-
-
-def others(folder: Path) -> dict[str, bytes]:
-    """What a report has besides what is for paper, and the list of it all."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix not in {".svg", ".pdf", ".tex"})
-    return {path.name: path.read_bytes() for path in files if path.name != "files.json"}
-
-
-@pytest.mark.whole
-@needs_browser
 def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records, tmp_path):
     write_figure(replace(drawn(records, SPEC), finding="a, b: c"), ReportFiles(tmp_path), "c", ["pdf"], VENUES["icml"])
 
@@ -257,51 +150,9 @@ def test_a_figure_that_a_column_would_make_high_goes_across_the_text(made):
     assert printed(high, VENUES["neurips"])[1] is False
 
 
-LOADED = LOAD | {"load": [[6, 2, 1, 1, 3, 4, 2, 9], [2, 2, 3, 1, 8, 8, 8, 8]]}
-seen = partial(inside, load=LOADED, tokens=TOKENS, words=np.array([["cardiomegaly", "of"] * (TOKENS // 2) + ["[end]"]] * 2))
-
-
-def solved(root: Path) -> Results:
-    """Puzzles, with all that more thinking at test gives."""
-    more = {f"{way}_exact_accuracy.{count}": 50.0 + count for way in ("noisy", "voted") for count in (1, 2, 4)}
-    halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.5, "exact_accuracy": 40.0}
-    depths = {
-        "exact_accuracy": {str(at): 30.0 + at for at in range(1, 5)},
-        "residual": {str(at): 0.1**at for at in range(1, 5)},
-    }
-    at_test = {"trajectories": 4, "copies": 4, "segments": 4}
-    results = write_study(root, base=base(evaluation_steps=2, evaluation_depths=4, at_test=at_test), report=[])
-    for at in range(len(variants())):
-        found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
-        results.run(run_id(at, 0)).finish(as_result(result(None) | found))
-    return results
-
-
-OF_SWEEP = [
-    Curve("lines", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1),
-    Curve("categories", x="model", y="top1_accuracy", by="batch_size"),
-    Curve("drops", x="batch_size", y="top1_accuracy", by="model", drop=True),
-    HeatMap("wide", x="batch_size", y="model"),
-    HeatMap("high", x="model", y="batch_size"),
-    Interactions(),
-    LearningCurves(),
-    LossTrace(),
-    Mistakes(),
-    Alignment(),
-    Pareto(x="gflops", y="top1_accuracy"),
-    Replications(cell="trm_mlp_sudoku_extreme"),
-]
-PARTS = [
-    *((swept, spec) for spec in OF_SWEEP),
-    *((searched, spec) for spec in search_specs()[1:]),
-    *((seen, spec) for spec in (ExpertLoad(), ExpertPath(), AttentionMaps())),
-    *((solved, spec) for spec in (Residuals(), Effort())),
-]
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[Any, StudyRecords]:
-    makers = (swept, searched, seen, solved)
+    makers = (swept,)
     return {make: load_study(make(tmp_path_factory.mktemp("r")), "made_up", "paper") for make in makers}
 
 
@@ -316,48 +167,3 @@ def browser() -> Iterator[Any]:
         page.add_script_tag(content=get_plotlyjs())
         yield page
         page.context.browser.close()
-
-
-TEXTS = """async text => {
-  const figure = JSON.parse(text), box = document.createElement("div");
-  document.body.replaceChildren(box);
-  await Plotly.newPlot(box, figure.data, figure.layout, {staticPlot: true});
-  const seen = element => element.textContent.trim() && element.getBoundingClientRect().width;
-  const size = element => parseFloat(getComputedStyle([...element.querySelectorAll("tspan")].pop() ?? element).fontSize);
-  return [...box.querySelectorAll("text")].filter(seen).map(element => {
-    const {left, top, right, bottom} = element.getBoundingClientRect();
-    return {words: element.textContent, size: size(element), left, top, right, bottom};
-  });
-}"""
-
-
-def test_every_kind_of_figure_is_looked_at():
-    assert {type(spec) for _, spec in PARTS} == {kind for kind in KINDS.values() if issubclass(kind, FigurePart)}
-
-
-@needs_browser
-@pytest.mark.parametrize("venue", PAGES)
-@pytest.mark.parametrize(("make", "spec"), PARTS, ids=[spec.name for _, spec in PARTS])
-def test_texts_are_legible_whole_and_apart(made, browser, make, spec, venue):
-    whole = drawn(made[make], spec)
-    figure, _ = printed(whole, VENUES[venue])
-
-    texts = browser.evaluate(TEXTS, figure.to_json())
-
-    assert not whole.data.empty
-    assert {text["words"] for text in texts if not 6 <= 0.6 * text["size"] <= 8.4} == set()
-    assert [text["words"] for text in texts if outside(text, figure.layout.width, figure.layout.height)] == []
-    assert [(one["words"], other["words"]) for one, other in combinations(texts, 2) if overlap(one, other) > 0.2] == []
-
-
-def outside(text: dict[str, Any], width: float, height: float) -> bool:
-    return text["left"] < -1 or text["top"] < -1 or text["right"] > width + 1 or text["bottom"] > height + 1
-
-
-def overlap(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """Of the smaller one, how much the other covers: lines of letters may touch each other's empty space."""
-    wide, high = (
-        min(one[end], other[end]) - max(one[start], other[start]) for start, end in (("left", "right"), ("top", "bottom"))
-    )
-    least = min((text["right"] - text["left"]) * (text["bottom"] - text["top"]) for text in (one, other))
-    return max(0.0, wide) * max(0.0, high) / least

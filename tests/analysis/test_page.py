@@ -6,20 +6,17 @@ import os
 import re
 import shutil
 import subprocess
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_pages import CHROMIUM, FOLDER, STUDIES, page_of, printed, structure
+from golden_pages import CHROMIUM, FOLDER, STUDIES, page_of, structure
 from made_up import SCORES, run_id, specs, write_epochs, write_study
 from plotly.offline import get_plotlyjs
-from pypdf import PdfReader
 
 from recstudy import Claim
 from recstudy.analysis import Claims, Differences
-from recstudy.analysis.figures.theme import DARK, PALETTE
 from recstudy.analysis.report import write_report
 from recstudy.report import dump_report
 
@@ -82,18 +79,6 @@ def test_it_draws_its_figures_before_it_has_loaded_and_without_a_network(page, b
 
 @pytest.mark.whole
 @needs_browser
-def test_a_browser_that_cannot_unpack_says_so_in_place_of_figures(page, browser):
-    tab = browser.new_page()
-    tab.add_init_script("delete window.DecompressionStream")
-    tab.goto(page.as_uri())
-
-    tab.wait_for_selector("text=This figure needs a browser of 2023 or later")
-    assert tab.locator("table").first.is_visible()
-    tab.close()
-
-
-@pytest.mark.whole
-@needs_browser
 def test_it_is_read_on_a_phone(page, browser):
     """Nothing scrolls sideways but boxes of numbers; sentences and commands are whole."""
     tab, _ = opened(browser, page, viewport=NARROW)
@@ -112,58 +97,8 @@ COVERED = """() => [...document.querySelectorAll('.code')].filter(box => {
 }).length"""
 
 
-@pytest.mark.whole
-@needs_browser
-@pytest.mark.parametrize("size", [NARROW, {"width": 1440, "height": 900}], ids=["narrow", "wide"])
-def test_no_button_covers_a_long_line(page, browser, size):
-    tab, _ = opened(browser, page, viewport=size)
-
-    assert tab.locator(".code").count() > 1
-    assert tab.evaluate(COVERED) == 0
-
-
-@pytest.mark.whole
-@needs_browser
-def test_no_table_of_claims_or_differences_is_cut_on_a_wide_screen(page, browser):
-    tab, _ = opened(browser, page, viewport={"width": 1440, "height": 900})
-
-    wide = tab.evaluate("[...document.querySelectorAll('.stack')].map(table => table.scrollWidth - table.parentNode.clientWidth)")
-    assert len(wide) == 2
-    assert max(wide) <= 0
-
-
-@pytest.mark.whole
-@needs_browser
-def test_figures_have_the_colours_of_a_dark_page_and_of_paper(page, browser):
-    tab, _ = opened(browser, page, color_scheme="dark")
-    lines = "[...document.querySelectorAll('.lines > path')].map(line => line.style.stroke)"
-
-    drawn = set(tab.evaluate(lines))
-    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-    printed = set(tab.evaluate(lines))
-
-    assert drawn <= set(map(rgb, DARK))
-    assert printed <= set(map(rgb, PALETTE))
-    assert len(drawn) == len(printed) > 1
-
-
 def rgb(color: str) -> str:
     return f"rgb({', '.join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))})"
-
-
-@pytest.mark.whole
-@needs_browser
-def test_a_command_prints_its_figures_and_no_buttons(page, tmp_path):
-    subprocess.run(
-        [CHROMIUM, "--headless", *SANDBOX, f"--print-to-pdf={tmp_path / 'p.pdf'}", page.as_uri()],
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    sheets = [sheet.extract_text() for sheet in PdfReader(tmp_path / "p.pdf").pages]
-    words = unicodedata.normalize("NFKC", "\n".join(sheets))  # without ligatures
-
-    assert "Top-1 accuracy: difference from ViTRM, batch_size=64 (points)" in words  # on an axis
-    assert re.findall(r"^#$|^Copy$", words, re.MULTILINE) == []
-    assert re.search(r"\bverdict$", words, re.MULTILINE)  # a heading in one piece
 
 
 @pytest.fixture(scope="module", params=STUDIES)
@@ -183,13 +118,3 @@ def test_golden_pages(golden):
     name, page = golden
 
     assert structure(page) == (FOLDER / f"{name}.txt").read_text()
-
-
-@pytest.mark.whole
-@needs_browser
-@pytest.mark.skipif("DejaVu Sans" not in (FONT or ""), reason="pages break elsewhere with another font than DejaVu Sans")
-def test_golden_print(golden, browser, tmp_path):
-    """As many pages, and the same headings on each."""
-    name, page = golden
-
-    assert printed(browser, page, tmp_path / "p.pdf") == (FOLDER / f"{name}.print.txt").read_text()
