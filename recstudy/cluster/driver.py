@@ -15,7 +15,6 @@ from recstudy.cluster.view import View
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import ClusterError
-from recstudy.plugins import import_all
 from recstudy.records import Json, Results
 from recstudy.records.orders import Orders
 from recstudy.study.plan import record_plan, resumed
@@ -142,7 +141,6 @@ def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Whe
         from recstudy.cluster.alone import here
 
         view.connected("")
-        import_all()
         yield {place: here(place) for place in places}
         return
     from recstudy.cluster.connection import cluster, fitting

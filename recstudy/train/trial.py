@@ -26,7 +26,7 @@ from recstudy.config import RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import DataError, StorageError
 from recstudy.models.costs import cost, steps_a_batch
-from recstudy.plugins import Bundle, use
+from recstudy.plugins import Bundle, import_all, use
 from recstudy.records import Attempt, Failure, Json, Result, Results, RunFolder, append_line, read_log, write_json, write_whole
 from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
@@ -125,6 +125,7 @@ def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
 def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], Leaving], write: bool) -> Json:
     started = now()
     use(Bundle(**trial.plugins))
+    import_all()
     config = RunConfig.model_validate(trial.config).drawn
     device = reset_process(config)
     data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
