@@ -90,7 +90,7 @@ class Clean:
 
 @dataclass(frozen=True)
 class Board:
-    """Show studies and runs in a browser and follow them while they run. Reads records only, and writes nothing but orders."""
+    """Show studies and runs in a browser and follow them while they run. Reads records only, and writes nothing."""
 
     path: Place = "results"
     """A results folder, or the URI that --results was given."""
@@ -100,8 +100,6 @@ class Board:
     """0 takes a free one."""
     token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
     """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
-    control: bool = False
-    """Let who has the token stop, pause, resume and retry what runs. Without it the board stays read-only."""
     trust: Imports = False
     link: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
@@ -111,7 +109,7 @@ class Board:
 
         token = self.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
         links = dict(link.partition("=")[::2] for link in self.link)
-        server = BoardServer(self.path, self.host, self.port, token, links, self.trust, self.control)
+        server = BoardServer(self.path, self.host, self.port, token, links, self.trust)
         asks = ", which asks once for ?token=TOKEN" if token else ""
         print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
         if not server.run():

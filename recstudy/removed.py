@@ -15,6 +15,7 @@ COMMANDS = {
 OPTIONS = {
     "--grouped": "Load the runs in Python and plot them: recstudy.load(FOLDER).runs is a pandas DataFrame.",
     "--site": "Publish each study instead: each bundle has its page (report/report.html).",
+    "--control": "Press Ctrl-C to stop a study, and run the same command to resume it.",
     "--notify": "Run a command afterwards instead: python studies/NAME.py; curl -d finished URL",
 }
 

@@ -16,13 +16,10 @@ from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, read_log
 from recstudy.records.locks import PATIENCE, held
-from recstudy.records.orders import given, words
 from recstudy.records.plans import read_plan
 from recstudy.terminal import duration, shortest
 
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
-
-ORDERS = 3  # of each study, that are shown
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
@@ -57,7 +54,6 @@ class StudyStatus:
     command: str = ""
     smoke: bool = False
     problem: str = ""
-    orders: tuple[str, ...] = ()  # the last ones that were given of it, in words
     running: tuple[str, ...] = ()  # runs, in words
 
 
@@ -77,8 +73,7 @@ def status(results: Results) -> list[StudyStatus]:
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)
             row = StudyStatus(name, preset, *counts, plan.command, plan.smoke)
-            ordered = tuple(map(words, given(folder)[:ORDERS]))
-            found.append(replace(row, orders=ordered, running=tuple(under_way(results, plan, states))))
+            found.append(replace(row, running=tuple(under_way(results, plan, states))))
     return found
 
 
@@ -122,8 +117,6 @@ def show_status(results: Results, out: Console) -> None:
     for row in rows:
         if row.problem:
             out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
-        for line in row.orders:
-            out.print(Text(f"{row.study} ({row.preset}) ordered at {line}"), soft_wrap=True)
         for run in row.running:
             out.print(Text(f"{row.study} ({row.preset}) runs {run}"), soft_wrap=True)
         if row.done + row.stopped < row.planned:

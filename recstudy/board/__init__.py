@@ -1,11 +1,10 @@
-"""The live board: pages over a results folder that follow it while studies run. Reads records only, writes nothing but orders.
+"""The live board: pages over a results folder that follow it while studies run. Reads records only, writes nothing.
 
 poller     the folder: what changed since the last poll, nothing parsed twice, nothing outside it; a store's copy of it
 progress   what runs, what was paid, what is left
 markup     addresses, and a page as parts, each made again only when what it shows has changed
 sources    a study's records as the report has them, its own modules, the metric by which it is judged
 usage      what a run used of its machine, over time
-orders     what was ordered of a study, the forms for it, and the address that takes orders
 overview   `/`: the studies, what runs now
 runlist    `/runs/NAME/PRESET`: a table of the runs of a study
 study      `/study/NAME/PRESET`: the report's own tables and figures, filling up

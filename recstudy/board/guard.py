@@ -31,15 +31,10 @@ def is_local(host: str) -> bool:
         return False
 
 
-def check(host: str, token: str, control: bool = False) -> None:
-    """Refuse an address that others reach and a board of orders without a token, and one that can be guessed (ConfigError)."""
+def check(host: str, token: str) -> None:
+    """Refuse an address that others reach without a token, and a token that can be guessed (ConfigError)."""
     if token and len(token) < SHORTEST:
         raise ConfigError(f"the board's token needs {SHORTEST} characters or more, but has {len(token)}. Make one: {MAKE_ONE}")
-    if not token and control:
-        raise ConfigError(
-            "--control lets readers stop runs: give a --token (or set RECSTUDY_BOARD_TOKEN), also on 127.0.0.1, which every user "
-            f"of this machine reaches. Make a token: {MAKE_ONE}"
-        )
     if not token and not is_local(host):
         raise ConfigError(
             f"--host {host} lets others read the results: give a --token (or set RECSTUDY_BOARD_TOKEN), or listen on 127.0.0.1 "

@@ -26,7 +26,6 @@ from recstudy.records import EpochLine, Failure, PlanRecord, Results, RunFolder
 from recstudy.records.files import Log
 from recstudy.records.leases import last_beat
 from recstudy.records.locks import PATIENCE
-from recstudy.records.orders import FILE as ORDERS
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import parsed_line
 
@@ -215,7 +214,7 @@ def _planned(folder: os.DirEntry[str], before: PlannedStudy | None, version: int
     if not folder.is_dir():
         return None
     files = list(os.scandir(folder.path))
-    read = [file for file in files if file.name.endswith((".json", ".jsonl")) and file.name != ORDERS]
+    read = [file for file in files if file.name.endswith((".json", ".jsonl"))]
     found = [(file.name, file.stat(follow_symlinks=False)) for file in read]
     stamp = tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in found))
     if before is not None and before.stamp == stamp:

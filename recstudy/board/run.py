@@ -12,7 +12,6 @@ from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
-from recstudy.board.control import SHOWN, orders_html
 from recstudy.board.machine import TITLE, usage_html
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.poller import NO_PLAN
@@ -22,10 +21,9 @@ from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import contents
 from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
-from recstudy.records.orders import given
 from recstudy.records.reading import dumped
 from recstudy.records.schema import Attempt, Settings
-from recstudy.records.study_schema import OrderLine, PlannedRun, VariantRecord
+from recstudy.records.study_schema import PlannedRun, VariantRecord
 from recstudy.report import (
     Alignment,
     AttentionMaps,
@@ -72,13 +70,9 @@ def run_page(sources: Sources, address: Address) -> Page:
     live = (needs, seen.offset if seen is not None else 0, running)
     used = folder.usage.lstat().st_size if "usage.jsonl" in kept else 0
     epochs = read_log(folder.epochs, EpochLine)
-    studies = poller.studies_of(run_id)
-    ordered = tuple(line for study in studies for line in given(records.results.study(*study)) if line.run == run_id)[:SHOWN]
-    control = sources.control and row.status not in ("done", "diverged")
     body = [
         Recipe("head", "", live, lambda: _head(sources, records, running)),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
-        Recipe("orders", "Orders", ordered, lambda: _orders(sources, ordered, run_id, control)),
         Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(folder)),
         Recipe("curves", "Curves", live, lambda: _curves(records, epochs)),
         Recipe("log", "Log", live, lambda: _log(folder, row, epochs, running)),
@@ -95,7 +89,6 @@ def run_page(sources: Sources, address: Address) -> Page:
         "log": bool({"attempts.jsonl", "epochs.jsonl"} & kept) or row.result is not None or row.failure is not None,
         "machine": row.result is not None,
         "usage": used > 0,
-        "orders": bool(studies and (ordered or control)),
     }
     there["experts"] = there["experts"] and bool(records.configs[0].get("model.experts"))
     return Page(f"{row.label}, seed {row.seed}", [part for part in body if there.get(part.key, True)])
@@ -157,12 +150,6 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
     where = f"<p>{state('running' if running else row.status)} run <code>{text(row.id)}</code>{of}</p>"
     shown = facts([(name, value) for name, value in pairs if value])
     return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(warnings(records))}{shown}"
-
-
-def _orders(sources: Sources, ordered: Sequence[OrderLine], run_id: str, control: bool) -> str:
-    """Show what was ordered of a run, and a form for the study that was planned last of those that name it."""
-    study = max(sources.poller.studies_of(run_id), key=lambda one: sources.poller.studies[one].version)
-    return orders_html(ordered, *study, run_id, control)
 
 
 def _numbers(row: Row) -> str:

@@ -22,7 +22,6 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
 from recstudy.analysis.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS, anchor, escape, titled
-from recstudy.board.control import take_orders
 from recstudy.board.guard import check, guard
 from recstudy.board.markup import PagePart, address_of, link
 from recstudy.board.poller import ResultsPoller, StoreFollower
@@ -56,7 +55,6 @@ class BoardServer:
         token: what readers must have; needed where others than this machine reach `host`.
         links: name -> address of programs to point to, beside `LINKS` or in their place.
         trust: import what studies define themselves, whatever it is now.
-        control: let readers stop, pause and retry what runs; needs a token.
 
     Raises:
         ConfigError: no results folder, an address that cannot be had, or one that needs a token.
@@ -71,24 +69,19 @@ class BoardServer:
         token: str = "",
         links: Mapping[str, str] | None = None,
         trust: bool = False,
-        control: bool = False,
     ) -> None:
-        check(host, token, control)
+        check(host, token)
         shown = {**LINKS, **(links or {})}
         for name, url in shown.items():
             if not url.startswith(("http://", "https://")):
                 raise ConfigError(f"--link {name}={url} must be NAME=http://... or NAME=https://...")
         results = Results(place)
-        if control and results.store:
-            raise ConfigError("--control needs a results folder: a driver looks for orders in no object store. Leave it out.")
         self._store = StoreFollower(results, lambda: self._renderer.wanted()) if results.store else None
         if not there(results.root / MARKER):
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
         poller = ResultsPoller(results.root, self._store.beats if self._store else {})
-        self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store, trust, control))
+        self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store, trust))
         app = make_app(self._renderer)
-        if control:
-            take_orders(app.server, results)
         self._server = _listen(host, port, app.server)
         taken = int(self._server.socket.getsockname()[1])
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{taken}"

@@ -35,7 +35,6 @@ class Sources:
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
     store: StoreFollower | None = None
     trust: bool = False
-    control: bool = False  # whether the board takes orders
     _kept: dict[StudyKey, tuple[PlannedStudy, int, StudyRecords]] = field(default_factory=dict, init=False)
 
     def records(self, study: StudyKey) -> StudyRecords:

@@ -18,13 +18,11 @@ from recstudy.analysis.kinds import heading, problem, shown
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.entries import Printed, html_table
-from recstudy.board.control import SHOWN, orders_html
 from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
 from recstudy.board.overview import MOST, running_table
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.runlist import format_ranges, run_list
 from recstudy.board.sources import Sources, some_variants
-from recstudy.records.orders import given
 from recstudy.report import LearningCurves, Part
 from recstudy.terminal import duration
 
@@ -44,8 +42,7 @@ def study_page(sources: Sources, address: Address) -> Page:
     records = sources.records((name, preset))
     planned = sources.poller.studies[name, preset]
     live, now = sources.poller.live(planned), progress(sources.poller, planned)
-    needs, ordered = Same(records), tuple(given(records.results.study(name, preset))[:SHOWN])
-    control = sources.control and bool(now.running or now.todo)
+    needs = Same(records)
     lost = [row for row in records.rows if row.status in ("failed", "diverged")]
 
     def runs_of(run_ids: Sequence[str]) -> str:
@@ -70,7 +67,6 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("findings", "", needs, lambda: found(records)),
         Recipe("facts", "", needs, lambda: ran(records)),
         Recipe("now", "Now", (needs, live), lambda: _now(now)),
-        Recipe("orders", "Orders", ordered, lambda: orders_html(ordered, name, preset, control=control)),
         *report[:1],
         Recipe("underway", "Runs under way", live, lambda: _curves(now)),
         *report[1:],
@@ -82,7 +78,6 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("again", "Finish or repeat", needs, lambda: again(records)),
     ]
     there = {
-        "orders": bool(ordered or control),
         "now": bool(now.running or now.todo),
         "failures": bool(lost),
         "underway": bool(now.running),

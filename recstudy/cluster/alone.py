@@ -4,7 +4,6 @@ Records, ids, checkpoints and what SIGTERM does are those of a sweep on Ray. Wha
 run that hangs, is killed or finds no memory ends the command, and the same command goes on from its checkpoint.
 """
 
-import time
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -12,12 +11,11 @@ from recstudy.cluster.sources import SAME, Outcome, Pruning, Running, Source
 from recstudy.config import Place
 from recstudy.errors import ClusterError, StorageError
 from recstudy.records import Failure
-from recstudy.records.orders import POLL_S
 from recstudy.study.study import Run
 from recstudy.terminal import Draining
 from recstudy.train.process import check_apple
 from recstudy.train.run_folder import wait_until_free
-from recstudy.train.work import AT_ONCE, Leaving, failed, warning
+from recstudy.train.work import failed, warning
 
 
 class _Enough(BaseException):
@@ -51,12 +49,9 @@ class Alone(Running):
 
     def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
         with self.leaving.on_sigterm():
-            while not (self.leaving.asked or self.hopeless or source.over or self.orders.stopped):
-                self.heard(source)
+            while not (self.leaving.asked or self.hopeless or source.over):
                 if run := self._next(source):
                     self._one(run, place, source, pruning)
-                elif self.orders.paused or self.paused:
-                    time.sleep(POLL_S)
                 else:
                     break
         if self.hopeless:
@@ -65,7 +60,7 @@ class Alone(Running):
     def _next(self, source: Source) -> Run | None:
         """Return the next run; one that another process works on comes last, once it is free."""
         run = self.next_of(source)
-        while run is None and self.held and not self.orders.paused:
+        while run is None and self.held:
             run, holder = self.held.popleft()
             self.view.waits(holder, f"{run.label}, seed {run.seed}")
             try:
@@ -89,15 +84,11 @@ class Alone(Running):
             if pruning is not None and pruning.stops(run.id, line):
                 raise _Enough
 
-        def leave() -> Leaving:
-            self.heard(source)
-            return AT_ONCE if self.orders.of(run.id) else self.leaving.asked
-
         self.view.started(run)
         source.started(run)
         with warning(report) as tell:
             try:
-                outcome = self.work(self.trial(run, place), tell, leave)
+                outcome = self.work(self.trial(run, place), tell, lambda: self.leaving.asked)
             except _Enough:
                 assert pruning is not None
                 outcome = self.stopped(run, said, pruning.name)
@@ -110,8 +101,6 @@ class Alone(Running):
             self.view.put_off(run, outcome["by"])
         elif outcome["status"] != "drained":
             self._ended(run, outcome, source)
-        elif not self.leaving.asked:
-            self.put_aside(run, source)
 
     def _ended(self, run: Run, outcome: Outcome, source: Source) -> None:
         self.results.pull(run.id)

@@ -16,12 +16,10 @@ from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import ClusterError
 from recstudy.records import Json, Results
-from recstudy.records.orders import Orders
 from recstudy.study.plan import record_plan, resumed
-from recstudy.study.search import SearchPlan
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import locked_run_folder
-from recstudy.train.work import Leaving, Report, Trial, Work
+from recstudy.train.work import Report, Trial, Work
 
 if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone
@@ -58,7 +56,7 @@ def run_study(
             plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
             runs = plan.runs
             opened.callback(until.write, results)
-        todo, orders = missing(runs, results, again), orders_to(plan, results)
+        todo = missing(runs, results, again)
         view.planned(runs, todo)
         sweep = None
         while True:
@@ -67,7 +65,7 @@ def run_study(
                     configs = plan.configs if until else [run.config for run in todo]
                     places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
                     sources = {place: _source(fit, until) for place, fit in places.items()}
-                    sweep = sweep_of(plan.study.name, results, where, view, work, orders)
+                    sweep = sweep_of(plan.study.name, results, where, view, work)
                 record_plan(plan, results, where.data)  # from here on nothing is refused
                 if begin is not None:
                     begin.keep(results)
@@ -75,7 +73,7 @@ def run_study(
                 again = ()
                 for place in dict.fromkeys(run.config.place for run in todo):  # a warm process serves runs of one size
                     sweep.run(places[place], sources[place](deque(run for run in todo if run.config.place == place)))
-                    if sweep.hopeless or sweep.orders.stopped:
+                    if sweep.hopeless:
                         return plan
             else:
                 record_plan(plan, results, where.data)
@@ -153,23 +151,18 @@ def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Whe
         yield {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
 
 
-def orders_to(plan: Plan | SearchPlan, results: Results) -> Orders:
-    """Return what is ordered from now on; on an object store nothing is."""
-    return Orders(None if results.store else results.study(plan.study.name, plan.folder))
-
-
-def sweep_of(study: str, results: Results, where: Where, view: View, work: Work | None, orders: Orders) -> "Sweep | Alone":
+def sweep_of(study: str, results: Results, where: Where, view: View, work: Work | None) -> "Sweep | Alone":
     """Return what runs runs; `work` is done with a trial, by default training."""
     if where.alone:
         from recstudy.cluster.alone import Alone
 
-        return Alone(study, results, where, view, work or train, orders)
+        return Alone(study, results, where, view, work or train)
     from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
 
-    return Sweep(study, results, where, view, work or train, orders)
+    return Sweep(study, results, where, view, work or train)
 
 
-def train(trial: Trial, report: Report, leave: Callable[[], Leaving]) -> Json:
+def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     """Call `run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
     from recstudy.train.trial import run_trial
 

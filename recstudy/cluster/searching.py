@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from recstudy.cluster.driver import archive, check, missing, orders_to, ready, sweep_of
+from recstudy.cluster.driver import archive, check, missing, ready, sweep_of
 from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError, ConfigError, raised_at
@@ -59,7 +59,6 @@ def run_search(
     """
     check(list(plan.bases.values()), results, where, view, begin)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
-        orders = orders_to(plan, results)
         archive(again, results)  # first: the sampler hears of what is left
         log = TrialLog(plan, results)
         proposals = Proposals(plan, results, log, view, storage)
@@ -74,13 +73,13 @@ def run_search(
             if plan.budget.unit == "gpuh" and not gpus:
                 raise ClusterError(f"--budget {plan.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
             proposals.meter = Meter(log.path, gpus)
-            sweep = sweep_of(plan.study.name, results, where, view, work, orders)
+            sweep = sweep_of(plan.study.name, results, where, view, work)
             try:
                 sweep.run(place, proposals, None if plan.stopping == "none" else PrunedBy(plan, results, log))
                 importance = folder / f"importance-{plan.definition}.json"
                 with results.changing(importance):
                     write_record(importance, proposals.optimizer.importance())
-                if not (sweep.hopeless or sweep.orders.stopped) and plan.kept:
+                if not sweep.hopeless and plan.kept:
                     fresh = log.confirm()
                     todo = missing(fresh, results)
                     view.confirming(fresh, todo)

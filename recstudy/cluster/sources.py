@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from recstudy.cluster.view import View
 from recstudy.config import Place
-from recstudy.records import EpochLine, Results, Stopped, read_log, score_name, write_record
-from recstudy.records.orders import Orders
+from recstudy.records import Results, Stopped, score_name, write_record
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.study import Run
 from recstudy.train.work import Trial, Work
@@ -53,7 +52,6 @@ class Running(ABC):
         where: cluster and data.
         view: is told what happens.
         work: what is done with a trial.
-        orders: what is ordered of it meanwhile.
     """
 
     name: str
@@ -61,9 +59,6 @@ class Running(ABC):
     where: Where
     view: View
     work: Work
-    orders: Orders = field(default_factory=Orders)
-    paused: dict[str, Run] = field(default_factory=dict)  # by an order, until another one
-    given_up: dict[str, Run] = field(default_factory=dict)  # failed, or stopped by an order: may be ordered once more
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
 
@@ -88,7 +83,6 @@ class Running(ABC):
     def counted(self, run: Run, outcome: Outcome) -> None:
         """Count how a run ended."""
         if outcome["status"] == "failed":
-            self.given_up[run.id] = run
             self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
         else:
             self.succeeded = True
@@ -101,43 +95,9 @@ class Running(ABC):
             write_record(folder.stopped, record)
         return {"status": "stopped", "epoch": record.epoch, "score": record.score}
 
-    def heard(self, source: "Source") -> bool:
-        """Take in what was ordered since, and return whether anything was: runs that are resumed or tried again wait."""
-        lines = self.orders.poll()
-        for line in lines:
-            run = self.paused.pop(line.run, None) if line.order in ("resume", "retry") else None
-            if line.order == "retry" and (run := run or self.given_up.pop(line.run, None)):
-                self.view.retried(run)
-            if run is not None:
-                source.waiting.append(run)
-            self.view.ordered(line)
-        return bool(lines)
-
     def next_of(self, source: "Source") -> Run | None:
-        """Return the next run of a source; one that is paused by an order is put aside, and one that is to stop is given up."""
-        while not (self.orders.stopped or self.orders.paused):
-            run = source.waiting.popleft() if source.waiting else source.next()
-            order = self.orders.of(run.id) if run else ""
-            if run is None or not order:
-                return run
-            self.put_aside(run, source)
-        return None
-
-    def put_aside(self, run: Run, source: "Source") -> None:
-        """Do with a run that has left its worker, or was not begun, what is ordered of it; else it goes on."""
-        order = self.orders.runs.get(run.id)
-        if order == "stop":
-            lines = read_log(self.results.run(run.id).epochs, EpochLine)
-            outcome = self.stopped(run, dict(lines[-1].values), "an order") if lines else {"status": "stopped"}
-            self.given_up[run.id] = run
-            self.view.ended(run, outcome)
-            source.ended(run, outcome)
-        elif order == "pause":
-            self.paused[run.id] = run
-        elif self.orders.paused:
-            source.waiting.appendleft(run)  # what was begun is first again
-        else:
-            source.waiting.append(run)
+        """Return the next run of a source."""
+        return source.waiting.popleft() if source.waiting else source.next()
 
     def trial(self, run: Run, place: Place, scratch: str = "") -> Trial:
         """Return what a worker is given of a run."""

@@ -45,7 +45,7 @@ class Sweep(OnRay):
         watch = TuneCallback(self, source, pruning)
         with self.leaving.on_sigterm():
             self._fit(watch, place, pruning)
-            if watch.starved and not (self.hopeless or self.orders.stopped):
+            if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
                 self._fit(TuneCallback(self, Listed(deque(watch.starved)), None), place, None, alone=True)
         if self.hopeless:

@@ -16,8 +16,6 @@ from rich.text import Text
 from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.models.costs import known_pflop
 from recstudy.records import score_name
-from recstudy.records.orders import words
-from recstudy.records.study_schema import OrderLine
 from recstudy.report.names import metric, number, plural
 from recstudy.study.search import SearchPlan
 from recstudy.study.study import Run
@@ -202,15 +200,6 @@ class View:
         self._failed -= len(runs)
         self._missing |= {run.id: run for run in runs}
         self._say(f"Once more, one at a time, for want of memory: {', '.join(f'{run.label}, seed {run.seed}' for run in runs)}")
-
-    def ordered(self, line: OrderLine) -> None:
-        self._say(f"Ordered at {words(line)}")
-
-    def retried(self, run: Run) -> None:
-        """Hear that a run that has failed or was stopped is tried again by an order."""
-        failed = run.id in self._lost
-        self._failed, self._done = self._failed - failed, self._done - (not failed)
-        self._missing[run.id] = run
 
     def gave_up(self, error: str, count: int) -> None:
         """Said once, in place of as many failures as there are runs left."""

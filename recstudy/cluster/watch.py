@@ -45,8 +45,7 @@ class TuneCallback(tune.Callback):
 
     def next(self) -> Run | None:
         """Return the run that is begun next, or None for the time being."""
-        self._hear()
-        if self.sweep.leaving.asked or self.sweep.orders.stopped:
+        if self.sweep.leaving.asked:
             return None
         for run, vain in self.held.free():
             if vain is None:
@@ -63,19 +62,11 @@ class TuneCallback(tune.Callback):
     @property
     def more(self) -> bool:
         """Whether there may be another one later."""
-        over = self.sweep.leaving.asked or self.sweep.orders.stopped
-        return bool(self.runs or (not over and (self.held or self.sweep.orders.paused or self.sweep.paused)))
+        return bool(self.runs or (self.held and not self.sweep.leaving.asked))
 
     def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         if self.sweep.leaving.tell():
             self.sweep.view.leaving(len(self.runs))
-        self._hear()
-
-    def _hear(self) -> None:
-        """Take in what was ordered, and tell the runs under way; while none is, Tune (2.60) takes no step and asks for one."""
-        if self.sweep.heard(self.source):
-            for run_id in self.runs:
-                self.sweep.leaving.told(run_id, bool(self.sweep.orders.of(run_id)))
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
@@ -91,9 +82,8 @@ class TuneCallback(tune.Callback):
         status = result.get("status")
         if status in ("drained", "held"):
             self._left(run)
-        if status == "drained":  # its node is wanted back, and it goes on from its checkpoint elsewhere; or it was ordered
-            self.sweep.leaving.told(run.id, False)
-            self.sweep.put_aside(run, self.source)
+        if status == "drained":  # its node is wanted back, and it goes on from its checkpoint elsewhere
+            self.source.waiting.append(run)
         elif status == "held":
             self.held.add(run, result["by"])
         elif status is not None:

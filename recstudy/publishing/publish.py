@@ -33,7 +33,6 @@ from recstudy.publishing.scrub import private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import parsed, whole_lines
-from recstudy.records.orders import FILE as ORDERS
 from recstudy.records.plans import record_look
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import About
@@ -137,7 +136,7 @@ class _Writer:
         target = Results(self.root / RESULTS)
         self._text(self.results.root / MARKER, target.root / MARKER)
         for file in _plain(study):
-            if file.suffix in (".json", ".jsonl") and file.name != ORDERS and not file.match("plan-*.json"):
+            if file.suffix in (".json", ".jsonl") and file.name != "orders.jsonl" and not file.match("plan-*.json"):
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
         made = {run.id: run.variant for run in self.plan.runs}
         for run_id, variant in sorted(made.items()):

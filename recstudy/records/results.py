@@ -24,7 +24,6 @@
     RESULTS/weights/DIGEST.safetensors         what runs start from, with DIGEST.json, which says where it is from
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
                                /report/        tables, figures, report.html
-                               /orders.jsonl   what was ordered of it while it ran (orders.py)
                                /lock           held by the one driver that plans and runs it
 
 What stands in them is in schema.py and study_schema.py, how they are written in files.py. Lines are in the order in which they

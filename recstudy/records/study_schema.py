@@ -31,19 +31,6 @@ class VariantRecord:
     pflop: Number | None = None  # of a run's training, where that was known
 
 
-Order = Literal["stop", "pause", "resume", "retry"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class OrderLine:
-    """A line of `orders.jsonl`: what somebody ordered of a study that was being run, or of one of its runs."""
-
-    date: str
-    order: Order
-    run: str = ""  # its id; empty where it is the whole study
-    by: str = ""
-
-
 @explained
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Deviation:

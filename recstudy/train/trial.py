@@ -40,8 +40,8 @@ from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.run_folder import beside, locked_run_folder, run_here
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.usage import usage_recorded
-from recstudy.train.watchdog import called_each_batch, waiting, watched
-from recstudy.train.work import AT_ONCE, Leaving, Left, Report, Trial, failed
+from recstudy.train.watchdog import waiting, watched
+from recstudy.train.work import Report, Trial, failed
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +52,12 @@ def never() -> bool:
     return False
 
 
-def run_trial(trial: Trial, report: Report, leave: Callable[[], Leaving] = never) -> Json:
+def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -> Json:
     """Train one run to its result, or say why not: `{"status": "done" | "diverged" | "failed" | "drained" | "held", ...}`.
 
     Every worker of a group calls this; the first writes the records, and `report` gets each epoch's line. Once `leave`
-    says so on any of them, the run ends after the epoch under way as `drained`, with a checkpoint to go on from elsewhere;
-    where it says `AT_ONCE` to a single worker, within the epoch, and it goes on from the checkpoint before. Nothing is waited
-    for: a run that another process works on is `held`.
+    says so on any of them, the run ends after the epoch under way as `drained`, with a checkpoint to go on from elsewhere.
+    Nothing is waited for: a run that another process works on is `held`.
     """
     rank, world = rank_and_world()  # asked now: Train takes the group of workers apart as soon as one of them is lost
     log = run_here(trial.folder, trial.store).hang_log(rank)
@@ -66,7 +65,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], Leaving] = never
         return _first(trial, report, leave, world == 1) if rank == 0 else _other(trial, report, leave)
 
 
-def _first(trial: Trial, report: Report, leave: Callable[[], Leaving], alone: bool) -> Json:
+def _first(trial: Trial, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
     try:
         with locked_run_folder(trial.folder, trial.store, wait=False) as folder:
             return _attempt(trial, folder, report, leave, alone)
@@ -77,14 +76,14 @@ def _first(trial: Trial, report: Report, leave: Callable[[], Leaving], alone: bo
         return _ended(error, alone)
 
 
-def _other(trial: Trial, report: Report, leave: Callable[[], Leaving]) -> Json:
+def _other(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     if not first_says(False):
         return {"status": "done"}
     with beside(trial.folder, trial.store) as folder:
         return _fit(trial, folder, report, leave, write=False)
 
 
-def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], Leaving], alone: bool) -> Json:
+def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
     """Return what the worker does that holds the run's lock."""
     try:
         folder.sweep()
@@ -122,7 +121,7 @@ def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
     return failed(failure)
 
 
-def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], Leaving], write: bool) -> Json:
+def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
     started = now()
     use(Bundle(**trial.plugins))
     import_all()
@@ -160,21 +159,7 @@ def _keep_files(training: Training, folder: RunFolder, files: Mapping[str, str])
         write_json(folder.files, before | {path: " ".join(digests) for path, digests in versions.items()})
 
 
-def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], Leaving], write: bool) -> Json:
-    def leave_at_once() -> None:
-        if leave() == AT_ONCE:
-            raise Left
-
-    try:
-        if rank_and_world()[1] > 1:  # workers can agree between epochs only
-            return _to_its_end(training, folder, report, leave, write)
-        with called_each_batch(leave_at_once):
-            return _to_its_end(training, folder, report, leave, write)
-    except Left:
-        return {"status": "drained"}
-
-
-def _to_its_end(training: Training, folder: RunFolder, report: Report, leave: Callable[[], Leaving], write: bool) -> Json:
+def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
     try:
         if not _train(training, folder, report, leave, write):
             return {"status": "drained"}
@@ -185,7 +170,7 @@ def _to_its_end(training: Training, folder: RunFolder, report: Report, leave: Ca
         return {"status": "diverged", "error": str(error), "metrics": {}}
 
 
-def _train(training: Training, folder: RunFolder, report: Report, leave: Callable[[], Leaving], write: bool) -> bool:
+def _train(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> bool:
     """Train the epochs that are left; False where the run was left before its end."""
     saved, epochs = time.monotonic(), training.config.train.epochs
     for line in training.epochs():

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import cache
@@ -34,7 +34,6 @@ class _State:
 _state = _State()
 _renewed = 0.0
 _hang_monitor: subprocess.Popen[bytes] | None = None
-_each_batch: Callable[[], object] | None = None
 
 
 @contextmanager
@@ -68,19 +67,6 @@ def alive() -> None:
     if _state.silence and time.monotonic() - _renewed >= min(RENEWED_S, _state.silence / 2):
         _renew()
         _say("")
-    if _each_batch is not None:
-        _each_batch()
-
-
-@contextmanager
-def called_each_batch(call: Callable[[], object]) -> Iterator[None]:
-    """Call this with every sign of life within the block; it may raise."""
-    global _each_batch
-    before, _each_batch = _each_batch, call
-    try:
-        yield
-    finally:
-        _each_batch = before
 
 
 def _set(state: _State) -> None:

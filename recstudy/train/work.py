@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from recstudy.records import Failure, Json
 
@@ -36,16 +36,8 @@ class Trial:
         return f"{self.study} {self.label} seed={self.config['seed']}"
 
 
-AT_ONCE: Literal["at once"] = "at once"
-# Whether a run is to leave: after the epoch under way, or in its middle, so that it goes on from the checkpoint before.
-Leaving = bool | Literal["at once"]
-
 # How a trial becomes an outcome: reports each epoch's line, and ends early once the last argument says so. See `run_trial`.
-Work = Callable[[Trial, Report, Callable[[], Leaving]], Json]
-
-
-class Left(BaseException):
-    """Ends what a run is doing; no error, so that nothing between takes it for one."""
+Work = Callable[[Trial, Report, Callable[[], bool]], Json]
 
 
 def failed(failure: Failure) -> Json:

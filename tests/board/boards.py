@@ -42,9 +42,9 @@ def looked(root: Path) -> Sources:
 
 
 @contextmanager
-def serving(root: Path | str, token: str = "", port: int = 0, control: bool = False) -> Iterator[str]:
+def serving(root: Path | str, token: str = "", port: int = 0) -> Iterator[str]:
     """A board on this port, or on a free one; gives its address."""
-    board = BoardServer(root, "127.0.0.1", port, token, control=control)
+    board = BoardServer(root, "127.0.0.1", port, token)
     thread = threading.Thread(target=board.run)
     thread.start()
     try:

@@ -22,7 +22,6 @@ from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import locked
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train.trial import Trial, failure_class, run_trial
-from recstudy.train.work import AT_ONCE
 
 RUN = tiny_run()
 PATIENT = 0.2  # minutes: on a busy machine an import alone takes seconds
@@ -275,12 +274,17 @@ def test_nothing_is_written_where_a_disk_was_that_went_away(disk):
         assert list(disk.path.iterdir()) == []
 
 
+def interrupt(line: dict) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_result_names_the_user_files_that_computed_it(tmp_path, changed):
     """Both versions of a file count if the run resumed after the file changed; an attempt without a checkpoint does not."""
     work = replace(trial(tmp_path), files={"net.py": "1", "set.py": "1"})
 
-    run_trial(replace(work, files={"net.py": "of an attempt without a checkpoint"}), lambda line: None, leave=lambda: AT_ONCE)
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(replace(work, files={"net.py": "of an attempt without a checkpoint"}), interrupt)
     assert run_trial(work, lambda line: None, leave=lambda: True) == {"status": "drained", "score": None}
     run_trial(replace(work, files={"net.py": "2", "set.py": "1"}) if changed else work, lambda line: None)
 

@@ -119,17 +119,7 @@ addEventListener("click", event => {
   if (here) return;
   go(link);
 });
-const order = async (form, order) => {  // what is ordered, and what is said of it, also where it is refused
-  const {study, preset, run} = form.dataset, by = form.elements.by.value;
-  const body = JSON.stringify({study, preset, run, order, by});
-  const answer = await ask("/order", {method: "POST", headers: {"Content-Type": "application/json"}, body});
-  form.querySelector("output").textContent = answer.ok || answer.status === 409 ? (await answer.json()).said : answer.statusText;
-};
 addEventListener("submit", event => {
-  if (event.target.classList.contains("orders")) {
-    event.preventDefault();
-    return order(event.target, event.submitter.value);
-  }
   const url = new URL(event.target.action), fields = {};
   for (const [name, value] of new FormData(event.target)) if (value) (fields[name] ||= []).push(value);
   url.search = query(Object.entries(fields).map(([name, values]) => [name, values.join(",")]));
