@@ -51,8 +51,7 @@ def write(folder, change=None):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+def folder(tmp_path):
     return write(tmp_path)
 
 

@@ -1,4 +1,3 @@
-import csv
 import json
 import re
 from collections import Counter
@@ -6,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from layouts import paint, write_table
 
 from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2, text
 from recstudy.data.cache import load
@@ -14,11 +13,6 @@ from recstudy.data.splits import draw
 from recstudy.errors import DataError
 
 SMALL = {"size": 16, "length": 32}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -31,11 +25,6 @@ def config(**fields) -> CaptionFolder:
     return CaptionFolder(**{"path": "own", **SMALL, **fields})
 
 
-def paint(file: Path, value: int, mode: str = "RGB") -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("L", (20, 16), value).convert(mode).save(file)
-
-
 def rows_of_eight() -> list[dict[str, str]]:
     groups, splits = "aabccdee", ("train", "train", "train", "val", "val", "test", "test", "test")
     named = [f"i{number}.png" for number in range(7)] + ["i7"]  # the last without its ending, which is .jpg
@@ -44,19 +33,15 @@ def rows_of_eight() -> list[dict[str, str]]:
     return [dict(zip(keys, cells, strict=True)) for cells in zip(named, captions, splits, groups, strict=True)]
 
 
+def grey(file: Path, value: int, mode: str = "RGB") -> None:
+    paint(file, np.full((16, 20), value), mode=mode)
+
+
 def own_layout(folder: Path, rows: list[dict[str, str]] | None = None) -> Path:
     write_table(folder / "own/captions.csv", rows or rows_of_eight())
     for number in range(8):
-        paint(folder / f"own/images/i{number}.{'jpg' if number == 7 else 'png'}", 10 * number)
+        grey(folder / f"own/images/i{number}.{'jpg' if number == 7 else 'png'}", 10 * number)
     return folder / "own"
-
-
-def write_table(file: Path, rows: list[dict[str, str]]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "w", newline="") as opened:
-        table = csv.DictWriter(opened, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
 
 
 def edit(place: Path, row: int, **cells: str) -> None:
@@ -78,7 +63,7 @@ def roco(place: Path) -> None:
             captions.append(f"ROCO_{number:05}\t Axial scan number {number}.\n")
             url = f"ftp://ftp.ncbi.nlm.nih.gov/pub/pmc/oa_package/d9/7d/PMC{number}.tar.gz"
             links.append(f"ROCO_{number:05}\twget -nd {url} -P out\tfig.{number}.jpg\n")
-            paint(folder / f"images/{f'ROCO_{number:05}' if number == first else f'PMC{number}_fig.{number}'}.jpg", 10 * number)
+            grey(folder / f"images/{f'ROCO_{number:05}' if number == first else f'PMC{number}_fig.{number}'}.jpg", 10 * number)
         (folder / "captions.txt").write_text("".join(captions))
         (folder / "dlinks.txt").write_text("".join(links))
 
@@ -93,7 +78,7 @@ def rocov2(place: Path) -> None:
             [{"ID": key, "Caption": f"Scan, number {n}."} for key, n in zip(ids, numbers, strict=True)],
         )
         for key, number in zip(ids, numbers, strict=True):
-            paint(place / below / f"{key}.jpg", 10 * number)
+            grey(place / below / f"{key}.jpg", 10 * number)
 
 
 def cov_ctr(place: Path) -> None:
@@ -104,7 +89,7 @@ def cov_ctr(place: Path) -> None:
     place.mkdir(parents=True)
     (place / "reports_ZH_EN.csv").write_text("\ufeff" + header + "".join(lines))
     for number in range(20):
-        paint(place / f"{number // 2}%{number % 2}.png", 10 * number, "RGBA")
+        grey(place / f"{number // 2}%{number % 2}.png", 10 * number, "RGBA")
 
 
 def mm_retinal(place: Path) -> None:
@@ -117,14 +102,14 @@ def mm_retinal(place: Path) -> None:
         ]
         write_table(place / f"{modality}_translated_v1.csv", rows)
         for key, number in zip(ids, numbers, strict=True):
-            paint(place / modality / f"{key}.{('jpg', 'png', 'jpeg')[number % 3]}", 10 * number)
+            grey(place / modality / f"{key}.{('jpg', 'png', 'jpeg')[number % 3]}", 10 * number)
 
 
 def peir_gross(place: Path) -> None:
     """As get_peir_gross.py stores it."""
     names = {f"0000{number}.jpg": f"HEART: Infarct: Gross {number}" for number in range(20)}
     for number, name in enumerate(names):
-        paint(place / f"peir_gross_images/{name}", 10 * number)
+        grey(place / f"peir_gross_images/{name}", 10 * number)
     (place / "peir_gross_captions.json").write_text(json.dumps(names))
 
 
@@ -135,7 +120,7 @@ def medpix(place: Path) -> None:
             image = f"MPX{1000 + number // 2}_synpic{number}"
             described = {"Caption": f"CT\nnumber {number}.", "Figure Part": None}
             lines.append(json.dumps({"Type": "CT", "U_id": image[:7], "image": image, "Description": described}) + "\n")
-            paint(place / f"images/{image}.png", 10 * number)
+            grey(place / f"images/{image}.png", 10 * number)
         (place / "splitted_dataset").mkdir(exist_ok=True)
         (place / f"splitted_dataset/descriptions_{split}.jsonl").write_text("".join(lines))
 

@@ -1,9 +1,9 @@
-import csv
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from layouts import paint, write_table
 from PIL import Image
 
 from recstudy.data import FINDINGS, ChestXray14
@@ -47,29 +47,16 @@ def rows_of_eight() -> list[dict[str, str]]:
 def own_layout(folder: Path, rows: list[dict[str, str]] | None = None) -> Path:
     place = folder / "nih"
     rows = rows_of_eight() if rows is None else rows
-    write_table(place, rows)
+    write_table(place / "labels.csv", rows)
     for number, row in enumerate(rows):
         paint(place / f"images/{row['id']}.png", np.full((16, 16), 10 * number))
     return place
 
 
-def write_table(place: Path, rows: list[dict[str, str]]) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place / "labels.csv", "w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-
-
 def edit(place: Path, row: int, **cells: str) -> None:
     rows = rows_of_eight()
     rows[row] |= cells
-    write_table(place, rows)
-
-
-def paint(file: Path, values: np.ndarray, kind: type = np.uint8) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(values.astype(kind)).save(file)
+    write_table(place / "labels.csv", rows)
 
 
 def official_layout(folder: Path, findings: list[str], lists: bool = True, parts: bool = False) -> Path:
@@ -235,18 +222,18 @@ DIVIDED = "Give all images of a patient the same split, or give no splits to hav
               (b"\x89PNG", ", line 1: the byte 0x89 is not UTF-8. Save the file with that encoding."))),
         (lambda place: (place / "labels.csv").write_text((place / "labels.csv").read_text() + "I8,train\n"),
          "labels.csv, line 10: 2 cells, but the header names 17 columns.", {}),
-        (lambda place: write_table(place, [row | {"patient": "1"} for row in without(rows_of_eight(), "patient_id")]),
+        (lambda place: write_table(place / 'labels.csv', [row | {"patient": "1"} for row in without(rows_of_eight(), "patient_id")]),
          "labels.csv has no column 'patient_id': there are id, split, ", {}),
-        (lambda place: write_table(place, without(rows_of_eight(), *NIH)), "labels.csv has no column of a finding: of ", {}),
+        (lambda place: write_table(place / 'labels.csv', without(rows_of_eight(), *NIH)), "labels.csv has no column of a finding: of ", {}),
         (lambda place: (place / "Data_Entry_2017_v2020.csv").write_text("Image Index\n"),
          "has labels.csv and Data_Entry_2017_v2020.csv. Keep the one that counts.", {}),
         (lambda place: paint(place / "images_001/images/I3.png", np.zeros((16, 16))),
          "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two.", {}),
         (lambda place: edit(place, 1, split="val"),
          f"by labels.csv, patient 10 is in train and val; 1 patient is in more than one split. {DIVIDED}", {}),
-        (lambda place: write_table(place, [row | dict.fromkeys(NIH, "0") if row["split"] == "val" else row for row in rows_of_eight()]),
+        (lambda place: write_table(place / 'labels.csv', [row | dict.fromkeys(NIH, "0") if row["split"] == "val" else row for row in rows_of_eight()]),
          "has no images for the split 'val': none of its 2 images can be used. Give it some.", {"findings": "single"}),
-        (lambda place: write_table(place, rows_of_eight()[:5]),
+        (lambda place: write_table(place / 'labels.csv', rows_of_eight()[:5]),
          "has no images for the split 'test': none is named in labels.csv. Give it some.", {}),
         (lambda place: (place / "labels.csv").unlink(),
          "(nih/labels.csv or Data_Entry_2017*.csv is missing). Pass --data DIR, set RECSTUDY_DATA or data.path.", {}),

@@ -15,12 +15,6 @@ def split_of(source: str, images=IMAGES) -> Split:
     return Split(images, np.zeros(len(images), np.int64), np.arange(5), source)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def network(kind=ImageLSTM, **fields):
     """A backbone, and how many images it has seen, batch by batch."""
     backbone, seen = frozen(kind(backbone="small", weights="random", **fields)), []
@@ -54,21 +48,21 @@ def test_another_split_or_other_weights_are_computed_anew():
     assert seen == [64, 6, 3, 64, 6, 64, 6]
 
 
-def test_a_grid_is_another_file(own_cache):
+def test_a_grid_is_another_file(cache):
     """The weights are the same; the pooled features and each grid of them stand apart."""
     backbone, _ = network(CaptionTransformer, tuned=False)
     grid = features(split_of("a/train"), backbone, "small-7x7", CPU)
     pooled = features(split_of("a/train"), network()[0], "small", CPU)
 
     assert (grid.shape, pooled.shape) == ((70, 49, 64), (70, 256))
-    assert len(list(own_cache.glob("features-small*.npy"))) == 2
+    assert len(list(cache.glob("features-small*.npy"))) == 2
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:1000], lambda content: content[:-9] + bytes(9)])
-def test_a_damaged_file_is_computed_again(own_cache, damage):
+def test_a_damaged_file_is_computed_again(cache, damage):
     backbone, seen = network()
     whole = np.array(features(split_of("a/train"), backbone, "small", CPU))
-    (file,) = own_cache.glob("features-*.npy")
+    (file,) = cache.glob("features-*.npy")
     content = file.read_bytes()
     file.unlink()  # `whole` still maps the old one
     file.write_bytes(damage(content))

@@ -18,12 +18,6 @@ from recstudy.errors import ConfigError, DataError
 from recstudy.models import CNN
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 class Cells(DataConfig):
     name: str = "cells"
     path: str = "cells.npz"

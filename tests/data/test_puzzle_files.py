@@ -41,8 +41,7 @@ def write(folder, part="train", about=None, sets=None):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+def folder(tmp_path):
     for part in ("train", "test"):
         write(tmp_path, part)
     return tmp_path
@@ -143,43 +142,37 @@ def tables(folder, place="sudoku-extreme", changes=None, rows=None):
     return folder
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(place):
+def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(tmp_path):
     question, answer = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_labels[0])
-    tables(place, changes={2: (question.replace(".", "0"), answer)})
+    tables(tmp_path, changes={2: (question.replace(".", "0"), answer)})
 
-    found = SudokuExtreme().reader().read(place)
+    found = SudokuExtreme().reader().read(tmp_path)
 
     for name in ("train_images", "train_labels", "test_images", "test_labels"):
         assert np.array_equal(getattr(found, name), getattr(MADE, name))
     assert (found.train_groups, found.train_puzzles, found.test_ids.tolist()) == (None, None, [0] * 16)
 
 
-def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(place):
-    tables(place)
+def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(tmp_path):
+    tables(tmp_path)
     configs = [SudokuExtreme(train_puzzles=16, drawing_seed=seed) for seed in (0, 0, 1)]
-    first, again, other = (config.reader().read(place).train_labels.tolist() for config in configs)
+    first, again, other = (config.reader().read(tmp_path).train_labels.tolist() for config in configs)
 
     assert first == again != other
     assert len(first) == configs[0].train_size == 16
     with pytest.raises(DataError, match=r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to fewer.$"):
-        load(SudokuExtreme(train_puzzles=1000), place)
+        load(SudokuExtreme(train_puzzles=1000), tmp_path)
 
 
-def shown(config, place, size):
+def shown(config, tmp_path, size):
     """The first batch of an epoch."""
-    split = load(config, place, hold_out=False).train
+    split = load(config, tmp_path, hold_out=False).train
     found = Batches(split, (0.0,), (1 / 255,), 11, size, Augment(), 0, torch.device("cpu"), data=config, told=Grid.told)
     return found, next(found.epoch(0))
 
 
-def test_it_is_turned_when_it_trains(place):
-    _, batch = shown(SudokuExtreme(), tables(place), 24)
+def test_it_is_turned_when_it_trains(tmp_path):
+    _, batch = shown(SudokuExtreme(), tables(tmp_path), 24)
     given = batch.images.flatten(1).byte().numpy()
 
     assert SudokuExtreme().lawful(given, batch.labels.numpy()).all()
@@ -201,11 +194,11 @@ ASKED, RIGHT = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_label
         (("." * 79 + RIGHT[79:], RIGHT), "the puzzle has more than one solution. Mend or remove it."),
     ],
 )
-def test_a_wrong_puzzle_is_named_by_its_line(place, pair, message):
-    tables(place, changes={4: pair})
+def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message):
+    tables(tmp_path, changes={4: pair})
 
     with pytest.raises(DataError, match=rf"sudoku-extreme/train.csv, line 4: {re.escape(message)}"):
-        load(SudokuExtreme(), place)
+        load(SudokuExtreme(), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -216,43 +209,43 @@ def test_a_wrong_puzzle_is_named_by_its_line(place, pair, message):
         (None, r"^Sudoku-Extreme not found under .* \(sudoku-extreme/train.csv is missing\). Pass --data"),
     ],
 )
-def test_files_without_the_columns_or_without_puzzles_are_refused(place, content, message):
-    file = tables(place) / "sudoku-extreme/train.csv"
+def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, content, message):
+    file = tables(tmp_path) / "sudoku-extreme/train.csv"
     file.unlink() if content is None else file.write_text(content)
     with pytest.raises(DataError, match=message):
-        load(SudokuExtreme(), place)
+        load(SudokuExtreme(), tmp_path)
 
 
-def test_mazes_of_csv_files_are_read_and_held_against_their_rules(place):
+def test_mazes_of_csv_files_are_read_and_held_against_their_rules(tmp_path):
     """A corridor from the upper left to the upper right, and a detour beneath it that is no shortest path."""
     question, answer, detour = (
         f"S{way}{'#' * 840}" for way in (" " * 28 + "G" + " " * 30, "o" * 28 + "G" + " " * 30, " " * 28 + "G" + "o" * 30)
     )
-    tables(place, "maze-30x30-hard-1k", rows=[(question, answer)] * 16)
-    found = MazeHard().reader().read(place)
+    tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16)
+    found = MazeHard().reader().read(tmp_path)
 
     assert found.train_images.shape == (16, 1, 30, 30)
     assert found.train_images[0, 0, 0, [0, 1, 29]].tolist() == [3, 2, 4]
     assert found.test_labels[0, [0, 1, 29, 30, 60]].tolist() == [3, 5, 4, 2, 1]
-    tables(place, "maze-30x30-hard-1k", rows=[(question, answer)] * 16, changes={17: (question, detour)})
+    tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16, changes={17: (question, detour)})
     with pytest.raises(DataError, match=r"train.csv, line 17: the answer breaks a rule, or changes what is given."):
-        load(MazeHard(), place)
+        load(MazeHard(), tmp_path)
 
 
-def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(place):
+def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(tmp_path):
     """Two puzzles a group: symmetries are in the files, and none are drawn."""
     about = {"vocab_size": 11, "seq_len": 81, "num_puzzle_identifiers": 1, "total_groups": 12}
     own = {"inputs": MADE.train_images.reshape(24, 81), "labels": MADE.train_labels, "group_indices": np.arange(0, 25, 2)}
     own |= {"puzzle_identifiers": np.zeros(24, np.int32), "puzzle_indices": np.arange(25)}
     for part in ("train", "test"):
-        write(place, part, about, {"all": own})
+        write(tmp_path, part, about, {"all": own})
     config = SudokuExtreme(path="puzzles")
-    batches, batch = shown(config, place, 12)
+    batches, batch = shown(config, tmp_path, 12)
 
     assert batches.size == 12
     assert {row.tobytes() for row in batch.images.flatten(1).byte().numpy()} <= {row.tobytes() for row in own["inputs"]}
     with pytest.raises(DataError, match=r"has 12 groups of puzzles, but data.train_puzzles is 1,000. Set it to 12,"):
-        load(SudokuExtreme(path="puzzles", train_puzzles=1000), place)
-    write(place, "test", about, {"all": own | {"labels": own["labels"][::-1]}})
+        load(SudokuExtreme(path="puzzles", train_puzzles=1000), tmp_path)
+    write(tmp_path, "test", about, {"all": own | {"labels": own["labels"][::-1]}})
     with pytest.raises(DataError, match=r"puzzles/test, example 0: the answer breaks a rule"):
-        load(config, place)
+        load(config, tmp_path)

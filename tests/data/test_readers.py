@@ -7,6 +7,7 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
+from layouts import paint
 from PIL import Image
 from torchvision import datasets
 from torchvision.transforms import v2
@@ -24,11 +25,6 @@ def real(path: str) -> Path:
     if not (folder / path).exists():
         pytest.skip(f"RECSTUDY_DATA holds no {path}")
     return folder
-
-
-def paint(file: Path, values: np.ndarray) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(values.astype(np.uint8)).save(file)
 
 
 @pytest.fixture
@@ -122,7 +118,6 @@ def test_failed_download_is_one_line(tmp_path, monkeypatch):
         raise URLError("no route to host\nat all")
 
     monkeypatch.setattr(datasets, "MNIST", download)
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError, match=r"^cannot download MNIST into .*no route to host. Unpack it there yourself[^\n]*$"):
         load(Mnist(), tmp_path, download=True)
 
