@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from recstudy.errors import ConfigError
 
 COMMANDS = {
+    "note": "Write notes in W&B or MLflow instead, which --log feeds.",
+    "tag": "Set tags in W&B or MLflow instead, which --log feeds.",
     "completion": "Let tyro write it: recstudy --tyro-print-completion bash (zsh, tcsh)",
     "trust": "Add --trust to the command that reads the results: recstudy report RESULTS --trust",
     "checklist": "Answer a checklist from the report page (report/report.html), which lists seeds, compute, data and machines.",

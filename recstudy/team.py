@@ -1,4 +1,4 @@
-"""The commands of people who share results: `recstudy note`, `tag`, `log`."""
+"""The commands of people who share results: `recstudy log`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,60 +8,8 @@ import tyro
 
 from recstudy.analysis.status import studies_at
 from recstudy.errors import ConfigError
-from recstudy.records import Results
 from recstudy.records.stores import is_uri
 from recstudy.terminal import say
-
-Run = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN")]]
-Where = Annotated[str, tyro.conf.arg(metavar="DIR|URI")]
-By = Annotated[str, tyro.conf.arg(metavar="NAME")]
-
-
-@dataclass(frozen=True)
-class Note:
-    """Write a note to a run. It stands beside the run's records, on the board and in reports, and no number changes.
-
-    Such as: recstudy note 3f0c... "diverges where the warm-up is shorter"
-    """
-
-    run_id: Run
-    """The run, by its id or the first six letters of it: its page and `recstudy explain` name it."""
-    text: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="TEXT")]]
-    """One line."""
-    results: Where = "results"
-    """Where its records are."""
-    by: By = ""
-    """Who says so. Default: nobody is recorded."""
-
-    def run(self) -> int:
-        from recstudy.records.notes import note
-
-        say(f"run {note(Results(self.results).pull(), self.run_id, self.text, self.by)}: noted")
-        return 0
-
-
-@dataclass(frozen=True)
-class Tag:
-    """Give tags to a run, by which the board filters, or take them off."""
-
-    run_id: Run
-    """The run, by its id or the first six letters of it."""
-    tags: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="TAG")]]
-    """Letters, digits and . _ : + -."""
-    remove: bool = False
-    """Take them off."""
-    results: Where = "results"
-    """Where its records are."""
-    by: By = ""
-    """Who says so. Default: nobody is recorded."""
-
-    def run(self) -> int:
-        from recstudy.records.notes import notes_of, tag
-
-        results = Results(self.results).pull()
-        run = tag(results, self.run_id, self.tags, self.remove, self.by)
-        say(f"run {run}: tags: {', '.join(notes_of(results.run(run)).tags) or 'none'}")
-        return 0
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,11 @@
 """A planned run with what its folder says of it: finished, stopped, failed, damaged, under way or not begun."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recstudy.errors import StorageError
-from recstudy.records import Failure, Json, Result, Results, RunFolder, Stopped, read_record
-from recstudy.records.notes import NONE as UNWRITTEN
-from recstudy.records.notes import Notes, notes_of
+from recstudy.records import Failure, Json, Result, Results, Stopped, read_record
 from recstudy.records.schema import Measured, Number, Provenance, Selected, Values
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth
@@ -28,7 +25,6 @@ class Outcome:
     failure: Failure | None = None  # of one that failed, or whose records are damaged
     stopped: Stopped | None = None  # of one that a search's scheduler stopped
     later: Mapping[str, str] = field(default_factory=lambda: NONE)  # metric computed after the run -> from `answers` or `weights`
-    notes: Notes = UNWRITTEN
 
     @property
     def found(self) -> Result:
@@ -154,7 +150,7 @@ class Row(Outcome):
     def of(cls, outcome: Outcome, variant: int, planned: VariantRecord, seed: int, id: str) -> "Row":
         return cls(
             status=outcome.status, result=outcome.result, failure=outcome.failure, stopped=outcome.stopped, later=outcome.later,
-            notes=outcome.notes,            variant=variant, label=planned.label, seed=seed, id=id,
+            variant=variant, label=planned.label, seed=seed, id=id,
         )  # fmt: skip
 
     def value(self, name: str) -> Number | None:
@@ -169,11 +165,6 @@ def distinct(rows: Iterable[Row]) -> list[Row]:
 def outcome_of(results: Results, run_id: str) -> Outcome:
     """Return what a run's folder says; a damaged record is a failure that names it."""
     folder = results.run(run_id)
-    outcome = _ended(folder)
-    return replace(outcome, notes=notes_of(folder)) if os.path.lexists(folder.notes) else outcome
-
-
-def _ended(folder: RunFolder) -> Outcome:
     try:
         result = read_record(folder.result, Result)
         if result is not None:

@@ -205,11 +205,7 @@ def provenance(records: StudyRecords) -> str:
     rows += [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
     attempts = Counter(row.attempts for row in records.rows if row.attempts)
     rows += [("attempts", str(tries), plural(count, "run")) for tries, count in sorted(attempts.items())]
-    made = words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
-    marked = (row for row in distinct(records.rows) if row.notes.lines or row.notes.tags)
-    written = [(row.label, row.seed, row.id, ", ".join(row.notes.tags), "; ".join(row.notes.words)) for row in marked]
-    heads = ("variant", "seed", "run id", "tags", "notes")
-    return made + (fold("Notes and tags", words_table("Notes and tags", heads, written)) if written else "")
+    return words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
 
 
 def again(records: StudyRecords) -> str:

@@ -142,8 +142,6 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
         ("Model", records.variants[0].model),
         ("Data", records.variants[0].data),
         ("Attempts", plain(row.attempts) if row.attempts else ""),
-        ("Tags", ", ".join(row.notes.tags)),
-        ("Notes", "; ".join(row.notes.words)),
         ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
     ]
     of = f" of {', '.join(named)}" if named else ""

@@ -40,10 +40,9 @@ from recstudy.report.names import plural
 from recstudy.report.venues import ARTICLE
 from recstudy.shipped import shipped
 
-NOTES = "notes.jsonl"  # their text is their authors'; who wrote one is not for strangers
 RECORDS = (
     "config.json", "code.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl", "usage.jsonl",
-    "measured.json", "result.json", "failure.json", "stopped.json", NOTES,
+    "measured.json", "result.json", "failure.json", "stopped.json",
 )  # fmt: skip
 ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"
 KEPT = (".npz", ".json")  # what else a run keeps to be looked at: pictures, captions, traces of single items
@@ -194,7 +193,7 @@ class _Writer:
         return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(parsed(line), file), ensure_ascii=False)
 
     def _scrubbed(self, values: Any, file: Path) -> Any:
-        found = self.private.values(values | {"by": ""} if file.name == NOTES else values)
+        found = self.private.values(values)
         if file.name == "plan.json" and isinstance(found, dict):
             for one in found.get("plugins", ()):
                 if one.get("file"):

@@ -11,8 +11,7 @@
                    mistakes.npz                the first misclassified test images, with true and predicted class
                    answers.npz                 what was answered on the test split (metrics/kept.py)
                    measured.json               metrics that were computed after it had finished
-                   notes.jsonl                 notes and tags that readers have given to the run
-                   result.json                 there once the run is finished; then nothing but the two above changes
+                   result.json                 there once the run is finished; then nothing but `measured.json` changes
                    failure.json                why the last attempt failed; gone when a later one succeeds
                    stopped.json                that it was stopped early, and why; gone when it is begun again
                    weights.safetensors         the selected epoch's weights

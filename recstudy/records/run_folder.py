@@ -12,7 +12,7 @@ from recstudy.records.reading import append_record, read_log, read_record, write
 from recstudy.records.schema import Attempt, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
-STAYS = ("lock", "lease", "notes.jsonl")
+STAYS = ("lock", "lease")
 EARLIER = "attempt"  # what folders of earlier attempts are called, with a number behind
 
 
@@ -47,7 +47,6 @@ class RunFolder:
     failure = _File("failure.json")
     stopped = _File("stopped.json")
     weights = _File("weights.safetensors")
-    notes = _File("notes.jsonl")
     lock = _File("lock")
 
     def __init__(self, path: Path, send: Callable[[], None] = lambda: None) -> None:

@@ -262,17 +262,6 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class NoteLine:
-    """A line of `notes.jsonl`: what somebody wrote about the run since, or tags that were given to it or taken off it."""
-
-    date: str
-    text: str = ""
-    tags: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    by: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LossLine:
     """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first` on."""
 

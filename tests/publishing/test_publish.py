@@ -18,7 +18,6 @@ from recstudy.publishing.publish import Asked, publish
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
-from recstudy.records.notes import note, notes_of, tag
 from recstudy.testing import make_failure, make_result, tiny_study, write_study
 
 TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
@@ -54,19 +53,6 @@ def test_what_runs_used_over_time_is_in_it(tmp_path):
     publish(results, "tiny", "quick", tmp_path / "bundle")
 
     assert (tmp_path / "bundle/results/runs" / run / "usage.jsonl").read_bytes() == results.run(run).usage.read_bytes()
-
-
-def test_notes_and_tags_are_in_it_and_who_wrote_them_is_not(trained_results, tmp_path):
-    results = Results(shutil.copytree(trained_results.root, tmp_path / "results"))
-    run = note(results, min(one.name for one in results.root.glob("runs/*")), "did not learn, see [the log]", by="carol")
-    tag(results, run, ["odd"])
-
-    publish(results, "tiny", "quick", tmp_path / "out", Asked())
-
-    kept = notes_of(Results(tmp_path / "out/results").run(run))
-    assert kept.words[0].endswith(": did not learn, see [the log]")
-    assert kept.tags == ("odd",)
-    assert "carol" not in (tmp_path / f"out/results/runs/{run}/notes.jsonl").read_text()
 
 
 def test_it_names_its_data_and_how_to_cite_it(published_once):
