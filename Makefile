@@ -1,4 +1,4 @@
-# make demo: the quick study, from nothing to a table and a page.   make check docs test test-whole: what CI runs.
+# make demo: the quick study, from nothing to a table and a page.   make check docs test-all: what CI runs.
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= data
@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: setup own demo check docs test test-one test-whole test-faults bench gpu-bench trial small-images puzzles pictures readme clean
+.PHONY: setup own demo check docs test test-all test-one test-whole test-faults bench gpu-bench trial small-images puzzles pictures readme clean
 
 setup:
 # Who has this checkout in PYTHONPATH works in an environment as it is, and installs nothing there.
@@ -43,6 +43,7 @@ check: setup
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/python studies/index.py --check
 	$(BIN)/python studies/house.py --check
+	$(BIN)/python studies/budget.py
 
 # The pages of docs/ into build/site; a warning is an error.
 docs: setup
@@ -58,6 +59,10 @@ test-one: setup
 # Whole commands, clusters, browsers and trainings, as a user has them: each study of studies/ with --smoke, and others.
 test-whole: setup
 	$(PYTEST) -m whole --durations=20
+
+# All of both.
+test-all: setup
+	$(PYTEST) -m "not fault" --durations=20
 
 # Every fault, injected for real. Some need root, and are skipped without.
 test-faults: setup

@@ -264,7 +264,7 @@ def test_runs_are_sorted_by_the_keyboard_and_the_address_has_the_order(tab):
     page = tab.open("/runs/made_up/paper")
     page.get_by_role("link", name="seed", exact=True).focus()
     page.keyboard.press("Enter")
-    tab.until("location.search === '?sort=seed'")
+    tab.until("location.search === '?sort=seed' && document.activeElement.textContent === 'seed ▲'")
     page.keyboard.press("Enter")
     tab.until("location.search === '?sort=-seed'")
 
