@@ -95,10 +95,7 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 def draw(count: int, file: Path) -> None:
     sources = sorted(path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py"))
     every = [
-        (str(path.relative_to(PACKAGE)), line, number)
-        for path in sources
-        for line, numbers in places(path)
-        for number in numbers
+        (str(path.relative_to(PACKAGE)), line, number) for path in sources for line, numbers in places(path) for number in numbers
     ]
     chosen = sorted(random.Random(SEED).sample(every, count))
     mutants = [{"file": path, "line": line, "node": number} for path, line, number in chosen]
