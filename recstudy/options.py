@@ -93,13 +93,13 @@ class CommonOptions:
     """CPU cores a worker may use."""
     gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
     """GPUs a worker gets; a fraction shares one."""
-    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N|LEAST-MOST")] = None
-    """Workers that share each batch of one run; 1-4 takes what there is."""
+    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
+    """Workers that share each batch of one run."""
     rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
     """Run finished runs again: those made with different code or data, all of them, or those whose label matches. Their records
     so far are kept."""
     trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
-    """Train inside Tune's process (inline) or on Ray Train workers (train)."""
+    """Train inside Tune's process (inline) or on Ray Train workers (train), whose start takes 4 to 14 s a run."""
     log: tuple[Logger, ...] = ()
     """Log to these trackers too (W&B, MLflow, TensorBoard, Aim), each with its package: see docs/how-to/trackers.md."""
     log_losses: bool = False

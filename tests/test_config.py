@@ -119,10 +119,12 @@ def test_flatten_names_fields_by_their_path():
     }
 
 
-def test_train_runs_where_there_are_several_workers_or_a_gpu():
+def test_train_runs_where_there_are_several_workers_or_a_whole_gpu():
     assert not Place().uses_train
     assert Place(workers_per_run=2).uses_train
-    assert Place(gpus_per_run=0.5).uses_train
+    assert Place(gpus_per_run=1).uses_train
+    assert not Place(gpus_per_run=0.5).uses_train
+    assert Place(trainer="train").uses_train
     assert not Place(gpus_per_run=1, trainer="inline").uses_train
 
 
@@ -163,22 +165,13 @@ def test_cifar_and_digits_state_what_they_hold():
     assert (Digits().shape, Digits().train_size) == ((1, 8, 8), 1437)
 
 
-@pytest.mark.parametrize(("given", "least", "most"), [("4", 4, 4), (4, 4, 4), ("1-4", 1, 4), ("2-2", 2, 2)])
-def test_workers_are_a_number_or_a_range(given, least, most):
-    place = RUN.with_changes({"place.workers_per_run": given}).place
-
-    assert (place.workers_per_run, place.most_workers) == (least, most)
-    assert Place.model_validate(place.model_dump()) == place
-    assert place.uses_train
-    assert RUN.with_changes({"place.workers_per_run": given}).run_id == RUN.run_id
-
-
-def test_a_range_of_workers_goes_up_and_a_number_after_it_is_none():
-    elastic = RUN.with_changes({"place.workers_per_run": "1-4"})
-
-    assert elastic.with_changes({"place.workers_per_run": "2"}).place.most_workers == 2
-    with pytest.raises(ConfigError, match="workers_per_run must be a number or LEAST-MOST, but got 4-1"):
-        RUN.with_changes({"place.workers_per_run": "4-1"})
+def test_workers_are_a_number_and_ranges_of_earlier_versions_are_read():
+    assert RUN.with_changes({"place.workers_per_run": "4"}).place.workers_per_run == 4
+    assert Place.model_validate({"workers_per_run": 1, "max_workers_per_run": 4}) == Place()
+    with pytest.raises(ConfigError, match=r"workers_per_run must be a number, but got 1-4: ranges were removed$"):
+        RUN.with_changes({"place.workers_per_run": "1-4"})
+    with pytest.raises(ConfigError, match=r"place\.max_workers_per_run was removed. Set place.workers_per_run to a number"):
+        RUN.with_changes({"place.max_workers_per_run": 4})
 
 
 def test_a_registry_takes_a_name_once_and_lists_its_names_for_an_unknown_one():

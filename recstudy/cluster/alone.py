@@ -37,7 +37,7 @@ def here(place: Place) -> Place:
     gpus = float(torch.cuda.is_available()) if place.gpus_per_run is None else place.gpus_per_run
     if gpus and not torch.cuda.is_available():
         raise ClusterError(f"a run needs {gpus:g} GPU, but torch sees none on this machine. Leave --gpus-per-run out.")
-    return place.model_copy(update={"gpus_per_run": gpus, "max_workers_per_run": None})
+    return place.model_copy(update={"gpus_per_run": gpus})
 
 
 @dataclass

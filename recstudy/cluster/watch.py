@@ -13,7 +13,7 @@ from ray.tune.search import Searcher
 from recstudy.cluster.sources import Outcome, Pruning, Running, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import Telling
+from recstudy.cluster.worker import LeaveRequests
 from recstudy.errors import StorageError
 from recstudy.records import Failure, Results
 from recstudy.study.study import Run
@@ -26,7 +26,7 @@ class OnRay(Running):
 
     metrics: Metrics
     listeners: list[Metrics | Logger]
-    leaving: Telling
+    leaving: LeaveRequests
 
 
 class TuneCallback(tune.Callback):
@@ -67,6 +67,8 @@ class TuneCallback(tune.Callback):
     def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         if self.sweep.leaving.tell():
             self.sweep.view.leaving(len(self.runs))
+        if self.sweep.where.address:  # a cluster of our own keeps its one node
+            self.sweep.leaving.leave_draining_nodes()
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):

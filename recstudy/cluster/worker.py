@@ -1,7 +1,7 @@
 """A trial at work, in Tune's own process or on a Ray Train worker: what it tells Ray of, and what Ray asks of it.
 
-SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from. The driver writes it
-into the cluster's own table of keys, at which each run's process looks: so all of a cluster hear of it, on whatever node.
+SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from. The driver tells it
+to an actor beside it (messages.py), which each run's process asks.
 """
 
 import os
@@ -12,18 +12,21 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.actor import ActorHandle
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from recstudy.cluster.messages import ALL, Messages
 from recstudy.terminal import Draining
 from recstudy.train.work import Report, Trial, Work, warning
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 2.0  # between two questions whether to leave, of some 0.5 ms each
-SPACE = b"recstudy"  # of the keys: a driver's job
+LOOK_S = 5.0  # between two looks for nodes that are wanted back, of some 3 ms each
 
 
-def inline(trial: Trial, work: Work) -> None:
+def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     """Do one run as one Tune trial, in Tune's own process. Its last report carries the outcome."""
-    leave = Leave()
+    leave = Leave(messages)
     if not leave():
         at_work(trial, work, tune.report, leave)
     elif leave.node:  # a warm process of a node that is wanted back: Tune starts another one elsewhere
@@ -32,32 +35,21 @@ def inline(trial: Trial, work: Work) -> None:
         tune.report({"status": "drained"})
 
 
-def beside_others(trial: Trial, work: Work, report: Report) -> None:
+def beside_others(trial: Trial, work: Work, report: Report, messages: "ActorHandle[Any]") -> None:
     """Do the same on each worker of a group, of which any may be on a node that is wanted back."""
     from recstudy.train.parallel import any_says  # it loads torch, which the driver has no use for
 
-    leave = Leave()
+    leave = Leave(messages)
     if any_says(leave()):
         report({"status": "drained"})
-    at_work(trial, work, report, leave)
+    else:
+        at_work(trial, work, report, leave)
 
 
 def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
     """Do the work of a run; `report` gets its lines, and then its outcome."""
     with warning(report) as tell:
-        tell(work(trial, throttled(titled(trial.title, tell)), leave))
-
-
-def titled(title: str, report: Report) -> Report:
-    """Return `report`, with the process titled before it and after: Ray puts its own title back at every call."""
-    show = ray._raylet.setproctitle  # the setproctitle package has no effect in a Ray worker (2.60)
-    show(title)
-
-    def report_and_show(line: dict[str, Any]) -> None:
-        report(line)
-        show(title)
-
-    return report_and_show
+        tell(work(trial, throttled(tell), leave))
 
 
 def throttled(report: Report) -> Report:
@@ -85,39 +77,49 @@ class Leave:
     Asked anew every `ASK_S`; `node` is whether it is for the node.
     """
 
-    def __init__(self) -> None:
-        self.node, self._told, self._asked = False, False, float("-inf")
+    def __init__(self, messages: "ActorHandle[Any]") -> None:
+        self.messages, self.node, self._leaves, self._asked = messages, False, False, float("-inf")
 
     def __call__(self) -> bool:
         if time.monotonic() - self._asked >= ASK_S:
             self._asked = time.monotonic()
+            answer = self.messages.requested.remote(ray.get_runtime_context().get_node_id())
             with suppress(ray.exceptions.RayError):  # a head node that does not answer has other ways to end this run
-                nodes = _keys().get_draining_nodes(timeout=ASK_S)
-                self.node = ray.get_runtime_context().get_node_id() in nodes
-                self._told = bool(_keys().internal_kv_exists(_key(), SPACE, timeout=ASK_S))
-        return self.node or self._told
+                self._leaves, self.node = ray.get(answer, timeout=ASK_S)
+        return self._leaves
 
 
-class Telling(Draining):
-    """Of a driver: whether it was asked to end, and told its runs."""
+class LeaveRequests(Draining):
+    """The driver's side: asks runs to leave where the driver was asked to end, or a node is wanted back."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told = False
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._requests: set[str] = set()
+        self._looked = float("-inf")
 
     def tell(self) -> bool:
-        """Tell all runs, where that is asked for and was not done."""
-        if not self.asked or self._told:
-            return False
-        self._told = True
-        _keys().internal_kv_put(_key(), b"", True, SPACE)
-        return True
+        """Ask all runs to leave, where the driver was asked to end; return whether that is new."""
+        return self.asked and self.request(ALL)
 
+    def request(self, key: str) -> bool:
+        """Ask the runs of a node, or all runs, to leave; return whether that is new."""
+        is_new = key not in self._requests
+        if is_new:
+            self._requests.add(key)
+            ray.get(self.messages.request.remote(key))
+        return is_new
 
-def _keys() -> Any:
-    return ray._private.worker.global_worker.gcs_client  # not public in 2.60
+    def leave_draining_nodes(self) -> None:
+        """Ask the runs of nodes that Ray is to give back, such as spot machines that end soon, every `LOOK_S`."""
+        if time.monotonic() - self._looked < LOOK_S:
+            return
+        from ray.autoscaler.v2.sdk import get_cluster_status  # which workers do without
 
-
-def _key() -> bytes:
-    """Return the key of this job."""
-    return str(ray.get_runtime_context().get_job_id()).encode()
+        self._looked = time.monotonic()
+        with suppress(ray.exceptions.RayError):
+            status = get_cluster_status(ray.get_runtime_context().gcs_address, timeout=3)
+            for node in (*status.active_nodes, *status.idle_nodes):
+                if node.node_status == "DRAINING":
+                    self.request(node.node_id)

@@ -21,12 +21,9 @@ class Place(Config):
     gpus_per_run: float | None = Field(
         None, ge=0, description="GPUs a worker gets; a fraction shares one; by default 1 where there are any"
     )
-    workers_per_run: int = Field(
-        1, ge=1, le=64, description="workers that share each batch of one run; 1-4: one at least, up to four where there is room"
-    )
-    max_workers_per_run: int | None = Field(None, ge=1, le=64, description="of an elastic run: the 4 of workers_per_run 1-4")
+    workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
     trainer: Literal["auto", "inline", "train"] = Field(
-        "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU"
+        "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a whole GPU"
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto", description="auto: a GPU of CUDA where a run has one, else the CPU; mps: Apple's GPU, for one worker"
@@ -40,13 +37,9 @@ class Place(Config):
     )
 
     @property
-    def most_workers(self) -> int:
-        return self.max_workers_per_run or self.workers_per_run
-
-    @property
     def uses_train(self) -> bool:
         if self.trainer == "auto":
-            return self.most_workers > 1 or bool(self.gpus_per_run)
+            return self.workers_per_run > 1 or (self.gpus_per_run or 0) >= 1
         return self.trainer == "train"
 
     @property
@@ -55,12 +48,14 @@ class Place(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _range_of_workers(cls, values: Any) -> Any:
-        """Return `{"workers_per_run": "1-4"}` as the two fields that it means; a plain number has no second."""
-        if not isinstance(values, Mapping) or not isinstance(values.get("workers_per_run"), str):
+    def _number_of_workers(cls, values: Any) -> Any:
+        """Refuse a range of workers. Earlier records may have one, in two fields, and are read as its first number."""
+        if not isinstance(values, Mapping):
             return values
-        least, dash, most = values["workers_per_run"].partition("-")
-        return {**values, "workers_per_run": least, "max_workers_per_run": most if dash else None}
+        workers = values.get("workers_per_run")
+        if isinstance(workers, str) and workers[:1].isdigit() and "-" in workers:
+            raise ValueError(f"workers_per_run must be a number, but got {workers}: ranges were removed")
+        return {name: value for name, value in values.items() if name != "max_workers_per_run"}
 
     @model_validator(mode="before")
     @classmethod
@@ -75,7 +70,7 @@ class Place(Config):
         if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
             has = "no GPU of CUDA" if gpus else "a GPU"
             raise ValueError(f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out")
-        if device == "mps" and (self.most_workers > 1 or self.uses_train or self.compile == "on"):
+        if device == "mps" and (self.workers_per_run > 1 or self.uses_train or self.compile == "on"):
             raise ValueError(
                 "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that are not compiled. "
                 "Leave workers_per_run, trainer and compile out"
@@ -84,11 +79,7 @@ class Place(Config):
 
     @model_validator(mode="after")
     def _inline_is_one_worker(self) -> Self:
-        if self.most_workers < self.workers_per_run:
-            raise ValueError(
-                f"workers_per_run must be a number or LEAST-MOST, but got {self.workers_per_run}-{self.max_workers_per_run}"
-            )
-        if self.trainer == "inline" and self.most_workers > 1:
+        if self.trainer == "inline" and self.workers_per_run > 1:
             raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
         if self.gpus_per_run is not None and self.gpus_per_run > 1 and self.gpus_per_run != int(self.gpus_per_run):
             raise ValueError(f"gpus_per_run must be a whole number above 1, but got {self.gpus_per_run}")
@@ -235,6 +226,8 @@ class RunConfig(Config):
         own = {**self.values, "place": self.place.model_dump()}
         configs = []
         for changes in several:
+            if "place.max_workers_per_run" in changes:
+                raise ConfigError("place.max_workers_per_run was removed. Set place.workers_per_run to a number")
             values = dict(own)
             for path, value in changes.items():
                 _replace(values, path, value)

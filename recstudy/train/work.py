@@ -30,11 +30,6 @@ class Trial:
     plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
     files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
 
-    @property
-    def title(self) -> str:
-        """What the process list and the Ray dashboard show."""
-        return f"{self.study} {self.label} seed={self.config['seed']}"
-
 
 # How a trial becomes an outcome: reports each epoch's line, and ends early once the last argument says so. See `run_trial`.
 Work = Callable[[Trial, Report, Callable[[], bool]], Json]

@@ -2,7 +2,6 @@
 
     commands     --help, --dry-run, --smoke, and a finished study again                           about 1 minute
     scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 7 minutes
-    workers      runs on Ray Train's workers beside runs in Tune's own process                    about 6 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
     evaluating   memory of 1,024 segments and of 423,000 puzzles at test                         about 4 minutes
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
@@ -29,7 +28,7 @@ from figure import as_table, hardware, write_part
 
 from recstudy.terminal import console
 
-Part = Literal["commands", "scheduling", "workers", "scale", "evaluating", "throughput"]
+Part = Literal["commands", "scheduling", "scale", "evaluating", "throughput"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from recstudy.cluster.sources import Listed, Where
 from recstudy.cluster.view import View
 from recstudy.cluster.watch import OnRay, Supply, TuneCallback
-from recstudy.cluster.worker import Telling
 from recstudy.errors import StorageError
 from recstudy.records import Results
 from recstudy.records.locks import locked
 from recstudy.study.study import Run, make_plan
+from recstudy.terminal import Draining
 from recstudy.train import run_folder
 from recstudy.train.work import Trial
 
@@ -26,13 +26,19 @@ DONE = {"status": "done", "score": 90.0}
 HELD = {"status": "held", "by": "process 7 on moon"}
 
 
+class Requests(Draining):
+    """Requests to leave, without Ray."""
+
+    tell = request = lambda self, *_: False
+
+
 class Played(OnRay):
     """A sweep of two runs, and what it says."""
 
     def __init__(self, results: Results) -> None:
         self.said, self.listeners = io.StringIO(), []
         super().__init__("tiny", results, Where(), View(Console(file=self.said, width=200)), lambda *_: {})
-        self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Telling()
+        self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Requests()
         self.watch = TuneCallback(self, Listed(deque([FIRST, SECOND])), None)
         self.rooms = 2
         self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)

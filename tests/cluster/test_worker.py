@@ -1,11 +1,14 @@
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 import ray
+from ray_nodes import RAY
 
-from recstudy.cluster.worker import Leave, Telling, throttled
+from recstudy.cluster.worker import Leave, LeaveRequests, throttled
+from recstudy.train.work import AT_ONCE
 
 EPOCHS = 20_000
 
@@ -38,43 +41,43 @@ def test_slow_epochs_are_all_reported():
 class Worker:
     """A process on some node that asks as a run does."""
 
-    def __init__(self) -> None:
-        self.leave = Leave()
+    def __init__(self, requests: list) -> None:
+        self.leave = Leave(requests[0], "a run")
 
     def where(self) -> str:
         return ray.get_runtime_context().get_node_id()
 
-    def asks(self) -> bool:
+    def asks(self) -> bool | str:
+        self.leave._asked = 0.0  # an answer counts for two seconds
         return self.leave()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
-def test_a_worker_sees_that_its_node_is_drained_and_the_others_do_not(cluster):
+def test_workers_hear_that_their_run_their_node_or_all_runs_are_to_leave(cluster, monkeypatch):
+    monkeypatch.setattr("recstudy.cluster.worker.LOOK_S", 0)
     cluster.add_node(num_cpus=1)
-    workers = [Worker.remote() for _ in range(2)]
+    leaving = LeaveRequests()
+    workers = [Worker.remote([leaving.messages]) for _ in range(2)]
     nodes = ray.get([worker.where.remote() for worker in workers])
     assert len(set(nodes)) == 2
-    assert ray.get([worker.asks.remote() for worker in workers]) == [False, False]
+
+    def asked() -> list[bool | str]:
+        return ray.get([worker.asks.remote() for worker in workers])
+
+    assert asked() == [False, False]
+    leaving.request("a run", AT_ONCE)
+    assert asked() == [AT_ONCE, AT_ONCE]
+    leaving.request("a run", False)
+    assert asked() == [False, False]
+
     head = ray.get_runtime_context().get_node_id()
-    leaving = next(at for at, node in enumerate(nodes) if node != head)
+    drained = next(index for index, node in enumerate(nodes) if node != head)
+    drain = [RAY, "drain-node", f"--node-id={nodes[drained]}", f"--address={ray.get_runtime_context().gcs_address}"]
+    drain += ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=spot", "--deadline-remaining-seconds=120"]
+    subprocess.run(drain, check=True, capture_output=True)
+    leaving.leave_draining_nodes()
+    assert [index for index, answer in enumerate(asked()) if answer] == [drained]
 
-    from ray.core.generated import autoscaler_pb2
-
-    preempted = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
-    deadline = int(time.time() * 1000) + 120_000
-    accepted, _ = ray._private.worker.global_worker.gcs_client.drain_node(nodes[leaving], preempted, "spot", deadline)
-    assert accepted
-
-    time.sleep(5.1)  # an answer counts for 5 s
-    answers = ray.get([worker.asks.remote() for worker in workers])
-    assert [at for at, answer in enumerate(answers) if answer] == [leaving]
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
-def test_the_workers_of_a_driver_that_is_asked_to_end_hear_of_it_on_each_node(cluster):
-    cluster.add_node(num_cpus=1)
-    workers, leaving = [Worker.remote() for _ in range(2)], Telling()
-    assert len(set(ray.get([worker.where.remote() for worker in workers]))) == 2
     told = []
 
     def sweep() -> None:
@@ -82,7 +85,7 @@ def test_the_workers_of_a_driver_that_is_asked_to_end_hear_of_it_on_each_node(cl
             told.append(leaving.tell())
             os.kill(os.getpid(), signal.SIGTERM)
             told.extend([leaving.tell(), leaving.tell()])
-            told.extend(ray.get([worker.asks.remote() for worker in workers]))
+            told.extend(asked())
             os.kill(os.getpid(), signal.SIGTERM)  # once more is at once
             told.append("went on")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ray_nodes import TOKEN, free_port, head_of, started
-from shell import Shell, kill_all, processes, titled, until
+from shell import Shell, kill_all, processes, until
 from twice import TWO, curve, hang
 
 from recstudy.records import Results
@@ -26,7 +26,7 @@ def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
     killed = shell.plan(*TWO)[f"{ONE}, seed 0"]
     with shell.start(*TWO) as driver:
         until(lambda: killed in shell.begun(), "ten epochs")
-        os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGKILL)
+        os.kill(shell.process(killed), signal.SIGKILL)
         begun = shell.lines()
         output, errors = driver.communicate(timeout=900)
 
@@ -42,14 +42,15 @@ def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
 def test_2_a_group_of_workers_of_which_one_is_killed_starts_again(shell):
     with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers-per-run", "2") as driver:
         until(shell.begun, "ten epochs")
-        ((attempt,),) = shell.lines("attempts.jsonl").values()
-        (other,) = set(titled(f"tiny {ONE} seed=0", driver.pid, 2)) - {attempt["process"]}
+        (run,) = shell.begun()
+        workers = {process for process, title in processes(driver.pid).items() if "RayTrainWorker" in title}
+        (other,) = workers - {shell.process(run)}
         os.kill(other, signal.SIGKILL)
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 0, output + errors
     assert errors == ""
-    assert output.count("warning: its workers were lost, and others go on from its checkpoint") == 1
+    assert output.count("its process was lost, and another one goes on from its checkpoint, if it had one: ") == 1
     (result,) = shell.records().values()
     assert (result["attempts"], result["provenance"]["workers"]) == (2, 2)
     (epochs,) = shell.lines().values()
@@ -165,7 +166,7 @@ def test_20_a_frozen_run_is_ended_from_outside_and_marked(shell, trainer):
     frozen, other = shell.plan(*chosen).values()
     with shell.start(*chosen) as driver:
         until(lambda: frozen in shell.begun(), "ten epochs")
-        os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGSTOP)
+        os.kill(shell.process(frozen), signal.SIGSTOP)
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 5, output + errors

@@ -78,6 +78,10 @@ class Shell:
     def attempts(self) -> list[int]:
         return sorted(map(len, self.lines("attempts.jsonl").values()))
 
+    def process(self, run: str) -> int:
+        """The process of a run's newest attempt; of a group, its first worker's."""
+        return self.lines("attempts.jsonl")[run][-1]["process"]
+
     def table(self) -> bytes:
         return (self.results / "studies/tiny/quick/report/tables/depths.md").read_bytes()
 
@@ -110,18 +114,6 @@ def processes(session: int) -> dict[int, str]:
             if int(its_session) == session and state != "Z":
                 found[int(process.name)] = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
     return found
-
-
-def titled(title: str, session: int, count: int = 1) -> list[int]:
-    """The processes that show `title`; between two epochs Ray shows its own for a moment."""
-    found: set[int] = set()
-
-    def seen() -> bool:
-        found.update(process for process, shown in processes(session).items() if shown == title)
-        return len(found) >= count
-
-    until(seen, f"{count} processes of session {session} titled {title!r}")
-    return sorted(found)
 
 
 def kill_all(driver: subprocess.Popen[str]) -> None:
