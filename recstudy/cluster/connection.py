@@ -1,7 +1,7 @@
-"""The Ray cluster a study runs on: started here or joined, asked beforehand whether it can do the work, and watched.
+"""The Ray cluster of a study: started here or joined, checked beforehand, and watched.
 
-Whatever would otherwise end in an endless wait is refused with one line: an address where nobody answers, other versions
-or other code on some node, more GPUs than there are, more runs on one than its memory holds.
+An address where nobody answers, other versions on a node, or more GPUs than there are would end in an endless wait. Each is
+refused with one line instead.
 """
 
 import logging
@@ -11,21 +11,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from importlib import import_module
+from functools import partial, partialmethod
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import ray
-import ray._common.usage.usage_lib
-import ray.autoscaler._private.cli_logger
-import ray.dashboard
-from ray._private import services
 from ray.job_config import JobConfig
 
 from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
@@ -36,30 +30,16 @@ from recstudy.records.locks import locked, this_process
 from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
 
-# Imports Ray Tune, most of a second, while Ray starts its processes. Once this module is imported, those that `ray.init` imports
-# (2.60) have none in common with it but Python's own, so that the two threads never wait for each other.
-MEANWHILE = "recstudy.cluster.sweep"
-
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
-ANSWER_S = 60  # an address that is silent for so long is refused: one that idles answers in 2 to 4 s
-QUIET_S = 10  # without an answer, before it is said that there is none yet
+ANSWER_S = 60  # an address that is silent for so long is refused; an idle one answers in 2 to 4 s
 MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process shows a token, and asks for one
-# Ends with 3 on a machine that is none of the cluster's nodes, whose sockets a driver looks for.
-IS_NODE = """
-import os, sys, ray
-nodes = ray._raylet.GcsClient(address=sys.argv[1]).get_all_node_info().values()
-sys.exit(0 if any(os.path.exists(node.raylet_socket_name) for node in nodes) else 3)
-"""
-Told = Callable[[str, float], None]
-ASK_S = 3.0  # that an answer may take
-PAUSE_S = 1.0  # before it is asked again
+PAUSE_S = 1.0  # between two questions to the head node
 RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"  # after which Ray ends this process, and its default
 SHARE = 0.75  # of that time
 FILES = 256  # that a process of Ray's has open: 70 with two runs under way on two cores, more with each run
-VITAL = ("gcs_server", "raylet")  # of the processes of a cluster of our own: without them nothing runs
+VITAL = ("gcs_server", "raylet")  # processes of a cluster of our own without which nothing runs
 
-# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
-# 15 s without room for a group it looks again how many workers there is room for.
+# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second.
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -69,8 +49,7 @@ SETTINGS = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "0",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # workers ask themselves whether their node is wanted back
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # the driver asks which nodes are wanted back
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     # A run computes in a thread, whose own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's CNN on MNIST.
@@ -87,51 +66,49 @@ SETTINGS = {
 
 @contextmanager
 def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> Iterator[str]:
-    """Connect for as long as the block runs; gives a line that says where the dashboard is.
+    """Connect for the length of the block, and yield a line with the dashboard's address.
 
     Args:
-        address: to join, which answers (`check_address`); None starts a cluster on this machine.
-        study: its name, which the Jobs page shows.
-        on_lost: is told why this process ends, before it does: the cluster's head does not answer any more.
+        address: A cluster to join, which answers (`check_address`). None starts one on this machine.
+        study: The study's name, which the Jobs page shows.
+        on_lost: Called with the reason before this process ends because the cluster is lost.
 
     Raises:
-        ClusterError: nobody answers, or a node has other versions or other code.
+        ClusterError: Ray does not start, or the cluster does not answer.
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    # Where a node dies, Ray would print a page of its raylet's log (2.60); what became of the runs is said by us.
-    ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
-    importing = threading.Thread(target=import_module, args=[MEANWHILE], daemon=True)
-    importing.start()
-    dashboard = _connected(address, study).dashboard_url
-    importing.join()
+    context = _connected(address, study)
     stop_on_sigterm()
-    head = ray.get_runtime_context().gcs_address
     with ExitStack() as opened:
-        if address is None:  # by its lock `recstudy clean` knows the folder of a cluster whose driver was killed
-            opened.enter_context(locked(Path(ray._private.worker._global_node.get_session_dir_path(), SESSION), this_process()))
+        if address is None:  # the lock tells `recstudy clean` the folder of a cluster whose driver was killed
+            opened.enter_context(locked(Path(context.address_info["session_dir"], SESSION), this_process()))
         try:
-            with watched_head(head, address is None, partial(_leave, on_lost)):  # not while it is shut down: that is no loss
+            with watched_head(ray.get_runtime_context().gcs_address, address is None, partial(_leave, on_lost)):
                 token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
-                yield f"http://{dashboard}{token}" if dashboard else ""
+                yield f"http://{context.dashboard_url}{token}" if context.dashboard_url else ""
         finally:
             ray.shutdown()  # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
 
 
 def _connected(address: str | None, study: str, tries: int = 2) -> Any:
-    """Return what Ray says of a cluster that it has joined or started (on a busy machine it may give up too early)."""
-    local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
+    """Return Ray's context of a cluster that was joined or started; a busy machine may need a second try."""
+    local: dict[str, Any] = {"include_dashboard": True, "object_store_memory": 256 * 2**20}
+    # Joined processes get our settings and our code, whatever is installed there.
+    joined = {"runtime_env": {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}}
     if address is None:
         _check_files()
+    # Ray's processes get process groups of their own. `timeout`, a batch system or a closing terminal stop the driver's whole
+    # group; the driver then ends its runs in order, and Ray ends with it.
+    apart = patch.object(subprocess.Popen, "__init__", partialmethod(subprocess.Popen.__init__, process_group=0))
     try:
-        with _apart():
+        with apart:
             return ray.init(
                 address=address or "local",
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                runtime_env=_environment() if address else None,
                 job_config=JobConfig(metadata={"job_name": study}),
-                **local,
+                **(joined if address else local),
             )
     except Exception as error:  # also a bare one
         ray.shutdown()
@@ -148,23 +125,8 @@ def _connected(address: str | None, study: str, tries: int = 2) -> Any:
     )
 
 
-@contextmanager
-def _apart() -> Iterator[None]:
-    """Have what Ray starts meanwhile in process groups of its own.
-
-    Who stops a whole group, such as `timeout`, a batch system or a terminal that is closed, then stops this process alone, which
-    ends its runs in order; the others end with it in any case.
-    """
-    plain = services.ConsolePopen
-    services.ConsolePopen = partial(plain, process_group=0)
-    try:
-        yield
-    finally:
-        services.ConsolePopen = plain
-
-
 def _check_files() -> None:
-    """Refuse a limit of open files with which Ray would be silent for minutes; where it may be raised, it is."""
+    """Refuse a limit of open files with which Ray would be silent for minutes; raise it where that is allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= hard < FILES:
         raise ClusterError(
@@ -176,8 +138,8 @@ def _check_files() -> None:
 
 
 def _end_started() -> None:
-    """End the processes of a node that has not come up, which Ray leaves (2.60): those of ours that run from its folder."""
-    import psutil  # Ray's own, which is found once Ray is imported
+    """Kill the processes of a node that did not start, which Ray (2.60) leaves."""
+    import psutil  # which Ray brings
 
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
@@ -185,34 +147,28 @@ def _end_started() -> None:
                 process.kill()
 
 
-def _leave(on_lost: Callable[[str], None], what: str) -> None:
-    on_lost(f"{what}. What was finished is kept, and this goes on from there: {command(left_out=())}")
-    os._exit(EXIT_CODES["lost node"])
-
-
-def _environment() -> dict[str, Any]:
-    """Return what the study's processes start with on a cluster that others have started: our settings, and our code, whatever
-    is installed there. On one of our own they start with this process's environment, and the first ones are up already."""
-    return {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
+# ------------------------------------------------------------------------------------------------------------- resources
 
 
 def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
-    """Return `place` with the GPUs decided, or a ClusterError that says what the cluster has instead.
+    """Return `place` with the number of GPUs decided.
 
     Args:
-        place: what each of the runs asks for.
-        configs: the runs, which must fit into a GPU's memory where they share one.
+        place: The resources of each run.
+        configs: The runs, which must fit into a GPU's memory where they share one.
+
+    Raises:
+        ClusterError: The cluster has fewer resources, which the message lists.
     """
     if place.device == "mps":
-        from recstudy.train.process import check_apple  # brings torch
+        from recstudy.train.process import check_apple  # it loads torch
 
         check_apple()
     nodes = [node["Resources"] for node in alive()]
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
     gpus = place.gpus_per_run or 0.0
-    workers = sum(workers_on(node, place.cpus_per_run, gpus) for node in nodes)
-    if workers < place.workers_per_run:
+    if sum(workers_on(node, place.cpus_per_run, gpus) for node in nodes) < place.workers_per_run:
         asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
         has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in nodes)
         raise ClusterError(
@@ -230,9 +186,9 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
     """Refuse more runs on a GPU than its memory holds.
 
     Args:
-        gpus: share of a GPU that each run is given, below 1.
-        needed: bytes of the largest run, beside its process's context.
-        memory: bytes of the smallest GPU.
+        gpus: Share of a GPU that each run gets, below 1.
+        needed: Bytes of the largest run, without its process's context.
+        memory: Bytes of the smallest GPU.
     """
     packed, fit = int(1 / gpus), memory // (needed + CONTEXT_BYTES)
     if packed <= fit:
@@ -244,36 +200,38 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
     )
 
 
-def check_address(address: str | None, on_silence: Told) -> None:
-    """Refuse an address where no cluster answers, instead of waiting for one, and before anything is written.
+# --------------------------------------------------------------------------------------------------------------- joining
 
-    From then on this process speaks as the cluster does, with the user's token or without one. Who shows a token asks for one
-    too, so that a cluster without any would run our tasks, but no actor (Ray 2.60).
+
+def check_address(address: str | None) -> None:
+    """Refuse an address that cannot be joined, and take over the cluster's token mode, before anything is written.
+
+    A process that shows a token asks for one too, so a cluster without tokens would run its tasks, but no actor (Ray 2.60).
 
     Args:
-        address: to join; None starts a cluster on this machine.
-        on_silence: called, with the address and how many seconds it is given in all, where it takes long to answer.
+        address: A cluster to join; None starts one on this machine.
 
     Raises:
-        ConfigError, ClusterError: it is no address, nobody answers, or `RAY_AUTH_MODE` is set to what the cluster does not speak.
+        ConfigError: It is no address.
+        ClusterError: Nobody answers, or `RAY_AUTH_MODE` is not the cluster's mode.
     """
     if address is None:
         return
     if address != "auto":
-        _listens(address)
+        _check_connection(address)
     given = os.environ.get(MODE, "").lower()
-    asks = _refuses(address, "disabled", on_silence)
+    asks = _refuses(address, "disabled")
     if asks and given == "disabled":
         raise ClusterError(f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set {MODE}=token.")
-    if asks and _refuses(address, "token", on_silence):
+    if asks and _refuses(address, "token"):
         raise ClusterError(no_cluster(address, "it asks for a token, and ours is missing or wrong"))
     if given == "token" and not asks:
         raise ClusterError(
             f"the Ray cluster at {address} asks for no token, but {MODE}=token is set here, with which no run would start. "
             f"Set {MODE}=disabled, or start the cluster with {MODE}=token."
         )
-    os.environ[MODE] = "token" if asks else "disabled"
-    ray._raylet.Config.initialize("")  # Ray has read the variable when it was imported
+    if not asks:
+        os.environ[MODE] = "disabled"  # else `ray.init` finds a token and shows it by itself
 
 
 def no_cluster(address: str | None, why: str) -> str:
@@ -283,60 +241,36 @@ def no_cluster(address: str | None, why: str) -> str:
     )
 
 
-def _refuses(address: str, mode: str, on_silence: Told) -> bool:
-    """Return whether the cluster turns away who speaks so.
+def _refuses(address: str, mode: str) -> bool:
+    """Join in a process of its own, and return whether the cluster turns away this token mode.
 
     Raises:
-        ClusterError: it does not answer, or cannot be joined for another reason.
+        ClusterError: It does not answer, or cannot be joined for another reason.
     """
-    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
-    with TemporaryDirectory() as folder:
-        said = Path(folder) / "said"
-        environment = os.environ | {MODE: mode}
-        with open(said, "wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as attempt:
-            try:
-                code = _ended(attempt, said, QUIET_S)
-                if code is None and not _refused(said):
-                    _check_node(address, environment)
-                    on_silence(address, ANSWER_S)
-                    code = _ended(attempt, said, ANSWER_S - QUIET_S)
-            finally:
+    join = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
+    environment = os.environ | {MODE: mode}
+    with subprocess.Popen(join, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True) as attempt:
+        timer = threading.Timer(ANSWER_S, attempt.kill)
+        timer.start()
+        line, refused = "no reason given", False
+        for line in attempt.stdout or ():
+            if "Unauthenticated" in line or "AuthenticationError" in line:  # Ray tries again without end
+                refused = True
                 attempt.kill()
-        told = said.read_text(encoding="utf-8", errors="replace").strip()
-        refused, lines = _refused(said), told.splitlines() or ["no reason given"]
-    if code is None and not refused:
-        raise ClusterError(no_cluster(address, f"tried to join for {ANSWER_S} s"))
-    if code and not refused:
-        raise ClusterError(no_cluster(address, lines[-1]))
-    return refused
+        silent = timer.finished.is_set()
+        timer.cancel()
+    if refused:
+        return True
+    if silent:
+        start = f"`ray start --address={address} --num-cpus=0`"
+        why = f"tried to join for {ANSWER_S} s; a machine that is no node of it becomes one by {start}: docs/how-to/cluster.md"
+        raise ClusterError(no_cluster(address, why))
+    if attempt.returncode:
+        raise ClusterError(no_cluster(address, line.strip()))
+    return False
 
 
-def _check_node(address: str, environment: dict[str, str]) -> None:
-    """Refuse a machine that is no node of the cluster, where Ray (2.60) would wait without a word."""
-    command = [sys.executable, "-c", IS_NODE, address]
-    with suppress(subprocess.TimeoutExpired):  # nobody answers
-        asked = subprocess.run(command, env=environment, capture_output=True, timeout=QUIET_S, check=False)
-        if asked.returncode == 3:
-            raise ClusterError(
-                f"this machine is no node of the Ray cluster at {address}. `ray start --address={address} --num-cpus=0` makes it "
-                "one on which no run is placed; or submit a job (docs/how-to/cluster.md)."
-            )
-
-
-def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
-    """Return its exit code; None if it goes on after so many seconds, or was refused, which Ray tries again without end."""
-    deadline = time.monotonic() + patience
-    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said):
-        time.sleep(0.1)
-    return code
-
-
-def _refused(said: Path) -> bool:
-    text = said.read_text(encoding="utf-8", errors="replace")
-    return "Unauthenticated" in text or "AuthenticationError" in text
-
-
-def _listens(address: str) -> None:
+def _check_connection(address: str) -> None:
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port
@@ -356,60 +290,73 @@ def _listens(address: str) -> None:
         raise ClusterError(no_cluster(address, f"TCP connection to {host}:{port}: {error}")) from None
 
 
+# -------------------------------------------------------------------------------------------------------------- watching
+
+
 @contextmanager
 def watched_head(address: str, own: bool, on_lost: Callable[[str], None]) -> Iterator[None]:
-    """Tell `on_lost`, in a thread, what is lost where the head has been silent for too long while the block runs.
+    """Call `on_lost`, in a thread, once the head has been silent for too long within the block.
 
-    Ray (2.60) ends a process that has not reached its head for a minute with a line of its own, and with a head that is frozen it
-    waits for ever; so it does on a cluster of our own (`own`) without the node. Nothing can be cleaned up then, as each call to
-    Ray waits too: the process ends as if it were killed.
+    Ray (2.60) ends a process that has not reached its head for a minute with a line of its own, and waits without end for a head
+    that is frozen, or for the node of a cluster of our own (`own`). Nothing can be cleaned up then, because each call to Ray
+    waits too: the process ends as if it were killed.
     """
+    from ray.autoscaler.v2.sdk import get_cluster_status
+
     over = threading.Event()
     patience = SHARE * float(os.environ.get(RAYS_OWN, MINUTE))
-    client = ray._raylet.GcsClient(address)
+    ask = partial(get_cluster_status, address, timeout=3)
     silent = f"the head node of the Ray cluster, {address}, does not answer any more"
-    ask = partial(_ask, client, _node() if own else None)
-    threading.Thread(target=watch, args=(ask, patience, over, on_lost, silent), daemon=True).start()
+    ended = _vital_processes() if own else str
+    threading.Thread(target=watch, args=(ask, ended, patience, over, on_lost, silent), daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def _node() -> tuple[Any, Any]:
-    """Return the node that this process has started: Ray's own of its processes, and its id."""
-    started = ray._private.worker._global_node
-    return started, ray._raylet.NodeID.from_hex(started.node_id)
+def _vital_processes() -> Callable[[], str]:
+    """Return a function that names the vital processes of our own cluster that have ended."""
+    import psutil  # which Ray brings
+
+    names = {process: process.name() for process in psutil.Process().children(recursive=True) if process.name() in VITAL}
+    return lambda: " and ".join(names[process] for process in psutil.wait_procs(names, timeout=0)[0])
 
 
-def _ask(client: Any, own: tuple[Any, Any] | None) -> str:
-    """Return which processes have ended for good, and nothing while all is well; raises what Ray does where nobody answers."""
-    if own is None:
-        client.check_alive([], timeout=ASK_S)
-        return ""
-    started, node = own
-    ended = [name for name, _ in started.dead_processes() if name in VITAL]
-    if ended:
-        return f"Ray's {' and '.join(ended)} on this machine has ended"
-    known = client.check_alive([node], timeout=ASK_S)
-    return "" if all(known) else "Ray's raylet on this machine does not answer any more"
+def watch(
+    ask: Callable[[], object],
+    ended: Callable[[], str],
+    patience: float,
+    over: threading.Event,
+    on_lost: Callable[[str], None],
+    silent: str,
+) -> None:
+    """Look every `PAUSE_S` until it is over, `ended` names processes, or `ask` has not answered for `patience` seconds.
 
-
-def watch(ask: Callable[[], str], patience: float, over: threading.Event, on_lost: Callable[[str], None], silent: str) -> None:
-    """Ask until it is over, until `ask` says what has ended, or has raised for so many seconds without an answer between.
-
-    Time in which this process itself is stopped is no silence.
+    `ask` has a thread of its own, because it may wait without end. Time in which this process is stopped is no silence.
     """
-    waited, ended = 0.0, ""
+    answered = threading.Event()
+
+    def keep_asking() -> None:
+        while not over.is_set():
+            with suppress(Exception):  # of Ray's several kinds
+                ask()
+                answered.set()
+            over.wait(PAUSE_S)
+
+    threading.Thread(target=keep_asking, daemon=True).start()
+    waited = 0.0
     while waited < patience:
-        began = time.monotonic()
-        try:
-            ended, answered = ask(), True
-        except Exception:  # of Ray's several kinds
-            ended, answered = "", False
         if over.wait(PAUSE_S):
             return
-        if ended:
-            break
-        waited = 0.0 if answered else waited + min(time.monotonic() - began, ASK_S + PAUSE_S)
-    on_lost(ended or silent)
+        if processes := ended():
+            on_lost(f"Ray's {processes} on this machine has ended")
+            return
+        waited = 0.0 if answered.is_set() else waited + PAUSE_S
+        answered.clear()
+    on_lost(silent)
+
+
+def _leave(on_lost: Callable[[str], None], what: str) -> None:
+    on_lost(f"{what}. What was finished is kept, and this goes on from there: {command(left_out=())}")
+    os._exit(EXIT_CODES["lost node"])

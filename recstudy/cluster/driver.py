@@ -120,7 +120,7 @@ def check(configs: Sequence[RunConfig], results: Results, where: Where, view: Vi
             from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
 
             check_loggers(where.log)
-        check_address(where.address, view.silent)
+        check_address(where.address)
     for data, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
         known = load(drawn, where.data, download=where.download)
         for model in {config.model for config in configs if config.data == data}:
@@ -157,7 +157,7 @@ def sweep_of(study: str, results: Results, where: Where, view: View, work: Work 
         from recstudy.cluster.alone import Alone
 
         return Alone(study, results, where, view, work or train)
-    from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
+    from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 
     return Sweep(study, results, where, view, work or train)
 

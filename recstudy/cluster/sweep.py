@@ -14,17 +14,19 @@ from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, T
 from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator, without_environments
-from recstudy.cluster.nodes import Asked, ClusterCapacity, may_work, ours
+from recstudy.cluster.nodes import ClusterCapacity, versions
 from recstudy.cluster.sources import SAME, Listed, Outcome, Pruning, Source
 from recstudy.cluster.trackers import Logger, Metrics, make_loggers
+from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
-from recstudy.cluster.worker import Telling, inline
+from recstudy.cluster.worker import LeaveRequests, inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
 from recstudy.records.locks import temporary
 from recstudy.terminal import environment
 from recstudy.train.work import Trial
+
+RESTARTS = 2  # of a trial whose process or workers were lost
 
 
 @dataclass
@@ -34,12 +36,10 @@ class Sweep(OnRay):
     refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
 
     def __post_init__(self) -> None:
-        if not self.where.address:  # else Tune's own take an object store's keys to the nodes
-            without_environments()
         loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
-        self.leaving = Telling()
+        self.leaving = LeaveRequests()
 
     def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
         watch = TuneCallback(self, source, pruning)
@@ -57,7 +57,8 @@ class Sweep(OnRay):
 
     def _tune(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool, scratch: str) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
-        capacity = self._capacity(place, scratch)
+        joins = (versions(), self.results.store, scratch) if self.where.address else None  # nobody joins a cluster of our own
+        capacity = ClusterCapacity(place, joins, self.view.refused, self.refused)
         supply = Supply(watch, partial(self.trial, place=place, scratch=scratch), lambda: 1 if alone else capacity())
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
@@ -74,7 +75,7 @@ class Sweep(OnRay):
                 progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
                 callbacks=[watch],
                 stop=Over(lambda: self.hopeless or watch.source.over),
-                failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
+                failure_config=FailureConfig(max_failures=RESTARTS),
                 checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
             ),
         )
@@ -85,20 +86,14 @@ class Sweep(OnRay):
             for listener in self.listeners:
                 listener.close()
 
-    def _capacity(self, place: Place, scratch: str) -> ClusterCapacity:
-        if not self.where.address:  # a cluster of our own, which nobody joins
-            return ClusterCapacity(place, None, self.view.refused, self.refused)
-        held_to = ours(self.results, Path(scratch))
-        return ClusterCapacity(place, lambda node: Asked(node, may_work, held_to), self.view.refused, self.refused)
-
     def _trainable(self, place: Place) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
-        work, plugins = self.work, asdict(bundle())
+        work, plugins, messages = self.work, asdict(bundle()), self.leaving.messages
         if place.uses_train:
-            return coordinator(self.name, work, plugins)
+            return train_run(self.name, work, plugins, messages)
 
         def named(settings: dict[str, Trial]) -> None:
-            inline(replace(settings["trial"], plugins=plugins), work)
+            inline(replace(settings["trial"], plugins=plugins), work, messages)
 
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named

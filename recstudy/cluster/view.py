@@ -125,9 +125,6 @@ class View:
     def waits(self, holder: str, on: str = "this study") -> None:
         self._say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
 
-    def silent(self, address: str, seconds: float) -> None:
-        self._say(f"{address} has not answered yet; trying for up to {seconds:.0f} s")
-
     def connected(self, dashboard: str) -> None:
         if dashboard:
             self._say(f"Ray dashboard: {dashboard}")

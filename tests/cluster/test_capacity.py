@@ -1,19 +1,16 @@
 """Nodes that come while a study runs: asked, and then counted on. The cluster is a real one."""
 
-from dataclasses import replace
-
 import pytest
 from ray_nodes import free_port, head_of, namespace, started
 from shell import until
 
 from recstudy.cluster import nodes
 from recstudy.cluster.connection import fitting
-from recstudy.cluster.nodes import Asked, may_work, ours
+from recstudy.cluster.nodes import versions
 from recstudy.config import Place, RunConfig, TrainConfig
 from recstudy.data import Cifar10
 from recstudy.errors import ClusterError
 from recstudy.models import ViTRM
-from recstudy.records import Results
 from recstudy.testing import tiny_run
 
 
@@ -21,11 +18,13 @@ from recstudy.testing import tiny_run
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(nodes, "LOOK_S", 0.2)
-    good = ours(Results(tmp_path / "results").create(), tmp_path / "results")
-    other = replace(good, versions={**good.versions, "numpy": "1.26.4"})
-    away = replace(good, probe=str(tmp_path / "elsewhere" / "probe"))
-    held_to, said, bad = [good, other, away], [], set()
-    at_once = nodes.ClusterCapacity(Place(gpus_per_run=0), lambda node: Asked(node, may_work, held_to.pop(0)), said.append, bad)
+    good = (versions(), "", str(tmp_path))
+    other = ({**versions(), "numpy": "1.26.4"}, "", str(tmp_path))
+    away = (versions(), "", str(tmp_path / "elsewhere" / "probe"))
+    checks, said, bad = iter([good, other, away]), [], set()
+    plain_ask = nodes.ask
+    monkeypatch.setattr(nodes, "ask", lambda node, function, *_: plain_ask(node, function, *next(checks)))
+    at_once = nodes.ClusterCapacity(Place(gpus_per_run=0), good, said.append, bad)
     assert at_once() == 1
 
     comes = cluster.add_node(num_cpus=2)
@@ -37,7 +36,7 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     cluster.remove_node(comes)
     until(lambda: at_once() == 1, "the capacity without that node")
 
-    assert held_to == []  # each was asked once
+    assert next(checks, None) is None  # each was asked once
     assert said[0].startswith("node ")
     assert ", but this process has 1.26.4. Start Ray there from an environment with numpy 1.26, as everywhere." in said[0]
     assert f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that " in said[1]

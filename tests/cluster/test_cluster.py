@@ -1,17 +1,14 @@
 """A cluster that was there before: joined with the right token, and asked whether it can do the work."""
 
-import json
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, answers, free_port, head_of, lose, namespace, started
+from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, started
 
-import recstudy
 from recstudy.cluster.connection import check_packing
 from recstudy.cluster.nodes import check_nodes
 from recstudy.errors import ClusterError, StorageError
@@ -66,11 +63,8 @@ def test_a_machine_that_is_no_node_is_told_how_to_become_one(shell, tmp_path, re
     with started(tmp_path / "log", "--num-cpus=1", *head_of(port), f"--temp-dir={away}", inside=inside):
         line = last_line(shell.run("--address", f"127.0.0.1:{port}", code=2))
 
-    assert line == (
-        f"ClusterError: this machine is no node of the Ray cluster at 127.0.0.1:{port}. "
-        f"`ray start --address=127.0.0.1:{port} --num-cpus=0` makes it one on which no run is placed; or submit a job "
-        "(docs/how-to/cluster.md)."
-    )
+    assert line.startswith(f"ClusterError: no Ray cluster answers at 127.0.0.1:{port} (")
+    assert f"becomes one by `ray start --address=127.0.0.1:{port} --num-cpus=0`: docs/how-to/cluster.md" in line
     assert shell.records() == {}
 
 
@@ -84,21 +78,6 @@ def test_a_token_is_not_shown_to_a_cluster_that_asks_for_none(shell, tmp_path, m
     assert len(shell.records()) == 2
     assert "Ray dashboard: " in output
     assert "its token" not in output
-
-
-@pytest.mark.whole
-def test_a_copy_of_our_code_that_hides_it_on_a_node_is_refused(head, shell):
-    """Ray puts the folder that a study is started in before all others on the nodes."""
-    copy = shell.folder / "recstudy"
-    shutil.copytree(Path(recstudy.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(copy / "registry.py", "a") as file:
-        file.write("# changed\n")
-
-    line = last_line(shell.run("--address", f"127.0.0.1:{head}", code=2))
-
-    assert line.endswith(
-        f" runs other code of recstudy than this process: {copy}. Update that copy, or start the study in another folder."
-    )
 
 
 @pytest.mark.whole
@@ -144,36 +123,6 @@ def test_results_that_another_node_does_not_see_are_refused(head, shell, tmp_pat
     assert line.endswith("Give a folder that every node shares with --results.")
     assert not list(shell.results.glob(".probe*"))
     assert shell.records() == {}
-
-
-def until_epoch(number: int, results: Path) -> None:
-    deadline = time.monotonic() + 600
-    while sum(log.read_bytes().count(b"\n") for log in results.glob("runs/*/epochs.jsonl")) <= number:
-        assert time.monotonic() < deadline, "no run gets so far"
-        time.sleep(0.05)
-
-
-@pytest.mark.fault
-def test_an_elastic_run_goes_on_with_the_workers_that_are_left(shell, tmp_path):
-    """Two nodes with room for a worker each; one is lost in the middle. On Ray 2.60 it takes a minute to be believed."""
-    port = free_port()
-    chosen = ("--only", "latent_steps=1, supervision_steps=1", "--set", "train.epochs=300", "--workers-per-run", "1-2")
-    with (
-        started(tmp_path / "head", "--num-cpus=1", *head_of(port)),
-        started(tmp_path / "second", f"--address=127.0.0.1:{port}", "--num-cpus=1") as second,
-        shell.start("--address", f"127.0.0.1:{port}", *chosen) as driver,
-    ):
-        until_epoch(20, shell.results)
-        lose(second)
-        output, errors = driver.communicate(timeout=900)
-
-    assert driver.returncode == 0, output + errors
-    (result,) = shell.records().values()
-    assert result["status"] == "done"
-    assert result["attempts"] == 2
-    assert result["provenance"]["workers"] == 1
-    (log,) = shell.results.glob("runs/*/epochs.jsonl")
-    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == list(range(300))
 
 
 def test_a_results_folder_without_room_is_refused(small_disk, monkeypatch):

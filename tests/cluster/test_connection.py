@@ -20,24 +20,24 @@ def speaks(monkeypatch):
     """Have the cluster at every address answer those only who speak so."""
 
     def those(*modes: str) -> None:
-        monkeypatch.setattr(connection, "_refuses", lambda address, mode, told: mode not in modes)
+        monkeypatch.setattr(connection, "_refuses", lambda address, mode: mode not in modes)
 
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return those
 
 
-def silent(address: str, seconds: float) -> None:
-    raise AssertionError
-
-
 def test_a_study_speaks_as_its_cluster_does(speaks, monkeypatch):
     """A cluster without tokens takes those of who shows one, and starts none of its actors."""
-    for modes, spoken in ((["disabled", "token"], "disabled"), (["token"], "token")):
+    for modes, given, spoken in (
+        (["disabled", "token"], "", "disabled"),
+        (["disabled", "token"], "disabled", "disabled"),
+        (["token"], "", ""),  # `ray.init` then shows a token by itself
+        (["token"], "token", "token"),
+    ):
         speaks(*modes)
-        for given in ("", spoken):
-            monkeypatch.setenv("RAY_AUTH_MODE", given)
-            check_address("auto", silent)
-            assert os.environ["RAY_AUTH_MODE"] == spoken
+        monkeypatch.setenv("RAY_AUTH_MODE", given)
+        check_address("auto")
+        assert os.environ["RAY_AUTH_MODE"] == spoken
 
 
 @pytest.mark.parametrize(
@@ -53,20 +53,12 @@ def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, gi
     monkeypatch.setenv("RAY_AUTH_MODE", given)
 
     with pytest.raises(ClusterError, match=line):
-        check_address("auto", silent)
+        check_address("auto")
 
 
 @pytest.fixture
 def starts(monkeypatch, tmp_path):
     """Have Ray take too long to start so many times, in its own words, and then start."""
-
-    node = SimpleNamespace(
-        get_session_dir_path=lambda: tmp_path,
-        node_id="0" * 56,
-        dead_processes=list,
-        is_head=bool,
-        kill_all_processes=lambda **how: None,
-    )
 
     def after(failures: int) -> list[str]:
         tries: list[str] = []
@@ -75,14 +67,13 @@ def starts(monkeypatch, tmp_path):
             tries.append(address)
             if len(tries) <= failures:
                 raise Exception("The current node timed out during startup. This could\nhappen")
-            monkeypatch.setattr(ray._private.worker, "_global_node", node)
-            return SimpleNamespace(dashboard_url="127.0.0.1:8265")
+            return SimpleNamespace(dashboard_url="127.0.0.1:8265", address_info={"session_dir": str(tmp_path)})
 
         monkeypatch.setattr(ray, "init", init)
         return tries
 
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="127.0.0.1:1"))
-    monkeypatch.setattr(ray._raylet, "GcsClient", lambda address: SimpleNamespace(check_alive=lambda nodes, timeout: []))
+    monkeypatch.setattr("ray.autoscaler.v2.sdk.get_cluster_status", lambda address, timeout: None)
     monkeypatch.setattr(connection, "stop_on_sigterm", lambda: None)
     return after
 
@@ -108,31 +99,30 @@ def test_a_ray_that_does_not_start_is_one_line(starts):
 
 
 def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
-    """With answers at 0, 2 and 3 tenths: lost three tenths after the last."""
-    monkeypatch.setattr(connection, "PAUSE_S", 0.1)
+    monkeypatch.setattr(connection, "PAUSE_S", 0.05)
     asked, lost, over = [], [], threading.Event()
 
     def ask() -> None:
         asked.append(len(asked))
-        if asked[-1] not in (0, 2, 3):
+        if len(asked) > 10:
             raise RuntimeError("Deadline Exceeded")
-        return ""
 
-    watch(ask, 0.25, over, lambda what: lost.append((len(asked), what)), "silent")
-    assert lost == [(7, "silent")]
+    watch(ask, str, 1, over, lost.append, "silent")
+    assert lost == ["silent"]
+    assert len(asked) > 10
 
     over.set()
-    watch(ask, 0.25, over, lambda what: lost.append((0, what)), "silent")
-    assert lost == [(7, "silent")]
+    watch(ask, str, 1, over, lost.append, "silent")
+    assert lost == ["silent"]
 
 
 def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
     monkeypatch.setattr(connection, "PAUSE_S", 0.001)
     lost: list[object] = []
 
-    watch(lambda: "Ray's raylet has ended", 1000, threading.Event(), lost.append, "silent")
+    watch(lambda: None, lambda: "raylet", 1000, threading.Event(), lost.append, "silent")
 
-    assert lost == ["Ray's raylet has ended"]
+    assert lost == ["Ray's raylet on this machine has ended"]
 
 
 def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
@@ -141,12 +131,12 @@ def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
     lost: list[object] = []
     starts(0)
     monkeypatch.setattr(connection, "PAUSE_S", 0.001)
+    monkeypatch.setattr(connection, "_vital_processes", lambda: lambda: "raylet" * bool(stopped))
     monkeypatch.setattr(os, "_exit", lost.append)
     monkeypatch.setattr(ray, "shutdown", lambda: (stopped.append("raylet"), time.sleep(0.2)))
 
     with cluster(None, "tiny", lost.append):
-        node = ray._private.worker._global_node
-        monkeypatch.setattr(node, "dead_processes", lambda: [("raylet", None)] * bool(stopped))
+        pass
 
     assert stopped
     assert lost == []
