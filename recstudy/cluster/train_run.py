@@ -46,7 +46,8 @@ class TrainRun(tune.Trainable):
         """Take the next run. False, and Tune starts a new process, where workers of the run before do not end."""
         if not self._stop():
             return False
-        self.trial, self.attempt, self.error = config["trial"], uuid.uuid4().hex, RuntimeError("its workers ended")
+        self.trial, self.attempt = config["trial"], uuid.uuid4().hex
+        self.error: Exception = RuntimeError("its workers ended")
         return True
 
     def step(self) -> Line:
