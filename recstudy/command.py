@@ -23,7 +23,6 @@ from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import new, question, run, shipped
 from recstudy.study.repository import told_version
-from recstudy.team import Log
 from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
@@ -291,7 +290,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "verify": Verify,
     "reproduce": Reproduce,
     "clean": Clean,
-    "log": Log,
     "board": Board,
     "contract": Contract,
     "weights": Weights,

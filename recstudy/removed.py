@@ -13,6 +13,7 @@ COMMANDS = {
     "tokenizer": "A run trains the image tokenizer when it needs one.",
     "data": "A run draws its own puzzles: set data=Sudoku(...) or data=Maze(...).",
     "merge": "Copy the runs instead: rsync -a --ignore-existing OTHER/runs/ RESULTS/runs/ (run ids are content digests).",
+    "log": "Give --log to the study's command, which tells trackers while it runs; CSV tables have the rest.",
 }
 OPTIONS = {
     "--grouped": "Load the runs in Python and plot them: recstudy.load(FOLDER).runs is a pandas DataFrame.",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
@@ -25,7 +25,6 @@ from recstudy.errors import ConfigError
 from recstudy.records import LossLine, Results, read_log, score_name
 from recstudy.study.study import Run
 
-TAG, SENT = "recstudy.run", ".sent"  # MLflow's tag with a run's id; ends the name of a file beside what was sent whole
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow", "aim": "aim"}
 
 
@@ -80,7 +79,6 @@ class _EventFiles:
         with self._writers.pop(trial) as writer:
             for summary in hparams(trial.config, self._last.pop(trial, {})):
                 writer.file_writer.add_summary(summary)
-        (Path(trial.local_path) / f"{trial.run_id}{SENT}").touch()
 
     def on_experiment_end(self, trials: Sequence["Trial"]) -> None:
         """Do nothing: each trial has ended."""
@@ -129,12 +127,6 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
     return told
 
 
-class Hears(Protocol):
-    """Hears of a tracker's failure: the view of a study, or a command."""
-
-    def logger_failed(self, name: str, error: str) -> None: ...
-
-
 class Logger:
     """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
 
@@ -144,27 +136,16 @@ class Logger:
         results: what it writes by itself goes to `logs/NAME` there.
         view: hears of its failure.
         losses: whether it is told those of updates, once a run has ended.
-        folder: in place of that in the results.
-        kind: makes the logger in place of `CALLBACKS`, of the study and the folder.
     """
 
-    def __init__(
-        self,
-        name: str,
-        study: str,
-        results: Results,
-        view: Hears,
-        losses: bool = False,
-        folder: str = "",
-        kind: Callable[[str, Path], Any] | None = None,
-    ) -> None:
+    def __init__(self, name: str, study: str, results: Results, view: View, losses: bool = False) -> None:
         self.name, self.study, self.results, self.view, self.losses = name, study, results, view, losses
-        self.folder = Path(folder).absolute() if folder else results.root.absolute() / "logs" / name
+        self.folder = results.root.absolute() / "logs" / name
         self._trials: dict[str, Trial] = {}  # under way, by run
         self.failed = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._callback = (kind or CALLBACKS[name])(study, self.folder)
+            self._callback = CALLBACKS[name](study, self.folder)
             self._callback.setup()
         except Exception as error:  # whatever a tracker raises of a server or an account
             raise ConfigError(f"--log {name} cannot begin: {_line(error)}") from None
@@ -173,8 +154,6 @@ class Logger:
     def started(self, run: Run) -> None:
         if run.id not in self._trials:  # else its process was lost, and another one goes on
             self._trials[run.id] = Trial(run, self.study, self.folder)
-            if self.name == "mlflow":
-                self._callback.tags = {TAG: run.id}
             self._callback.log_trial_start(self._trials[run.id])
 
     @_guarded
@@ -220,7 +199,7 @@ class Trial:
     epochs = 0  # done
 
     def __init__(self, run: Run, study: str, folder: Path) -> None:
-        self._name, self.run_id = f"{run.label}, seed {run.seed}", run.id
+        self._name = f"{run.label}, seed {run.seed}"
         fields = flatten(run.config.values).items()
         self.config = {name: str(value) if isinstance(value, list) else value for name, value in fields if value is not None}
         self.evaluated_params = self.config
