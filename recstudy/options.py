@@ -22,7 +22,7 @@ FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the begin of train.epochs=5
 TAKING = ("--only", "--vary", "--rerun")  # which may be followed by such a word
 WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 Format = Literal["pdf", "svg", "png"]
-Logger = Literal["tensorboard", "wandb", "mlflow", "aim"]
+Logger = Literal["tensorboard", "wandb", "mlflow"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class CommonOptions:
     trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
     """Train inside Tune's process (inline) or on Ray Train workers (train), whose start takes 4 to 14 s a run."""
     log: tuple[Logger, ...] = ()
-    """Log to these trackers too (W&B, MLflow, TensorBoard, Aim), each with its package: see docs/how-to/trackers.md."""
+    """Log to these trackers too (W&B, MLflow, TensorBoard), each with its package: see docs/how-to/trackers.md."""
     log_losses: bool = False
     """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the update as step."""
 

@@ -1,4 +1,4 @@
-"""What trackers are told of a study: Prometheus; TensorBoard and Weights & Biases, MLflow and Aim by Ray's own loggers (`--log`).
+"""What trackers are told of a study: Prometheus; TensorBoard, Weights & Biases and MLflow by Ray's own loggers (`--log`).
 
 Tune would hand them its trials, which know a run by a number, have one object for a config and count reports, not epochs.
 So they are told what the view is told, with a stand-in for the trial: the variant and seed as its name, the run config's
@@ -25,7 +25,7 @@ from recstudy.errors import ConfigError
 from recstudy.records import LossLine, Results, read_log, score_name
 from recstudy.study.study import Run
 
-PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow", "aim": "aim"}
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 
 
 def check_loggers(names: Sequence[str]) -> None:
@@ -97,17 +97,10 @@ def _mlflow(study: str, folder: Path) -> Any:
     return MLflowLoggerCallback(server, experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", study))
 
 
-def _aim(study: str, folder: Path) -> Any:
-    from ray.tune.logger.aim import AimLoggerCallback
-
-    return AimLoggerCallback(str(folder), experiment_name=study)
-
-
 CALLBACKS: dict[str, Callable[[str, Path], Any]] = {
     "tensorboard": _tensorboard,
     "wandb": _wandb,
     "mlflow": _mlflow,
-    "aim": _aim,
 }
 
 
