@@ -113,7 +113,7 @@ class RunFolder:
     def finish(self, result: Result) -> None:
         """Write the run's one result: the last thing that is written."""
         write_record(self.result, result)
-        for ended in (self.failure, self.stopped):
+        for ended in (self.failure, self.stopped, *self.path.glob("hang-*.log")):
             ended.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
@@ -125,12 +125,15 @@ class RunFolder:
         return self.path / f"hang-{rank}.log"
 
     def take_hang(self) -> str:
-        """Return what hung in the attempt before this one, which the logs tell and are then removed; empty where nothing did."""
+        """Return what hung in the attempt before this one, and empty the logs that tell it; empty where nothing did.
+
+        The workers of this attempt may have the logs open.
+        """
         logs = sorted(self.path.glob("hang-*.log"))
-        told = "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
+        stacks = "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
         for log in logs:
-            log.unlink(missing_ok=True)
-        return told
+            log.write_bytes(b"")
+        return stacks
 
     def wait_until_there(self) -> None:
         """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""

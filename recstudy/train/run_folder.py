@@ -62,16 +62,11 @@ def beside(folder: str, store: str) -> Iterator[RunFolder]:
 
 def wait_until_free(folder: str, store: str) -> None:
     """Wait for whoever works on the run (StorageError: it is silent, or the store fails)."""
-    here = run_here(folder, store)
+    here = RunFolder(_mirror(folder, store).root if store else Path(folder))
     with locked(here.lock, this_process(), wait=True):
         if store:
             with leased(_mirror(folder, store), here.path, this_process()):
                 pass
-
-
-def run_here(folder: str, store: str) -> RunFolder:
-    """Return the run's folder on this machine, whoever works on it."""
-    return RunFolder(_mirror(folder, store).root if store else Path(folder))
 
 
 def _mirror(folder: str, store: str) -> Mirror:

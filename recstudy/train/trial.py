@@ -37,7 +37,7 @@ from recstudy.train.initial import initial
 from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
 from recstudy.train.process import peak_memory_mb, reset_process
-from recstudy.train.run_folder import beside, locked_run_folder, run_here
+from recstudy.train.run_folder import beside, locked_run_folder
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.usage import usage_recorded
 from recstudy.train.watchdog import waiting, watched
@@ -60,27 +60,20 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
     Nothing is waited for: a run that another process works on is `held`.
     """
     rank, world = rank_and_world()  # asked now: Train takes the group of workers apart as soon as one of them is lost
-    log = run_here(trial.folder, trial.store).hang_log(rank)
-    with watched(LOADING * 60 * trial.config["place"]["silent_minutes"], log):
-        return _first(trial, report, leave, world == 1) if rank == 0 else _other(trial, report, leave)
-
-
-def _first(trial: Trial, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
+    loading = LOADING * 60 * trial.config["place"]["silent_minutes"]
+    if rank > 0:
+        if not first_says(False):
+            return {"status": "done"}
+        with beside(trial.folder, trial.store) as folder, watched(loading, folder.hang_log(rank)):
+            return _fit(trial, folder, report, leave, write=False)
     try:
-        with locked_run_folder(trial.folder, trial.store, wait=False) as folder:
-            return _attempt(trial, folder, report, leave, alone)
+        with locked_run_folder(trial.folder, trial.store, wait=False) as folder, watched(loading, folder.hang_log(0)):
+            return _attempt(trial, folder, report, leave, alone=world == 1)
     except Held as held:
         first_says(False)
         return {"status": "held", "by": held.holder}
     except StorageError as error:
-        return _ended(error, alone)
-
-
-def _other(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
-    if not first_says(False):
-        return {"status": "done"}
-    with beside(trial.folder, trial.store) as folder:
-        return _fit(trial, folder, report, leave, write=False)
+        return _ended(error, world == 1)
 
 
 def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
@@ -89,7 +82,12 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
         folder.sweep()
         hung = "" if folder.finished else folder.take_hang()
         if not first_says(not folder.finished and not hung):  # another study, or an earlier driver, was faster
-            return _hung(trial, folder, hung) if hung else {"status": "done"}
+            if not hung:
+                return {"status": "done"}
+            minutes = trial.config["place"]["silent_minutes"]
+            error = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
+            folder.fail(failure := Failure(error_class="hung", error=error, traceback=hung))
+            return failed(failure)
         host, process = socket.gethostname(), os.getpid()
         begun = Attempt(started=now(), host=host, process=process, commit=trial.commit, dirty=trial.dirty)
         folder.begin(replace(begun, recstudy=trial.recstudy))
@@ -111,14 +109,6 @@ def _ended(error: Exception, alone: bool) -> Json:
     if not alone:
         raise error  # the other workers wait for a message that will not come: let Train end the group
     return failed(_failure(error))
-
-
-def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
-    minutes = trial.config["place"]["silent_minutes"]
-    told = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
-    failure = Failure(error_class="hung", error=told, traceback=stack)
-    folder.fail(failure)
-    return failed(failure)
 
 
 def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:

@@ -159,28 +159,6 @@ def test_20_a_hung_run_is_ended_and_marked(shell, trainer):
     assert "hung" in shell.page()
 
 
-@pytest.mark.parametrize("trainer", ["inline", "train"])
-def test_20_a_frozen_run_is_ended_from_outside_and_marked(shell, trainer):
-    """Its process is stopped, and with it each of its threads. The other run goes on, and the next command tries it again."""
-    chosen = (*TWO, "--set", "place.silent_minutes=0.1", "--trainer", trainer)
-    frozen, other = shell.plan(*chosen).values()
-    with shell.start(*chosen) as driver:
-        until(lambda: frozen in shell.begun(), "ten epochs")
-        os.kill(shell.process(frozen), signal.SIGSTOP)
-        output, errors = driver.communicate(timeout=900)
-
-    assert driver.returncode == 5, output + errors
-    assert "no sign of life for 0.1 minutes (place.silent_minutes); it was stopped" in output
-    failure = shell.records("failure.json")[frozen]
-    assert (failure["class"], failure["attempts"]) == ("hung", 1)
-    assert "T (stopped)" in failure["traceback"]
-    assert list(shell.records()) == [other]
-
-    shell.run(*chosen)
-
-    assert shell.records()[frozen]["attempts"] == 2
-
-
 def test_18_a_run_that_another_process_works_on_is_waited_for_when_the_others_have_ended(shell):
     """With room for one run at a time: the second one is done, while the first one's lock is held."""
     chosen = (*TWO, "--cpus-per-run", str(os.cpu_count()))
