@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import Listed, Paid, Source, Where
 from recstudy.cluster.view import View
 from recstudy.config import Place, RunConfig
@@ -114,13 +115,11 @@ def archive(again: Collection[str], results: Results) -> None:
 def check(configs: Sequence[RunConfig], results: Results, where: Where, view: View, begin: "Weights | None" = None) -> None:
     """Refuse trackers, an address, data and weights that cannot be used, before anything is written, and not in every run."""
     if not where.alone:
-        from recstudy.cluster.connection import check_address
-
+        check_address(where.address)  # before Ray is imported
         if where.log:
             from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
 
             check_loggers(where.log)
-        check_address(where.address)
     for data, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
         known = load(drawn, where.data, download=where.download)
         for model in {config.model for config in configs if config.data == data}:
