@@ -33,9 +33,9 @@ def watched(seconds: float, log: Path) -> Iterator[None]:
             yield
         finally:
             _watch(*before)
-    if seconds and not before[0]:
-        with suppress(OSError):  # the disk is read-only or gone; an empty log says nothing
-            log.unlink()
+            if seconds and not before[0]:
+                with suppress(OSError):  # the disk is read-only or gone; an empty log says nothing
+                    log.unlink()
 
 
 @contextmanager

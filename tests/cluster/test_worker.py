@@ -8,7 +8,6 @@ import ray
 from ray_nodes import RAY
 
 from recstudy.cluster.worker import Leave, LeaveRequests, throttled
-from recstudy.train.work import AT_ONCE
 
 EPOCHS = 20_000
 
@@ -42,18 +41,18 @@ class Worker:
     """A process on some node that asks as a run does."""
 
     def __init__(self, requests: list) -> None:
-        self.leave = Leave(requests[0], "a run")
+        self.leave = Leave(requests[0])
 
     def where(self) -> str:
         return ray.get_runtime_context().get_node_id()
 
-    def asks(self) -> bool | str:
+    def asks(self) -> bool:
         self.leave._asked = 0.0  # an answer counts for two seconds
         return self.leave()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
-def test_workers_hear_that_their_run_their_node_or_all_runs_are_to_leave(cluster, monkeypatch):
+def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypatch):
     monkeypatch.setattr("recstudy.cluster.worker.LOOK_S", 0)
     cluster.add_node(num_cpus=1)
     leaving = LeaveRequests()
@@ -61,13 +60,9 @@ def test_workers_hear_that_their_run_their_node_or_all_runs_are_to_leave(cluster
     nodes = ray.get([worker.where.remote() for worker in workers])
     assert len(set(nodes)) == 2
 
-    def asked() -> list[bool | str]:
+    def asked() -> list[bool]:
         return ray.get([worker.asks.remote() for worker in workers])
 
-    assert asked() == [False, False]
-    leaving.request("a run", AT_ONCE)
-    assert asked() == [AT_ONCE, AT_ONCE]
-    leaving.request("a run", False)
     assert asked() == [False, False]
 
     head = ray.get_runtime_context().get_node_id()

@@ -13,7 +13,7 @@ import pytest
 from objects import CREDENTIALS
 from pyarrow.fs import FileSelector
 from ray_nodes import TOKEN, free_port, head_of, started
-from shell import TINY, Shell, kill_all, titled, until
+from shell import TINY, Shell, kill_all, until
 
 from recstudy.records.mirror import Mirror
 from recstudy.train.trial import Trial, run_trial
@@ -135,7 +135,7 @@ def test_killed_workers_and_drivers_go_on_from_the_store_over_a_torn_folder(mach
     shell = machine("a")
     with shell.start(*TWO) as driver:
         until(stored.begun, "a checkpoint")
-        os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGKILL)
+        os.kill(shell.process(shell.begun()[0]), signal.SIGKILL)
         until(lambda: any(text.count(b"started") == 2 for text in stored().values()), "a second attempt")
         kill_all(driver)
     assert not results(stored())
