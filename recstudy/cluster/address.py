@@ -66,7 +66,7 @@ def _refuses(address: str, mode: str) -> bool:
     """
     join = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
     environment = os.environ | {MODE: mode}
-    with subprocess.Popen(join, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True) as attempt:
+    with subprocess.Popen(join, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, encoding="utf-8") as attempt:
         timer = threading.Timer(ANSWER_S, attempt.kill)
         timer.start()
         line, refused = "no reason given", False

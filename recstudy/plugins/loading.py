@@ -190,7 +190,7 @@ def _folder(given: Bundle) -> Path:
             if not (copy / path).is_file() or source(copy / path) != text:
                 encoding, _ = detect_encoding(BytesIO(text.encode()).readline)  # the one that the file states
                 with whole(copy / path) as temporary:  # another process may do the same
-                    temporary.write_text(text, encoding=encoding)
+                    temporary.write_bytes(text.encode(encoding))
     return copy
 
 
