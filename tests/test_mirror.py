@@ -40,7 +40,7 @@ def fill(root: Path, **contents: str) -> None:
 
 def test_what_one_machine_sends_another_fetches(two, tmp_path):
     here, there = two
-    fill(here.root, result_json="{}", epochs_jsonl="1\n", lock="l", lease="t", weights_safetensors="w")
+    fill(here.root, result_json="{}", epochs_jsonl="1\n", lock="l", weights_safetensors="w")
     (here.root / "runs/x/hang-0.log").write_text("stack")
     here.push(here.root)
 

@@ -12,19 +12,17 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from stat import S_ISDIR
-from types import MappingProxyType
 
 from recstudy.analysis.rows import Outcome, outcome_of
 from recstudy.errors import StorageError
 from recstudy.records import EpochLine, Failure, PlanRecord, Results, RunFolder
 from recstudy.records.files import Log
-from recstudy.records.leases import last_beat
 from recstudy.records.locks import PATIENCE
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import parsed_line
@@ -120,11 +118,10 @@ class ResultsPoller:
 
     Args:
         root: the results folder.
-        beats: other signs of life than those in it: the time of the last one by run id.
     """
 
-    def __init__(self, root: Path, beats: Mapping[str, float] = MappingProxyType({})) -> None:
-        self.root, self.beats = root.resolve(), beats
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
         self.runs: dict[str, PolledRun] = {}
         self.studies: dict[StudyKey, PlannedStudy] = {}
         self.running: dict[str, PolledRun] = {}
@@ -184,7 +181,7 @@ class ResultsPoller:
             self.runs[folder.name] = seen
         if seen.log is not None:
             files = (_changed(Path(folder.path, file)) for file in ("lock", "attempts.jsonl"))
-            seen.hear((seen.log.poll(), self.beats.get(folder.name, 0.0), *files), now, looked)
+            seen.hear((seen.log.poll(), *files), now, looked)
         return seen.version == version
 
     def _read(self, folder: os.DirEntry[str], found: os.stat_result, version: int, before: PolledRun | None) -> PolledRun:
@@ -250,19 +247,14 @@ class StoreFollower:
 
     def __init__(self, results: Results, wanted: Callable[[], bool]) -> None:
         self.results, self.wanted = results, wanted
-        self.beats: dict[str, float] = {}  # run id -> when its worker last said there that it lives
         self.problem = ""  # why the copy is not as the store is
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self.fetch()
 
     def fetch(self) -> None:
-        """Fetch what is new in the store; of runs that have not ended, also their leases, which no copy holds."""
-        assert self.results.mirror is not None
+        """Fetch what is new in the store."""
         self.results.pull()
-        for folder in (Path(folder.path) for folder in self.results.run_folders()):
-            if not (folder / "result.json").exists():
-                self.beats[folder.name] = last_beat(self.results.mirror, folder)
 
     def start(self) -> None:
         self._thread.start()

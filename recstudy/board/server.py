@@ -79,7 +79,7 @@ class BoardServer:
         self._store = StoreFollower(results, lambda: self._renderer.wanted()) if results.store else None
         if not there(results.root / MARKER):
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
-        poller = ResultsPoller(results.root, self._store.beats if self._store else {})
+        poller = ResultsPoller(results.root)
         self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store, trust))
         app = make_app(self._renderer)
         self._server = _listen(host, port, app.server)

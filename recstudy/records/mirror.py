@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 RECORDS = ("*.json", "*.jsonl", "*.npz")  # what a report is made of; a checkpoint is a hundred times as large
 ON_DEMAND = ("answers.npz",)  # up to 4 MB a run, which few reports read: fetched by their names alone
-LOCAL = ("lock", "lease", "lease-*", "hang-*.log", ".*")  # never sent: they speak of processes here
+LOCAL = ("lock", "lease-*", "hang-*.log", ".*")  # never sent: they speak of processes here
 LATE = ("*.pt", "failure.json", "stopped.json", "result.json")  # sent in this order, after all else
 YOUNG_S = 5.0  # after an object's time, in which it may change within that second; clocks differ by some
 AT_ONCE = 16  # objects on their way: a small one takes some 30 ms, most of it waiting
@@ -59,7 +59,6 @@ class Mirror:
         self.uri, self.root = uri, root
         self.fs, base = filesystem(uri)
         self.base = f"{base.rstrip('/')}/{prefix}".rstrip("/")
-        self.guard: Callable[[], None] = lambda: None  # called before anything is sent: raises where that is not ours to do
         self._equal: dict[Path, tuple[int, int]] = {}  # size and time of the files that are equal to their objects
 
     def key(self, path: Path) -> str:
@@ -131,8 +130,6 @@ class Mirror:
         below = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
         files = [path for path in below if path.is_file() and _sent(path.name)]
         changed = [path for path in sorted(files, key=_order) if self._equal.get(path) != _state(path)]
-        if changed:
-            self.guard()
         for path in changed:
             key, content, before = self.key(path), path.read_bytes(), self._equal.get(path)
             while True:
@@ -147,8 +144,6 @@ class Mirror:
     def forget(self) -> None:
         """Remove from the store what was fetched or sent and is gone here."""
         gone = [path for path in self._equal if not path.exists()]
-        if gone:
-            self.guard()
         for path in gone:
             self.delete(self.key(path))
             del self._equal[path]

@@ -19,7 +19,6 @@
                    hang-RANK.log               where a worker hung, until the next attempt has recorded it
                    attempt-N/                  all of the above, of the N-th time that it was finished and then run again
                    lock                        held by the worker that writes here (locks.py)
-                   lease-TOKEN                 on an object store, in its place (leases.py)
     RESULTS/weights/DIGEST.safetensors         what runs start from, with DIGEST.json, which says where it is from
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
                                /report/        tables, figures, report.html
@@ -41,7 +40,6 @@ from typing import Any
 from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.records.files import MARKER, write_whole
-from recstudy.records.leases import leased
 from recstudy.records.locks import locked, this_process
 from recstudy.records.mirror import Mirror, scratch
 from recstudy.records.reading import read_record, write_record
@@ -128,6 +126,8 @@ class Results:
     def holding(self, name: str, preset: str, wait: bool = True, on_wait: Callable[[str], None] | None = None) -> Iterator[Path]:
         """Hold a study's folder, for the one driver that writes there. What is read of the runs from then on stays true.
 
+        An object store has no locks: the lock holds for the drivers of this machine alone, and a store has one driver.
+
         Args:
             name: the study's.
             preset: its folder's.
@@ -147,7 +147,6 @@ class Results:
                 with self.cleaning():  # whoever removes runs now has not seen our lock, and comes to an end first
                     self._mark()  # again, where another start was refused meanwhile and has taken away what it had made
             else:
-                kept.enter_context(leased(self.mirror, folder, this_process(), on_wait, wait=wait))
                 self.pull()
             yield folder
 

@@ -12,7 +12,7 @@ from recstudy.records.reading import append_record, read_log, read_record, write
 from recstudy.records.schema import Attempt, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
-STAYS = ("lock", "lease")
+STAYS = ("lock",)
 EARLIER = "attempt"  # what folders of earlier attempts are called, with a number behind
 
 

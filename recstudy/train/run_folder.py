@@ -8,7 +8,6 @@ from pathlib import Path
 from recstudy.errors import StorageError
 from recstudy.files import discard
 from recstudy.records import RunFolder, locked
-from recstudy.records.leases import LeaseLost, leased
 from recstudy.records.locks import this_process
 from recstudy.records.mirror import Mirror, scratch
 
@@ -38,12 +37,11 @@ def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[Ru
         return
     mirror = _mirror(folder, store)
     with locked(mirror.root / "lock", this_process(), wait):
-        with leased(mirror, mirror.root, this_process(), wait=wait):
-            mirror.pull(("*",))
-            try:
-                yield RunFolder(mirror.root, lambda: _send_some(mirror))
-            finally:  # also where Tune ends the run
-                _send(mirror)
+        mirror.pull(("*",))
+        try:
+            yield RunFolder(mirror.root, lambda: _send_some(mirror))
+        finally:  # also where Tune ends the run
+            _send(mirror)
         discard(mirror.root)  # before another worker here has the lock
 
 
@@ -64,9 +62,7 @@ def wait_until_free(folder: str, store: str) -> None:
     """Wait for whoever works on the run (StorageError: it is silent, or the store fails)."""
     here = RunFolder(_mirror(folder, store).root if store else Path(folder))
     with locked(here.lock, this_process(), wait=True):
-        if store:
-            with leased(_mirror(folder, store), here.path, this_process()):
-                pass
+        pass
 
 
 def _mirror(folder: str, store: str) -> Mirror:
@@ -83,10 +79,8 @@ def _send(mirror: Mirror) -> None:
 
 
 def _send_some(mirror: Mirror) -> None:
-    """Send what there is; the run can do without, as without a checkpoint, unless it is not ours any more."""
+    """Send what there is; the run can do without, as without a checkpoint."""
     try:
         _send(mirror)
-    except LeaseLost:
-        raise
     except StorageError as error:
         log.warning("resuming, but the store lags behind: %s", error)

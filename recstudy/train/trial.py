@@ -28,7 +28,6 @@ from recstudy.errors import DataError, StorageError
 from recstudy.models.costs import cost, steps_a_batch
 from recstudy.plugins import Bundle, import_all, use
 from recstudy.records import Attempt, Failure, Json, Result, Results, RunFolder, append_line, read_log, write_json, write_whole
-from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
 from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Initial, now
@@ -221,8 +220,6 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory"
 
 def failure_class(error: BaseException) -> str:
     """Return the class of an exception that ended a run."""
-    if isinstance(error, LeaseLost):
-        return "lost node"
     if isinstance(error, DataError):
         return "data"
     if isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in STORAGE):

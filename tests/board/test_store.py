@@ -13,7 +13,6 @@ from recstudy.board.overview import overview
 from recstudy.board.poller import ResultsPoller, StoreFollower
 from recstudy.board.sources import Sources
 from recstudy.records import Results
-from recstudy.records.leases import leased
 
 NEW = run_id(3, 1)
 
@@ -30,7 +29,7 @@ def test_what_comes_to_the_store_is_fetched_while_somebody_looks(writer, monkeyp
     monkeypatch.setattr("recstudy.board.poller.FETCH_S", 0.1)
     looks: list[bool] = []
     follower = StoreFollower(Results(writer.store), lambda: bool(looks))
-    poller = ResultsPoller(follower.results.root, follower.beats)
+    poller = ResultsPoller(follower.results.root)
     follower.start()
     try:
         with writer.changing(writer.run(NEW).result):
@@ -49,26 +48,6 @@ def test_what_comes_to_the_store_is_fetched_while_somebody_looks(writer, monkeyp
     assert poller.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
     assert unseen == "not run"
     assert poller.outcome(NEW).value("top1_accuracy") == 97.77
-
-
-def test_a_run_runs_as_long_as_its_worker_holds_the_lease(writer):
-    """An epoch may take an hour, in which nothing else comes to the store."""
-    folder = writer.run(NEW)
-    folder.path.mkdir()
-    folder.config.write_text("{}")
-    writer.send(folder.config)
-    follower = StoreFollower(Results(writer.store), lambda: True)
-    poller, seen = ResultsPoller(follower.results.root, follower.beats), []
-    for held in (True, False):
-        if held:
-            with leased(writer.mirror, folder.path, "a worker"):
-                follower.fetch()
-        else:
-            follower.fetch()
-        poller.poll()
-        seen.append(NEW in poller.running)
-
-    assert seen == [True, False]
 
 
 @pytest.mark.fault  # a store is given 40 s to come back

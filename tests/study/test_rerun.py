@@ -168,7 +168,7 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
 
     assert results.states() == {}
     there = tmp_path / "store/runs" / RUN.id
-    assert {str(file.relative_to(there)) for file in there.rglob("*") if file.is_file()} - {"lock", "lease"} == {
+    assert {str(file.relative_to(there)) for file in there.rglob("*") if file.is_file()} - {"lock"} == {
         "attempt-1/result.json", "attempt-1/weights.safetensors"
     }  # fmt: skip
 

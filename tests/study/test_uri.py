@@ -47,9 +47,6 @@ class Stored:
         found = {path.relative_to(self.mirror.root): path for path in self.mirror.root.rglob("*") if path.is_file()}
         return {name.as_posix(): path.read_bytes() for name, path in found.items()}
 
-    def leases(self) -> list[str]:
-        return [name for name in self._names() if "/lease" in name]
-
     def begun(self) -> int:
         """How many runs have a checkpoint."""
         return len({name.rpartition("/")[0] for name in self._names() if "checkpoint" in name})
@@ -111,7 +108,6 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     files = {name.rpartition("/")[2] for name in there if name.startswith("runs/")}
     assert files - {"usage.jsonl"} == kept  # the first line of that comes after ten seconds
     assert {"recstudy.json", "studies/tiny/quick/plan.json", "studies/tiny/quick/report/report.html"} < set(there)
-    assert stored.leases() == []
     assert result["metrics"] == alone(there[f"runs/{run}/config.json"], tmp_path / "alone/runs/x")["metrics"]
     assert not list(shell.results.with_suffix(".work").glob("*"))
 
@@ -149,7 +145,6 @@ def test_killed_workers_and_drivers_go_on_from_the_store_over_a_torn_folder(mach
     assert sorted(result["attempts"] for result in results(there).values()) == [2, 3]
     assert epochs(there) == [list(range(EPOCHS))] * 2
     assert stored.begun() == 0
-    assert stored.leases() == []
 
 
 @pytest.mark.fault

@@ -17,7 +17,6 @@ from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import unpacked
 from recstudy.plugins import gathering
 from recstudy.records import LossLine, RunFolder, read_lines, read_log
-from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import locked
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train.trial import Trial, failure_class, run_trial
@@ -314,7 +313,6 @@ def of_python() -> Exception:
         (lambda: RuntimeError("CUDA error: out of memory"), "out of memory"),
         (lambda: DataError("x.png is damaged"), "data"),
         (lambda: StorageError("cannot write"), "storage"),
-        (lambda: LeaseLost("another process has taken over"), "lost node"),
         (lambda: OSError(errno.ENOSPC, "No space left on device"), "storage"),
         (lambda: FileNotFoundError(errno.ENOENT, "No such file"), "code"),
         (lambda: RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "code"),
