@@ -4,7 +4,6 @@ poller     the folder: what changed since the last poll, nothing parsed twice, n
 progress   what runs, what was paid, what is left
 markup     addresses, and a page as parts, each made again only when what it shows has changed
 sources    a study's records as the report has them, its own modules, the metric by which it is judged
-usage      what a run used of its machine, over time
 overview   `/`: the studies, what runs now
 runlist    `/runs/NAME/PRESET`: a table of the runs of a study
 study      `/study/NAME/PRESET`: the report's own tables and figures, filling up

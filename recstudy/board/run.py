@@ -12,7 +12,6 @@ from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
-from recstudy.board.machine import TITLE, usage_html
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
@@ -68,7 +67,6 @@ def run_page(sources: Sources, address: Address) -> Page:
     kept = {file.name for file in folder.path.iterdir()} if folder.path.is_dir() else set()
     needs, running = Same(seen), run_id in poller.running
     live = (needs, seen.offset if seen is not None else 0, running)
-    used = folder.usage.lstat().st_size if "usage.jsonl" in kept else 0
     epochs = read_log(folder.epochs, EpochLine)
     body = [
         Recipe("head", "", live, lambda: _head(sources, records, running)),
@@ -78,7 +76,6 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("log", "Log", live, lambda: _log(folder, row, epochs, running)),
         *(_drawn(records, key, live if key == "losses" else needs) for key in DRAWN),
         Recipe("machine", "Machine", needs, lambda: _machine(row)),
-        Recipe("usage", TITLE, (needs, used), lambda: usage_html(folder)),
         Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
     ]
@@ -88,7 +85,6 @@ def run_page(sources: Sources, address: Address) -> Page:
         "curves": "epochs.jsonl" in kept,
         "log": bool({"attempts.jsonl", "epochs.jsonl"} & kept) or row.result is not None or row.failure is not None,
         "machine": row.result is not None,
-        "usage": used > 0,
     }
     there["experts"] = there["experts"] and bool(records.configs[0].get("model.experts"))
     return Page(f"{row.label}, seed {row.seed}", [part for part in body if there.get(part.key, True)])

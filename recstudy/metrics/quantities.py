@@ -32,6 +32,7 @@ METRICS.update(
         "peak_memory_mb": Metric("Peak memory", "MB"),
         "cores_used": Metric("Cores in use", "cores", form=".1f", timed=True),
         "gpu_use": Metric("GPU in use", "%", form=".0f", bounds=PERCENT, timed=True),
+        "gpu_use_peak": Metric("GPU in use, peak", "%", form=".0f", bounds=PERCENT, timed=True),
         "supervision_steps_used": Metric("Supervision steps used"),
         "numerical_floor": Metric("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),
         "train_loss": Metric("Training loss", "nats", "lower", ".3f"),

@@ -3,11 +3,9 @@
     RESULTS/recstudy.json                      marks the folder as ours, with the format of its records
     RESULTS/lock                               held while runs are removed (clean.py)
     RESULTS/runs/ID/config.json                what decided the run
-                   code.json                   what computed it: digests of its model, data and training, with their files'
                    attempts.jsonl              one line each time a worker began it, and one where it left a drained node
                    epochs.jsonl                one line an epoch
                    losses.jsonl                one line an epoch: the training loss of every k-th update
-                   usage.jsonl                 one line in ten seconds or more: cores, memory and GPU in use (train/usage.py)
                    mistakes.npz                the first misclassified test images, with true and predicted class
                    answers.npz                 what was answered on the test split (metrics/kept.py)
                    measured.json               metrics that were computed after it had finished

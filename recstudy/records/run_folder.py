@@ -39,7 +39,6 @@ class RunFolder:
     attempts = _File("attempts.jsonl")
     epochs = _File("epochs.jsonl")
     losses = _File("losses.jsonl")
-    usage = _File("usage.jsonl")
     mistakes = _File("mistakes.npz")
     answers = _File("answers.npz")
     measured = _File("measured.json")

@@ -271,17 +271,6 @@ class LossLine:
     losses: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class UsageLine:
-    """A line of `usage.jsonl`: what a run's first worker used in the `seconds` since the line before."""
-
-    seconds: Number
-    cores: Number  # that its process kept busy
-    memory_mb: Number | None = None  # that the process held
-    gpu: Number | None = None  # percent of the time in which its GPU computed, for whomever
-    gpu_memory_mb: Number | None = None  # that torch held there
-
-
 @dataclass(frozen=True, slots=True, config=STRICT)
 class EpochLine:
     """A line of `epochs.jsonl`: what an epoch measured, by name."""

@@ -38,7 +38,7 @@ from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_f
 from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.run_folder import beside, locked_run_folder
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
-from recstudy.train.usage import usage_recorded
+from recstudy.train.usage import usage_measured
 from recstudy.train.watchdog import waiting, watched
 from recstudy.train.work import Report, Trial, failed
 
@@ -124,10 +124,12 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
         if write:
             _keep_epochs(training, folder)
             _keep_files(training, folder, trial.files)
-        with usage_recorded(folder.usage, device, write) as usage:
+        with usage_measured(device) as usage:
             outcome = _outcome(training, folder, report, leave, write)
         if write:
-            _record(training, trial, folder, outcome, {**spent(training), **usage.means}, started, begin.about if begin else None)
+            _record(
+                training, trial, folder, outcome, {**spent(training), **usage.values}, started, begin.about if begin else None
+            )
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
 

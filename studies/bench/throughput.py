@@ -9,8 +9,6 @@ machine hardly touches. What a GPU does is in `gpu.py`.
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from figure import Figure
@@ -24,7 +22,6 @@ from recstudy.models import ViTRM
 from recstudy.models.costs import cost
 from recstudy.models.networks.contract import Network, build
 from recstudy.train.losses import step_loss
-from recstudy.train.usage import MOST, STEP_S, Usage
 
 CONFIG = RunConfig(data=Cifar10(), model=ViTRM(), train=TrainConfig())
 Step = Callable[[], object]
@@ -34,21 +31,7 @@ Clock = Callable[[], float]
 def measure(options: object) -> list[Figure]:
     """On every core, then on one."""
     same_function()
-    return on_cpu(os.cpu_count() or 1, time.perf_counter) + on_cpu(1, time.process_time, rounds=5) + [use_over_time()]
-
-
-def use_over_time(rounds: int = 9) -> Figure:
-    """Processor time of a run's lines on what it uses, those that are joined too, beside that of one core in the same time."""
-    shares = []
-    for _ in range(rounds):
-        with TemporaryDirectory() as folder:
-            usage, began = Usage(Path(folder, "usage.jsonl"), torch.device("cpu")), time.thread_time()
-            for _ in range(2 * MOST):
-                usage.tick()
-            shares.append(100 * (time.thread_time() - began) / (2 * MOST * STEP_S))
-    return Figure(
-        "use over time, of a run's processor time", "%", shares, most=0.2, note=f"{2 * MOST:,} lines, one in {STEP_S:g} s"
-    )
+    return on_cpu(os.cpu_count() or 1, time.perf_counter) + on_cpu(1, time.process_time, rounds=5)
 
 
 def pair() -> dict[str, Network]:

@@ -319,21 +319,6 @@ def test_a_run_shows_numbers_config_difference_curves_provenance_and_examples(re
     assert "a lung" in words(found["captions"])
 
 
-def test_a_run_shows_what_it_used_over_time_as_far_as_it_was_measured(results):
-    folder = results.run(run_id(0, 0))
-    assert "usage" not in parts(looked(results.root), f"/run/{folder.path.name}")
-
-    for cores in (1.5, 0.5):
-        append_line(folder.usage, {"seconds": 60.0, "cores": cores, "memory_mb": 900.0})
-    found = parts(looked(results.root), f"/run/{folder.path.name}")["usage"]
-
-    assert "cores in use" in found
-    assert "memory, MB" in found
-    assert "GPU in use" not in found
-    assert '"x":[1.0,2.0]' in found  # minutes of running
-    assert '"y":[1.5,0.5]' in found
-
-
 def test_a_run_shows_its_log_and_what_it_used_of_its_machine(results, sources):
     folder = results.run(run_id(3, 2))
     append_line(folder.attempts, {"started": "2025-01-01T00:00:00Z", "host": "node-1", "commit": "0123abc", "dirty": True})

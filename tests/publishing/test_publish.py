@@ -45,16 +45,6 @@ def test_every_reader_takes_its_results(published_once, tmp_path):
     assert cells[0] == cells[1]
 
 
-def test_what_runs_used_over_time_is_in_it(tmp_path):
-    results = write_study(tmp_path / "r", score=lambda run: 90.0)
-    run = next(iter(results.run_folders())).name
-    results.run(run).usage.write_text('{"seconds": 10.0, "cores": 1.5, "memory_mb": 900.0}\n')
-
-    publish(results, "tiny", "quick", tmp_path / "bundle")
-
-    assert (tmp_path / "bundle/results/runs" / run / "usage.jsonl").read_bytes() == results.run(run).usage.read_bytes()
-
-
 def test_it_names_its_data_and_how_to_cite_it(published_once):
     readme, cited = (published_once / "README.md").read_text(), yaml.safe_load((published_once / "CITATION.cff").read_text())
     checksum = next(iter(recstudy.load(published_once / "results").runs["provenance.data_checksum"]))
