@@ -36,7 +36,7 @@ class Usage:
         seconds = time.perf_counter() - self._start
         if seconds < STEP_S:
             return {}
-        values = {"cores_used": round((time.process_time() - self._busy) / seconds, 3)}
+        values: Values = {"cores_used": round((time.process_time() - self._busy) / seconds, 3)}
         if self.gpu:
             values |= {"gpu_use": round(sum(self.gpu) / len(self.gpu), 3), "gpu_use_peak": max(self.gpu)}
         return values
