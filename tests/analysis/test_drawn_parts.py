@@ -17,7 +17,7 @@ from recstudy.analysis.figures.images import data_uri, mosaic, short_names, side
 from recstudy.analysis.figures.layout import apart, dress, shade
 from recstudy.analysis.figures.learning import moving_average, thin
 from recstudy.analysis.figures.puzzles import CHANGED, GIVEN, WRONG, Piece, PuzzleLook, pieces, placed, stills
-from recstudy.analysis.figures.search import running_best, scale
+from recstudy.analysis.figures.search import field_heights, running_best
 from recstudy.analysis.figures.theme import brief, clipped, log_ticks, powers_of_two, style, y_range
 from recstudy.analysis.search import front
 from recstudy.records.reading import record_of
@@ -48,17 +48,18 @@ def test_ticks_of_a_log_axis(low, high, ticks):
 
 
 @pytest.mark.parametrize(
-    ("stated", "ticks"),
+    ("stated", "values", "heights", "labels"),
     [
-        ({"low": 1, "high": 4, "log": False}, ["1", "2", "3", "4"]),
-        ({"low": 0.0, "high": 0.2, "log": False}, ["0", "0.05", "0.1", "0.15", "0.2"]),
-        ({"low": 3, "high": 100, "log": False}, ["20", "40", "60", "80", "100"]),
-        ({"low": 2, "high": 2, "log": True}, ["2"]),
-        ({"choices": [True, 1, None, "<i>"]}, ["true", "1", "none", "&lt;i&gt;"]),
+        ({"low": 1, "high": 4, "log": False}, [1, 3, 4], [0, 2 / 3, 1], ["1", "4"]),
+        ({"low": 0.01, "high": 1, "log": True}, [0.1], [0.5], ["0.01", "1"]),
+        ({"low": 2, "high": 2, "log": True}, [2], [0], ["2", "2"]),
+        ({"choices": [True, 1, None]}, [None, 1], [1, 0.5], ["true", "1", "none"]),
     ],
 )
-def test_ticks_of_other_axes(stated, ticks):
-    assert list(scale([record_of(Range, stated)], []).ticks.values()) == ticks
+def test_heights_of_a_fields_values(stated, values, heights, labels):
+    found, said = field_heights(record_of(Range, stated), values)
+    assert found == pytest.approx(heights)
+    assert list(said.values()) == labels
 
 
 def test_no_interval_is_cut_off_by_the_y_axis():

@@ -5,8 +5,7 @@ second stays empty.
 """
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,21 +13,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
-from recstudy.analysis.figures.layout import Drawn, axes_at, beside, facets, small_multiples
+from recstudy.analysis.figures.layout import Drawn, axes_at, facets, small_multiples
 from recstudy.analysis.figures.theme import (
-    CELL,
-    GRID,
     PALETTE,
     SCREEN,
-    SMALL,
     SPECTRUM,
-    STEPS,
     SYMBOLS,
     Size,
     above_zero,
     blend,
     folded,
-    log_ticks,
     scatter,
     shown,
     whiskers,
@@ -38,11 +32,10 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.search import TRIAL, direction_of, front, score_text, search_of, trial_table
 from recstudy.errors import ConfigError
 from recstudy.evidence import mean_of
-from recstudy.records import Json
 from recstudy.records.plans import FAMILY, ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range, SearchRecord
 from recstudy.report import History, Importance, ParallelCoordinates, Pareto, Slices
-from recstudy.report.names import metric, plain, plural, same
+from recstudy.report.names import metric, plain, plural
 
 HISTORY = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
 LOOKS = {  # state -> how its points look, in the order of the legend
@@ -59,10 +52,6 @@ METHODS = {
 COSTLY = 20  # times the least cost that the largest must be for a logarithmic axis
 NAMED = 12  # points of a front whose trial numbers do not yet overlap
 MOST = 200  # lines that do not yet cover each other
-LETTERS = 14  # in a line of an axis's name
-BESIDE = 80, 70  # pixels beside the first and the last axis, as layout.dress leaves them
-FEW = 12  # trials, of which none stands between two
-WHOLE = 10  # whole numbers that can each have a tick
 
 
 def draw_history(records: StudyRecords, spec: History) -> Drawn:
@@ -312,139 +301,76 @@ def _symbol(search: SearchRecord, family: str) -> str:
     return SYMBOLS[families.index(family) % len(SYMBOLS) if family in families else 0]
 
 
-@dataclass(frozen=True)
-class FieldScale:
-    """Where a field's values stand: `ticks` is position -> words, `ends` the lowest and highest position."""
-
-    ends: tuple[float, float]
-    ticks: dict[float, str]
-    log: bool = False
-    choices: tuple[Any, ...] = ()
-
-    def at(self, value: Any) -> float:
-        """Return the position of a value: its rank among the choices, its logarithm, or itself."""
-        if self.choices:
-            return float(next(at for at, other in enumerate(self.choices) if same(value, other)))
-        return math.log10(value) if self.log else float(value)
-
-    def height(self, value: Any) -> float:
-        """Return how far up a value stands, from 0 to 1."""
-        return (self.at(value) - self.ends[0]) / (self.ends[1] - self.ends[0])
-
-    @property
-    def axis(self) -> Json:
-        """Describe a Plotly axis with a little space at both ends."""
-        space = 0.5 if self.choices else 0.06 * (self.ends[1] - self.ends[0])
-        ticks = {"tickmode": "array", "tickvals": list(self.ticks), "ticktext": list(self.ticks.values())}
-        low = self.ends[0] - space
-        begin = low if self.choices or self.log else above_zero(self.ends[0], low)
-        return {"range": [begin, self.ends[1] + space], **ticks}
-
-
-def scale(ranges: Iterable[Range], values: Iterable[Any]) -> FieldScale:
-    """Return the axis of a field that families search in these `ranges`, and whose trials have these `values`."""
-    stated, seen = list(ranges), list(values)
-    if any(one.choices for one in stated):
-        known: list[Any] = []
-        for value in [*(value for one in stated for value in one.choices), *seen]:
-            if not any(same(value, other) for other in known):
-                known.append(value)
-        ends = (0.0, float(len(known) - 1)) if len(known) > 1 else (-0.5, 0.5)
-        return FieldScale(ends, {float(at): shown(plain(value)) for at, value in enumerate(known)}, choices=tuple(known))
-    low, high = min([*seen, *(one.low for one in stated)]), max([*seen, *(one.high for one in stated)])
-    if low == high:
-        return FieldScale((low - 1, low + 1), {float(low): plain(low)})
-    if low > 0 and all(one.log for one in stated):
-        ticks = {math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)}
-        return FieldScale((math.log10(low), math.log10(high)), ticks, log=True)
-    whole = all(isinstance(value, int) for value in (low, high, *seen))
-    return FieldScale((low, high), {float(tick): f"{tick:g}" for tick in _ticks(low, high, whole)})
-
-
-def _ticks(low: float, high: float, whole: bool) -> list[float]:
-    """Return every whole number where there are few, else round steps of which three to seven fit."""
-    if whole and high - low < WHOLE:
-        return [float(value) for value in range(int(low), int(high) + 1)]
-    rough = (high - low) / 5
-    decade = 10.0 ** math.floor(math.log10(rough))
-    step = next(step * decade for step in (*STEPS, 10) if step * decade >= rough)
-    return [round(step * count, 12) for count in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
+def field_heights(stated: Range, values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
+    """Return the height (0 to 1) of each value on the axis of a field, and the axis's labels by their heights."""
+    if stated.choices:
+        names = list(dict.fromkeys(map(plain, [*stated.choices, *values])))
+        step = 1 / max(1, len(names) - 1)
+        return [step * names.index(plain(value)) for value in values], {step * n: name for n, name in enumerate(names)}
+    low, high = min([stated.low, *values]), max([stated.high, *values])
+    position = math.log10 if stated.log and low > 0 else float
+    width = position(high) - position(low) or 1.0
+    return [(position(value) - position(low)) / width for value in values], {0.0: f"{low:g}", 1.0: f"{high:g}"}
 
 
 def _parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN) -> go.Figure:
-    """Draw a panel a family. Better lines are orange and lie above the others."""
+    """Draw a panel for each family, and a line for each trial. Better lines are orange and lie above the others."""
     name, direction = next(iter(search.objectives.items()))
     kept = data.sort_values(name, ascending=direction == "max", kind="stable").tail(MOST)  # the best is drawn last
     families = [family for family in search.space if (kept["family"] == family).any()] or [""]
     low, high = (float(kept[name].min()), float(kept[name].max())) if len(kept) else (0.0, 1.0)
-    goal = scale([Range(low=low, high=high)], [])
     figure = facets(len(families), 0.25)
-    above = [0]
     for panel, family in enumerate(families, 1):
         trials = kept[kept["family"] == family]
-        ranges = search.space[family or next(iter(search.space))]
-        axes = {path: scale([stated], trials[path]) for path, stated in ranges.items()} | {name: goal}
-        for row in trials.to_dict("records"):
-            share, told = goal.height(row[name]), f"trial {row['trial']}: {score_text(name, row[name])}"
-            heights = [axis.height(row[path]) for path, axis in axes.items()]
-            hover = [told if path == name else f"{told}, {path} = {plain(row[path])}" for path in axes]
+        axes = search.space[family or next(iter(search.space))] | {name: Range(low=low, high=high)}
+        place = {"row": panel, "col": 1}
+        heights, words = {}, short_names(path for path in axes if path != name)
+        for position, (path, stated) in enumerate(axes.items()):
+            heights[path], labels = field_heights(stated, trials[path].tolist())
+            for height, label in labels.items():
+                figure.add_annotation(
+                    text=shown(label), x=position, y=height, xanchor="right", xshift=-4, showarrow=False, **place
+                )
+        for number, row in enumerate(trials.to_dict("records")):
+            share = heights[name][number]
+            hover = [f"trial {row['trial']}: {score_text(name, row[name])}, {path} = {plain(row[path])}" for path in axes]
             line = {"color": blend(share if direction == "max" else 1 - share), "width": 1.8}
-            trace = scatter(range(len(axes)), heights, hover, mode="lines+markers", line=line, marker={"size": 5})
-            figure.add_scatter(**trace, cliponaxis=False, row=panel, col=1)
-        above.append(_name_axes(figure, axes, name, panel, size))
-        figure.update_yaxes(title=shown(family), row=panel, col=1)
-    figure.update_yaxes(range=[-0.03, 1.03], showticklabels=False, showgrid=False, ticks="", showline=False)
-    figure.update_xaxes(showline=False, ticks="")
-    most, height = max(map(len, search.space.values())) + 1, max(above) + 8 if size.printed else 50
-    return figure.update_layout(meta={"panels": len(families), "axes": most, "above": height})
-
-
-def _name_axes(figure: go.Figure, axes: dict[str, FieldScale], name: str, panel: int, size: Size) -> int:
-    """Write the axes' names above them, their ticks to the left, of the last one to the right; return the height of the names."""
-    words = short_names(path for path in axes if path != name)
-    titles = [words[path].replace("_", " ") if path != name else metric(name).heading for path in axes]
-    heads, angle, height = [folded(shown(title), LETTERS) for title in titles], 0, 0
-    if size.printed:
-        room = min(2 * BESIDE[1], (size.width - sum(BESIDE)) / max(1, len(axes) - 1))
-        heads, angle, height = beside(list(map(shown, titles)), room)
-    ticks = {"tickmode": "array", "tickvals": list(range(len(axes))), "ticktext": heads, "tickangle": angle}
-    look = {"tickfont": {"size": 12}, "side": "top", "range": [-0.01, len(axes) - 0.99]}
-    figure.update_xaxes(**ticks, **look, showgrid=True, gridcolor=GRID, gridwidth=2, row=panel, col=1)
-    for at, (path, axis) in enumerate(axes.items()):
-        low, high = axis.ends
-        side = {"xanchor": "left", "xshift": 6} if path == name else {"xanchor": "right", "xshift": -4}
-        for position, text in axis.ticks.items():
-            figure.add_annotation(
-                text=text, showarrow=False, font={"size": 11}, bgcolor="rgba(255,255,255,0.75)", **side,
-                x=at, y=(position - low) / (high - low), row=panel, col=1,
-            )  # fmt: skip
-    return height
+            trace = scatter(range(len(axes)), [heights[path][number] for path in axes], hover, line=line)
+            figure.add_scatter(**trace, mode="lines+markers", marker={"size": 5}, cliponaxis=False, **place)
+        titles = [metric(name).heading if path == name else words[path].replace("_", " ") for path in axes]
+        ticks = {
+            "tickmode": "array",
+            "tickvals": list(range(len(axes))),
+            "ticktext": [folded(shown(title), 14) for title in titles],
+        }
+        figure.update_xaxes(**ticks, side="top", showgrid=True, range=[-0.3, len(axes) - 0.7], **place)
+        figure.update_yaxes(title=shown(family), range=[-0.05, 1.05], showticklabels=False, showgrid=False, **place)
+    figure.update_yaxes(ticks="", showline=False).update_xaxes(ticks="", showline=False)
+    most = max(map(len, search.space.values())) + 1
+    return figure.update_layout(meta={"panels": len(families), "axes": most, "above": 50})
 
 
 def _slices_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN) -> go.Figure:
-    """Colour points by trial number, so that a reader sees where the sampler went; a symbol for each family."""
+    """Colour points by trial number, so that a reader sees where the sampler went; each family has its symbol."""
     name, ranges = next(iter(search.objectives)), ranges_of(search.space)
     words = short_names(ranges)
     figure = small_multiples(go.Figure(), [words[path].replace("_", " ") for path in ranges], size)
-    for at, (path, stated) in enumerate(ranges.items()):
+    for panel, (path, stated) in enumerate(ranges.items()):
         trials = data[data[path].notna()]
-        axis = scale(stated, trials[path])
-        figure.update_layout({axes_at(at)["xaxis"].replace("x", "xaxis"): axis.axis})
+        is_choice, is_log = any(part.choices for part in stated), all(part.log for part in stated)
+        axis: dict[str, Any] = {"type": "log" if is_log and not is_choice else None}
+        if is_choice:
+            order = dict.fromkeys(shown(plain(value)) for part in stated for value in part.choices)
+            axis = {"type": "category", "categoryorder": "array", "categoryarray": list(order)}
+        figure.update_layout({axes_at(panel)["xaxis"].replace("x", "xaxis"): axis})
         for family, points in trials.groupby(FAMILY, sort=False):
             hover = [
                 f"trial {row['trial']}: {score_text(name, row[name])} at {plain(row[path])}, {row['label']}"
                 for row in points.to_dict("records")
             ]
-            marker = {"symbol": _symbol(search, str(family)), "size": 8, "color": points["trial"].tolist()}
-            trace = scatter(map(axis.at, points[path]), points[name], hover, marker={**marker, "coloraxis": "coloraxis"})
-            figure.add_scatter(**trace, **axes_at(at), mode="markers")
+            x = [shown(plain(value)) for value in points[path]] if is_choice else points[path]
+            marker = {"symbol": _symbol(search, str(family)), "color": points["trial"].tolist(), "coloraxis": "coloraxis"}
+            figure.add_scatter(**scatter(x, points[name], hover, marker=marker), **axes_at(panel), mode="markers")
     figure.update_yaxes(range=y_range(data[name]))
     bar = {"orientation": "h", "thickness": 10, "yref": "container", "y": 0, "yanchor": "bottom", "title": "trial"}
-    bar |= {"tickformat": "d", **({"dtick": 1} if data["trial"].nunique() <= FEW else {})}
-    figure.update_layout(coloraxis={"colorscale": list(SPECTRUM), "colorbar": bar})
-    if size.printed:
-        top_left = {"x": 0, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
-        upwards = f"Upwards: {shown(metric(name).heading)}"
-        figure.add_annotation(text=upwards, font={"size": SMALL}, showarrow=False, **top_left)
-        figure.update_xaxes(tickfont={"size": CELL}).update_yaxes(tickfont={"size": CELL})
-    return figure
+    return figure.update_layout(coloraxis={"colorscale": list(SPECTRUM), "colorbar": bar})
