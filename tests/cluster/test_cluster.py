@@ -1,10 +1,7 @@
 """A cluster that was there before: joined with the right token, and asked whether it can do the work."""
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, started
@@ -34,14 +31,6 @@ def last_line(errors: str) -> str:
     return errors.strip().splitlines()[-1]
 
 
-@pytest.mark.whole
-def test_a_study_joins_a_cluster_with_its_own_code_and_leaves_it_running(head, shell):
-    shell.run("--address", f"127.0.0.1:{head}", "--only", "latent_steps=1*")
-
-    assert len(shell.records()) == 2
-    assert answers(head)
-
-
 def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
     """In a home without Ray's token file; the tests' own token opens it for all others here."""
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -55,34 +44,8 @@ def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
 
 
 @pytest.mark.whole
-def test_a_machine_that_is_no_node_is_told_how_to_become_one(shell, tmp_path, request):
-    """The head's sockets lie in a file system that is not ours. Ray would wait for them without a word."""
-    port, away = free_port(), Path(tempfile.mkdtemp(prefix="away"))  # a socket's path may have 107 letters
-    request.addfinalizer(lambda: shutil.rmtree(away))
-    inside = [*namespace("--mount"), "sh", "-c", f'mount -t tmpfs none {away} && exec "$@"', "sh"]
-    with started(tmp_path / "log", "--num-cpus=1", *head_of(port), f"--temp-dir={away}", inside=inside):
-        line = last_line(shell.run("--address", f"127.0.0.1:{port}", code=2))
-
-    assert line.startswith(f"ClusterError: no Ray cluster answers at 127.0.0.1:{port} (")
-    assert f"becomes one by `ray start --address=127.0.0.1:{port} --num-cpus=0`: docs/how-to/cluster.md" in line
-    assert shell.records() == {}
-
-
-@pytest.mark.whole
-def test_a_token_is_not_shown_to_a_cluster_that_asks_for_none(shell, tmp_path, monkeypatch):
-    port = free_port()
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    with started(tmp_path / "log", "--num-cpus=2", *head_of(port), port=port, environment={"RAY_AUTH_MODE": "disabled"}):
-        output = shell.run("--address", f"127.0.0.1:{port}", "--only", "latent_steps=1*")
-
-    assert len(shell.records()) == 2
-    assert "Ray dashboard: " in output
-    assert "its token" not in output
-
-
-@pytest.mark.whole
 def test_runs_use_all_nodes(head, shell, tmp_path):
-    """One at a time on each. Runs of some ten seconds: shorter ones are all done by the first node's warm process before the
+    """With recstudy's code of here, one at a time on each. Runs of some ten seconds: shorter ones are all done by the first node's warm process before the
     second's has started.
     """
     second = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
@@ -93,21 +56,7 @@ def test_runs_use_all_nodes(head, shell, tmp_path):
     hosts = [result["provenance"]["hardware"]["host"] for result in shell.records().values()]
     assert len(set(hosts)) == 2
     assert 1 <= hosts.count("second") <= 2
-
-
-@pytest.mark.whole
-def test_other_versions_on_a_node_are_refused(head, shell, tmp_path):
-    (tmp_path / "numpy-1.26.4.dist-info").mkdir()
-    (tmp_path / "numpy-1.26.4.dist-info/METADATA").write_text("Name: numpy\nVersion: 1.26.4\n")
-    environment = {**TOKEN, "PYTHONPATH": str(tmp_path)}
-
-    with started(tmp_path / "log", f"--address=127.0.0.1:{head}", "--num-cpus=1", environment=environment):
-        line = last_line(shell.run("--address", f"127.0.0.1:{head}", code=2))
-
-    assert line.startswith("ClusterError: node ")
-    assert " has numpy 1.26.4, but this process has 2." in line
-    assert line.endswith(", as everywhere.")
-    assert shell.records() == {}
+    assert answers(head)  # the cluster is left running
 
 
 @pytest.mark.whole

@@ -2,8 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from recstudy import cli
 from recstudy.cluster.trackers import PACKAGES, Logger, make_loggers
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
-from recstudy.options import CommonOptions
 from recstudy.records import Results, append_line
 from recstudy.study.study import Run, make_plan
 
@@ -94,13 +91,6 @@ def test_losses_of_updates_are_told_at_the_end_where_asked_for(tmp_path, view):
     assert "update_loss" not in {name for name, _ in two}
 
 
-def test_a_command_asks_for_losses_of_updates():
-    plan, asked = make_plan(tiny.study), CommonOptions(log=("tensorboard",), log_losses=True)
-
-    assert cli._checked(plan, (), asked).log_losses
-    assert not cli._checked(plan, (), replace(asked, log_losses=False)).log_losses
-
-
 def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):
     logger = Logger("tensorboard", "tiny", Results(tmp_path), view)
     (tmp_path / "logs/tensorboard/tiny").write_text("in the way")
@@ -119,26 +109,16 @@ def test_a_tracker_that_cannot_begin_is_refused(tmp_path, view):
         make_loggers(["tensorboard"], "tiny", Results(tmp_path), view)
 
 
-def test_a_run_that_never_began_is_passed_over(tmp_path, view):
-    logger = Logger("tensorboard", "tiny", Results(tmp_path), view)
+def test_a_missing_package_is_named_before_anything_starts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(PACKAGES, "wandb", "not_there")
 
-    logger.ended(FIRST, {"status": "failed", "class": "lost node", "error": "its process ended"})
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(tiny.study, ["--log", "tensorboard", "wandb", "--results", str(tmp_path / "r")])
 
-    assert not logger.failed
-
-
-def test_a_missing_package_is_named_before_anything_starts(shell):
-    missing = next((name for name, package in PACKAGES.items() if find_spec(package) is None), None)
-    if missing is None:
-        pytest.skip("all trackers are installed here")
-
-    errors = shell.run("--log", "tensorboard", missing, code=2)
-
-    package = PACKAGES[missing]
-    assert errors.strip().splitlines()[-1] == (
-        f"ConfigError: --log {missing} needs the package {package}, which is not installed: pip install {package}"
+    assert capsys.readouterr().err == (
+        "ConfigError: --log wandb needs the package not_there, which is not installed: pip install not_there\n"
     )
-    assert not (shell.results / "studies").exists()
+    assert not (tmp_path / "r/studies").exists()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the database library that mlflow brings

@@ -1,11 +1,9 @@
 """What a pipe or a log file is told while a study runs."""
 
 import io
-from pathlib import Path
 
 import pytest
 import tiny
-from notebooks import executed
 from rich.console import Console
 
 from recstudy.cluster import view
@@ -58,37 +56,3 @@ def test_a_terminal_shows_epochs_in_its_live_table_alone(clock):
         clock[0] += 2 * QUIET
         shown.epoch(FIRST, line(1, 1.25))
         assert "epoch 2/4" not in shown.console.file.getvalue()
-
-
-LIVE = f"""
-import sys
-sys.path.append({str(Path(tiny.__file__).parent)!r})
-import tiny
-from recstudy.cluster import view
-from recstudy.study.study import make_plan
-from recstudy.terminal import console
-
-view.OFTEN = 0.0
-runs = make_plan(tiny.study).runs
-with view.View(console()) as shown:
-    shown.planned(runs, runs)
-    shown.connected("http://127.0.0.1:8265")
-    for run in runs:
-        shown.started(run)
-        shown.epoch(run, {line(1, 1.25)})
-        if run is not runs[-1]:
-            shown.ended(run, {{"status": "done", "score": 75.0}})
-"""
-
-
-def test_a_notebook_has_one_output_that_is_written_anew(tmp_path):
-    """As its cell holds it in the end: lines and the live table, once."""
-    (cell,) = executed([LIVE], tmp_path)
-
-    (output,) = cell.outputs
-    first, dashboard, *ended, counts, head, row = output.data["text/plain"].rstrip().splitlines()
-    assert (first, dashboard) == ("6 runs: 0 finished before, 6 to run", "Ray dashboard: http://127.0.0.1:8265")
-    assert [line.partition(" ")[0] for line in ended] == [f"[{done}/6]" for done in range(1, 6)]
-    assert counts.startswith("5 done, 1 running, 0 failed of 6   best 75.00 % (")
-    assert head.split() == ["run", "seed", "epoch", "loss", "score"]
-    assert row.split()[-5:] == ["0", "2/4", "1.250", "50.00", "%"]

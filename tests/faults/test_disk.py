@@ -1,12 +1,6 @@
 """Faults 7, 8, 9, 10, 16 and 18: damaged files, full and vanished disks, locks."""
 
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from shell import TINY, Shell, until
@@ -16,15 +10,6 @@ from recstudy.analysis.frame import load_study
 from recstudy.records import Results
 
 pytestmark = pytest.mark.fault
-
-HOLD = """
-import pathlib, sys, time
-from recstudy.records import locks
-locks.BEAT = 0.1
-with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
-    print("held", flush=True)
-    time.sleep(300)
-"""
 
 
 def flipped(content: bytes) -> bytes:
@@ -102,19 +87,6 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
     finishes(on_disk)
 
 
-def test_10_storage_that_turns_read_only_is_tried_again_and_then_a_clear_stop(on_disk, small_disk):
-    with on_disk.start(*CHOSEN) as driver:
-        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
-        small_disk.bar()
-        output, errors = driver.communicate(timeout=900)
-
-    assert driver.returncode == 7
-    assert output.count("Read-only file system. Make it writable again, or give another folder with --results.") == 2
-    assert errors.startswith("The report cannot be drawn. StorageError: ")
-    small_disk.unbar()
-    finishes(on_disk)
-
-
 def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its_place(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
@@ -136,48 +108,6 @@ def test_10_storage_that_comes_back_in_time_costs_nothing(on_disk, small_disk):
 
     assert driver.returncode == 0, output + errors
     assert on_disk.attempts() == [1, 1]
-
-
-@contextmanager
-def holding(lock: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the lock by now."""
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def test_16_a_lock_is_waited_for_and_free_at_once_when_its_holder_dies(shell):
-    """The study's lock, and that of one of its runs."""
-    chosen = ("--only", "latent_steps=1, *")
-    run = next(iter(shell.plan(*chosen).values()))
-    Results(shell.results).create()
-    study = shell.results / "studies/tiny/quick/lock"
-    study.parent.mkdir(parents=True)
-    with holding(study) as first, holding(shell.results / "runs" / run / "lock") as second, shell.start(*chosen) as driver:
-        line = driver.stdout.readline()
-        first.kill()
-        until(shell.records, "the result of the run whose lock is free")
-        assert run not in shell.records()
-        second.kill()
-        until(lambda: run in shell.records(), "the other's")
-        output, errors = driver.communicate(timeout=900)
-
-    assert line == "Waiting for process 7 on moon, which works on this study. Ctrl-C stops waiting.\n"
-    assert driver.returncode == 0, output + errors
-
-
-def test_16_the_wait_for_a_holder_that_shows_no_sign_of_life_ends(shell):
-    Results(shell.results).create()
-    with holding(shell.results / "studies/tiny/quick/lock") as holder:
-        holder.send_signal(signal.SIGSTOP)
-
-        line = shell.run(code=2).strip().splitlines()[-1]
-
-    assert "is held by process 7 on moon, which has shown no sign of life for 60 s. Stop that process; if it or its node" in line
 
 
 def test_18_drivers_beside_each_other_run_nothing_twice(shell):

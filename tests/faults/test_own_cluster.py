@@ -4,15 +4,13 @@ killed with its driver and leaves its folders."""
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shell import TINY, Shell, kill_all, processes, until
+from shell import Shell, kill_all, processes, until
 from twice import TWO
 
 from recstudy.records.clean import left_outside
@@ -52,17 +50,6 @@ def test_a_stop_of_the_whole_process_group_is_a_polite_one(shell, sign):
     assert "Traceback" not in output + errors
     shell.run(*TWO)
     assert len(shell.records()) == 2
-
-
-def test_a_machine_that_lets_few_files_be_open_is_told_at_once(tmp_path):
-    began = time.monotonic()
-    command = ["bash", "-c", 'ulimit -n 64; exec "$@"', "-", sys.executable, str(TINY), "--results", str(tmp_path / "results")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
-
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "ClusterError: this process may have 64 files open (ulimit -n), too few for Ray" in done.stderr
-    assert time.monotonic() - began < 120  # it was four minutes of silence
-    assert not (tmp_path / "results").exists()
 
 
 @pytest.fixture

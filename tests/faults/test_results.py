@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 import tiny
-from PIL import Image
-from shell import Shell, kill_all, until
+from shell import Shell
 from twice import TWO, curve
 
-import recstudy
-from recstudy.analysis.report import write_report
 from recstudy.records import Results
 from recstudy.study.study import make_plan
 from recstudy.testing import make_trial
@@ -83,24 +80,6 @@ def test_13_a_sweep_whose_first_runs_all_fail_alike_stops(shell):
     assert "Report: " in output
 
 
-def test_14_a_damaged_data_file_is_named_before_anything_starts(shell):
-    photos = shell.folder / "data/photos"
-    for split, label in (("train", "cat"), ("train", "dog"), ("test", "cat"), ("test", "dog")):
-        (photos / split / label).mkdir(parents=True)
-        for number in range(20):
-            Image.effect_noise((8, 8), number).save(photos / split / label / f"{number}.png")
-    damaged = photos / "train/dog/7.png"
-    damaged.write_bytes(damaged.read_bytes()[:-40])
-    data = json.dumps({"name": "folder", "path": "photos", "class_count": 2, "size": 8, "channels": 1})
-    chosen = ("--set", f"data={data}", "--data", str(shell.folder / "data"))
-
-    errors = shell.run(*chosen, code=2)
-
-    assert errors.strip().splitlines()[-1].startswith("DataError: ")
-    assert str(damaged) in errors
-    assert not list(shell.results.glob("runs/*"))
-
-
 # Python's own calls alone: those who wait until a time of day, as Ray does, would wait for a time that is past.
 SKEWED = """
 #define _GNU_SOURCE
@@ -153,57 +132,6 @@ def test_15_a_clock_that_is_an_hour_behind_changes_nothing(again, undisturbed, b
     assert "2 of 6 done" in again.page()
 
 
-def defined(shell: Shell, *chosen: str) -> str:
-    """Which definition the study has after this command."""
-    shell.run(*chosen, "--only", "latent_steps=1*")
-    return json.loads((shell.results / "studies/tiny/quick/plan.json").read_text())["definition"]
-
-
-@pytest.mark.fault
-def test_17_another_definition_of_a_study_is_kept_apart(shell):
-    """The same name and preset with other epochs: other runs, other ids, and the page says which of the two it shows."""
-    other = ("--set", "train.epochs=2")
-    first, second = (defined(shell, *chosen) for chosen in ((), other))
-
-    assert first != second
-    assert len(shell.records()) == 4
-    assert f"{second}; also here (see Settings): {first}" in shell.page()
-
-    assert "2 runs: all finished before" in shell.run("--only", "latent_steps=1*")
-    assert f"{first}; also here (see Settings): {second}" in shell.page()
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", *words]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
-
-
-@pytest.mark.fault
-def test_21_the_records_say_which_code_made_which_attempt(shell):
-    code = shell.folder / "code"
-    shutil.copytree(Path(recstudy.__file__).parent, code / "recstudy", ignore=shutil.ignore_patterns("__pycache__"))
-    (code / ".gitignore").write_text("__pycache__\n")
-    shell.environment = {"PYTHONPATH": str(code)}
-    chosen, commits = ("--only", "latent_steps=1, supervision_steps=1", "--set", "train.epochs=150"), []
-    for change in ("", "# changed\n"):
-        with open(code / "recstudy/terminal.py", "a") as file:
-            file.write(change)
-        git(code, "init", "-q")
-        git(code, "add", ".")
-        git(code, "commit", "-q", "-m", "one", "--allow-empty")
-        commits.append(git(code, "rev-parse", "HEAD"))
-        if not change:
-            with shell.start(*chosen) as driver:
-                until(shell.begun, "ten epochs")
-                kill_all(driver)
-    shell.run(*chosen)
-
-    for attempts in shell.lines("attempts.jsonl").values():
-        assert [attempt["recstudy"] for attempt in attempts] == commits
-    assert all(result["provenance"]["recstudy"] == ", then ".join(commits) for result in shell.records().values())
-    assert commits[-1] in shell.page()
-
-
 @pytest.mark.parametrize("dirty", [(True, False), (False, True), (False, False)])
 def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dirty):
     run = make_plan(tiny.study, changes={"train.epochs": 2}).runs[0]
@@ -211,32 +139,6 @@ def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dir
         run_trial(make_trial(tmp_path, run.config, dirty=changed), lambda line: None, lambda leave=leave: leave)
 
     assert json.loads((tmp_path / "runs" / run.id / "result.json").read_text())["provenance"]["dirty"] is any(dirty)
-
-
-def test_21_the_page_names_the_code_of_every_attempt(tmp_path):
-    results = Results(shutil.copytree(SAMPLES[-1], tmp_path / "results"))
-    result = results.run("c41b410ecce36d348fc8").result
-    record = json.loads(result.read_text())
-    record["provenance"] |= {"commit": "b" * 40, "commits": ["a" * 40, "b" * 40]}
-    result.write_text(json.dumps(record))
-
-    page = write_report(results, "sample", "quick").read_text()
-
-    assert "a" * 40 in page
-    assert "b" * 40 in page
-
-
-@pytest.mark.fault
-def test_23_ten_thousand_reports_a_second_do_not_stall_the_driver(tmp_path):
-    shell = Shell(tmp_path, HERE / "chatter.py", {"PYTHONPATH": str(HERE.parent / "study")})
-
-    output = shell.run()
-
-    (told,) = (result["provenance"]["told"] for result in shell.records().values() if result["provenance"]["told"])
-    assert told > 100_000  # in ten seconds
-    late = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in output.splitlines() if "latent_steps" in line}
-    assert len(late) == 6
-    assert max(late.values()) < 3, late
 
 
 @pytest.mark.fault

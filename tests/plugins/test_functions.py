@@ -87,18 +87,10 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        (
-            {"optimizer": "sgdd"},
-            r"no optimizer 'sgdd': there are adam, adam_atan2, adamw, lion, rprop, sgd. Did you mean 'sgd'\?",
-        ),
-        ({"loss": "vocal"}, r"no loss 'vocal': there are focal, softmax, stablemax. Did you mean 'focal'\?"),
-        (
-            {"optimizer": "sgd", "optimizer_options": {"momemtum": 1}},
-            r"no option 'momemtum': the optimizer 'sgd' has momentum, nesterov. Did",
-        ),
+        ({"optimizer": "sgdd"}, r"no optimizer 'sgdd': there are .* rprop, sgd. Did you mean 'sgd'\?"),
+        ({"optimizer": "sgd", "optimizer_options": {"momemtum": 1}}, r"no option 'momemtum': the optimizer 'sgd' has .*. Did"),
         ({"schedule": "linaer"}, r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?"),
         ({"schedule_options": {"end": 1}}, r"no option 'end': the schedule 'epoch' has none."),
-        ({"loss_options": {"gamma": 1}}, r"no option 'gamma': the loss 'softmax' has none."),
         ({"loss": "focal", "loss_options": {"gamma": [1]}}, r"'train.loss_options.gamma.*' must be "),
     ],
 )

@@ -92,15 +92,6 @@ def test_it_runs_and_is_read(stranger, home):
     assert "questions" in read(stranger, "audit")
 
 
-@pytest.mark.whole
-def test_it_runs_on_train_workers(stranger):
-    stranger.run("--workers-per-run", "2", "--only", "depth=3, supervision_steps=2")
-
-    (result,) = stranger.records().values()
-    assert result["status"] == "done"
-    assert result["provenance"]["workers"] == 2
-
-
 @contextmanager
 def nodes_without(folder: Path, home: Path, count: int) -> Iterator[int]:
     """The port of a cluster whose nodes, of one core each, see an empty folder in place of `home`."""

@@ -86,7 +86,7 @@ class Shell:
         return (self.results / "studies/tiny/quick/report/tables/depths.md").read_bytes()
 
     def page(self) -> str:
-        (page,) = self.results.glob("studies/*/quick/report/report.html")
+        (page,) = self.results.glob("studies/*/*/report/report.html")
         return page.read_text()
 
 

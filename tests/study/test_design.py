@@ -1,7 +1,6 @@
 import doctest
 
 import pytest
-import torch
 
 from recstudy import RunConfig, Shared, Study, TrainConfig, Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.data import Digits
@@ -10,7 +9,6 @@ from recstudy.models import ViT, ViTRM
 from recstudy.study import design
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
-from recstudy.testing import make_training
 
 BASE = RunConfig(data=Digits(limit=64), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
 PARTS = {"without recursion": {"model.latent_steps": 1}, "without EMA": {"train.ema_decay": 0.0}}
@@ -22,10 +20,6 @@ def planned(variants, **fields):
 
 def names(count):
     return {f"model.{letter}": [0, 1] for letter in "abcdefghi"[:count]}
-
-
-def bits(variants):
-    return ["".join(str(level) for level in variant.levels.values()) for variant in variants]
 
 
 def test_the_examples_in_the_docstrings_are_true():
@@ -42,24 +36,6 @@ def test_leave_one_out_is_the_preset_and_a_variant_a_part():
     assert planned([full]).configs == [BASE]
 
 
-def test_every_variant_runs_on_the_seeds_and_in_the_data_order_of_its_base():
-    """A run's order of the data follows from its seed alone, so what parts it has changes no batch."""
-    plan = planned(leave_one_out(PARTS), seeds=2)
-
-    assert {run.label: [other.seed for other in plan.runs if other.label == run.label] for run in plan.runs} == {
-        "full": [0, 1], "without recursion": [0, 1], "without EMA": [0, 1],
-    }  # fmt: skip
-    for seed in (0, 1):
-        orders = [labels(run.config) for run in plan.runs if run.seed == seed]
-        assert all(torch.equal(order, orders[0]) for order in orders)
-    assert not torch.equal(labels(plan.runs[0].config), labels(plan.runs[3].config))
-
-
-def labels(config):
-    """The labels of the first epoch, in the order in which training meets them."""
-    return torch.cat([batch.labels for batch in make_training(config)._train.epoch(0)])
-
-
 def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more():
     """A variant that the study adds by itself may name the base too; one without has no such key, as in older plans."""
     combined = Variant("unweighted", {"model.cycles": 2}, base="full")
@@ -72,13 +48,6 @@ def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more
         {"latent_steps": BASE.model.latent_steps, "ema_decay": BASE.train.ema_decay},
         {"latent_steps": 1, "ema_decay": BASE.train.ema_decay},
     ]
-
-
-def test_a_part_cannot_be_put_back_by_the_command_line():
-    study = Study(name="s", presets={"quick": BASE}, variants=leave_one_out(PARTS), question="?")
-
-    with pytest.raises(ConfigError, match=r"'model\.latent_steps' is swept by this study"):
-        make_plan(study, changes={"model.latent_steps": 3})
 
 
 def test_a_base_that_is_no_variant_is_named():
@@ -112,11 +81,6 @@ def test_fields_that_end_alike_keep_their_path():
 
     assert one.levels == {"model.eyes.width": 1, "model.width": 2}
     assert [variant.label for variant in alone] == ["base", "model.eyes.width=1", "model.width=2"]
-
-
-def test_a_whole_factorial_is_a_grid_of_two_levels():
-    assert factorial(names(3)) == grid(names(3))
-    assert bits(factorial(names(2))) == ["00", "01", "10", "11"]
 
 
 MODELS = {"ViTRM": ViTRM(patch=2, width=16, heads=2), "ViT": ViT(patch=2, width=16, heads=2)}

@@ -52,28 +52,6 @@ def test_a_study_from_one_command_to_the_page(shell):
     assert shell.table().decode().count(" | 2 |\n") == 2  # the last column is n
 
 
-def test_a_failed_run_is_named_and_retried_by_the_next_call(shell):
-    broken = shell.plan()["latent_steps=2, supervision_steps=1, seed 0"]
-    obstacle = shell.results / "runs" / broken / "losses.jsonl"
-    shell.run("--only", "latent_steps=1, supervision_steps=1")
-    obstacle.mkdir(parents=True)
-
-    output = shell.run("--only", "latent_steps=[12], supervision_steps=1", code=7)
-
-    assert "latent_steps=2, supervision_steps=1, seed 0: StorageError: cannot read" in output
-    assert "losses.jsonl: it is a folder, where a file should be. Remove it." in output
-    assert shell.records("failure.json")[broken]["class"] == "storage"
-    assert "failed" in shell.table().decode()
-    assert len(shell.records()) == 1
-
-    obstacle.rmdir()
-    shell.run("--only", "latent_steps=[12], supervision_steps=1")
-
-    assert len(shell.records()) == 2
-    assert shell.records("failure.json") == {}
-    assert shell.records()[broken]["attempts"] == 2
-
-
 def test_two_workers_take_the_steps_of_one(shell, tmp_path):
     """Ray Train on the CPU, gloo, the same global batch: equal losses to 1e-5."""
     alone = type(shell)(tmp_path / "alone")

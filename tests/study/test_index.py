@@ -4,7 +4,6 @@ import importlib
 import json
 from dataclasses import replace
 
-import pytest
 from shipped import STUDIES, load, module
 
 from recstudy.papers import published
@@ -17,30 +16,6 @@ TAKEN = {
 
 
 INDEX, STUDY = module("index"), load("sudoku_depth")
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("fuselip_alignment", {"000 text": 4}),  # cosines of a figure; the ratio against a negative one (000-10) is none of them
-        ("imagehrm_loops", {"000 TABLE I": 15}),
-        ("imagetrm_backbones", {"000 TABLE II": 8}),
-    ],
-)
-def test_published_values_of_tables_and_figures_are_counted(name, expected):
-    study = load(name)
-
-    assert INDEX.items(study, "paper") == expected
-    (line,) = INDEX.reproduced([study], {})[2:]
-    source, count = next(iter(expected.items()))
-    place = source.removeprefix("000 ")  # a paper is called by its name
-    assert line == f"| ImageHRM/ImageTRM, {place} | {count} | [{name}]({name}.md) | not run | not run | not run |"
-
-
-def cells(page, start):
-    """Of the table row that starts so."""
-    (row,) = [line for line in page.splitlines() if line.startswith(f"| {start}")]
-    return [cell.strip() for cell in row.strip("|").split(" | ")]
 
 
 def judged(claim, verdict, text=""):
@@ -63,15 +38,6 @@ def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
         "Not judged: the claim was stated, or given another margin, after the results here were taken.",
     ]
     assert INDEX.claims(replace(STUDY, claims={"quick": [first]}), taken) == lines[:6]
-
-
-def test_a_verdict_is_that_of_the_margin_it_was_given_for():
-    claim = STUDY.claims["quick"][0]
-    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "supported")}}
-
-    lines = INDEX.claims(replace(STUDY, claims={"quick": [replace(claim, by=claim.by + 1)]}), taken)
-
-    assert cells("\n".join(lines), INDEX.entries.md(claim.text))[2] == "not judged"
 
 
 def test_results_say_that_they_are_of_an_earlier_revision():

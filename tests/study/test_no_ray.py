@@ -12,9 +12,10 @@ import tiny
 from shell import Shell
 
 import recstudy
+from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
-from recstudy.records import Results
+from recstudy.records import Results, read_json
 from recstudy.study.study import make_plan
 
 ONE = ("--only", "latent_steps=1, supervision_steps=1")
@@ -91,6 +92,32 @@ def test_a_run_that_another_process_works_on_comes_last(tmp_path, capsys):
     assert said.index("works on it; it is put off") < said.index(f"{others[0].label}, seed 0:")
 
 
+def test_a_failed_run_is_named_and_retried_by_the_next_call(tmp_path, capsys):
+    results, set_fields = Results(tmp_path / "r").create(), {"train.epochs": 1}
+    label = "latent_steps=2, supervision_steps=1"
+    (broken,) = [run.id for run in make_plan(tiny.study, changes=set_fields).runs if run.label == label]
+    obstacle = results.run(broken).path / "losses.jsonl"
+    obstacle.mkdir(parents=True)
+    few = ["--no-ray", "--results", str(results.root), "--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1"]
+
+    with pytest.raises(SystemExit, match=r"^7$"):
+        main(tiny.study, few)
+
+    said = capsys.readouterr().out
+    assert f"{label}, seed 0: StorageError: cannot read" in said
+    assert "losses.jsonl: it is a folder, where a file should be. Remove it." in said
+    assert read_json(results.run(broken).failure)["class"] == "storage"
+    assert "failed" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
+
+    obstacle.rmdir()
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(tiny.study, few)
+
+    assert sorted(results.states().values()) == ["done", "done"]
+    assert not results.run(broken).failure.exists()
+    assert read_json(results.run(broken).result)["attempts"] == 2
+
+
 @pytest.mark.whole
 def test_a_host_without_ray_gives_the_numbers_of_ray(without_ray, tmp_path):
     (tmp_path / "ray").mkdir()
@@ -106,7 +133,7 @@ def test_a_host_without_ray_gives_the_numbers_of_ray(without_ray, tmp_path):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_a_run_that_was_stopped_goes_on_to_the_bit(without_ray, tmp_path, stop):
     words = ("--no-ray", *ONE, "train.epochs=40")
     with without_ray.start(*words) as process:

@@ -1,10 +1,7 @@
 """Published tables of one's own: a CSV beside the study, read where the study's file lies, kept in the plan."""
 
-import os
 import re
 import runpy
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from recstudy.analysis.registration import statements
 from recstudy.analysis.targets import place
 from recstudy.errors import ConfigError
 from recstudy.papers import settings
-from recstudy.papers.own_tables import COLUMNS
 from recstudy.plugins import bundle_of, loading
 from recstudy.records import Results
 from recstudy.records.plans import read_plan
@@ -137,13 +133,6 @@ def test_what_cannot_be_read_is_named_by_file_line_and_column(folder, heads, row
     assert "\n" not in str(found.value)
 
 
-def test_a_table_that_is_not_there_is_named_with_its_folder(folder):
-    (folder / "my_paper.csv").unlink()
-
-    with pytest.raises(ConfigError, match=r"no published table '/.*/study/my_paper.csv': No such file or directory"):
-        runpy.run_path(str(folder / "my_study.py"))
-
-
 def test_of_some_metrics_only(folder):
     script = folder / "my_study.py"
     script.write_text(script.read_text().replace('csv", margin', 'csv", only=("params",), margin'))
@@ -162,20 +151,3 @@ def test_who_imports_the_study_for_what_it_registers_needs_no_table(folder):
 
     assert layer.problems == []
     assert [entry.name for entry in layer.entries] == ["wrong_digits"]
-
-
-@pytest.mark.whole
-def test_a_study_with_a_table_of_its_own_runs_from_anywhere(folder, tmp_path):
-    (folder / "my_study.py").write_text(STUDY)
-    command = [sys.executable, str(folder / "my_study.py"), "--smoke", "--results", str(tmp_path / "r")]
-
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    table = (tmp_path / "r/studies/own/quick-smoke/report/tables/scores.md").read_text()
-    assert r"| 93.0 \[1\] |" in table
-    assert "only 32 images of each split" in table
-
-
-def test_the_page_names_every_column():
-    assert set(re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE)) == {*COLUMNS}

@@ -4,9 +4,9 @@ from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, 
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
-from recstudy.study.plan import command, effective, plan_record
+from recstudy.study.plan import command, plan_record
 from recstudy.study.search import make_search
-from recstudy.study.study import make_plan, select
+from recstudy.study.study import make_plan
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
 
@@ -39,18 +39,6 @@ def test_seed_blocks_come_first():
     assert [run.config.seed for run in plan.runs] == [0, 0, 1, 1]
 
 
-def test_parts_may_differ_by_preset():
-    plan = make_plan(
-        study(
-            {"quick": grid({"model.latent_steps": [1]}), "paper": grid({"model.latent_steps": [1, 2]})},
-            seeds={"quick": 1, "paper": 3},
-        ),
-        "paper",
-    )
-
-    assert len(plan.runs) == 6
-
-
 def test_the_command_line_goes_over_a_named_level():
     level = {"model": {"A": {"model": BASE.model, "train.epochs": 300}}}
     plan = make_plan(study(grid(level)), changes={"train.epochs": 1, "train.batch_size": 8})
@@ -60,10 +48,6 @@ def test_the_command_line_goes_over_a_named_level():
     assert record.variants[0].changes["train.epochs"] == 1
     assert "train.batch_size" not in record.variants[0].changes
     assert record.base["train"]["batch_size"] == 8
-
-
-def test_a_change_inside_a_replaced_part_is_part_of_the_variant():
-    assert effective({"model": "x"}, {"model.width": 8, "modeling": 1}) == {"model": "x", "model.width": 8}
 
 
 @pytest.mark.parametrize(
@@ -78,12 +62,6 @@ def test_a_whole_part_that_is_set_does_not_undo_the_sweep_in_silence(axis, level
     """Else every cell would be the same run, under the label of another."""
     with pytest.raises(ConfigError, match=rf"'{field}' would replace '{axis}', which is swept by this study"):
         make_plan(study(grid({axis: levels})), changes={field: value})
-
-
-def test_a_whole_part_beside_the_sweep_may_be_set():
-    plan = make_plan(study(grid({"data.limit": [32, 64]})), changes={"train": {"epochs": 2}})
-
-    assert [(config.data.limit, config.train.epochs) for config in plan.configs] == [(32, 2), (64, 2)]
 
 
 @pytest.mark.parametrize(
@@ -111,17 +89,6 @@ def test_smoke_is_two_epochs_on_32_images_in_a_folder_of_its_own():
     plan = make_plan(study(grid({"model.latent_steps": [1]}), seeds=5), smoke=True)
 
     assert (plan.configs[0].train.epochs, plan.configs[0].data.limit, plan.folder, len(plan.runs)) == (2, 32, "quick-smoke", 1)
-
-
-def test_runs_are_chosen_by_glob():
-    plan = make_plan(study(grid({"model.latent_steps": [1, 2], "train.supervision_steps": [1, 2]})))
-
-    assert len(select(plan, [])) == 4
-    assert [run.label for run in select(plan, ["*, supervision_steps=2", "latent_steps=1*"])] == [
-        "latent_steps=1, supervision_steps=1",
-        "latent_steps=1, supervision_steps=2",
-        "latent_steps=2, supervision_steps=2",
-    ]
 
 
 def test_the_record_holds_what_the_reading_half_needs():
@@ -161,7 +128,7 @@ def test_two_variants_of_one_label_are_refused():
         make_plan(study([Variant("wide", {"model.width": 32}), Variant("plain", {}), Variant("wide", {"model.width": 64})]))
 
 
-BAD = ["", ".", "..", "../../evil", "/tmp/evil", "a/b", "a\\b", ".hidden", "dot.", "space ", "new\nline", "ü", "C:"]
+BAD = ["", "..", "/tmp/evil", "a\\b", ".hidden", "dot.", "new\nline", "ü"]
 
 
 @pytest.mark.parametrize("name", BAD)

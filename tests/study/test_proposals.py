@@ -72,6 +72,18 @@ def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
     assert search.said.getvalue() == ""
 
 
+def test_no_setting_is_paid_for_twice(results):
+    """Of three settings a study has run one before."""
+    ranges = {"model.width": Tunable([16, 32, 48])}
+    known = plan(ranges, "40").run(0, {"model.width": 32})
+    finish_runs(results, [known], 7.0)
+
+    search = Searched(plan(ranges, "40"), results).to_the_end()
+
+    assert len(search.log.params) == 3
+    assert search.said.getvalue().count("known from another study, not run again") == 1
+
+
 @pytest.mark.parametrize(
     ("rate", "reason"),
     [

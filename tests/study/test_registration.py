@@ -4,20 +4,17 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
 import tiny
 import yaml
-from rich.console import Console
 
 from recstudy.analysis.audit import audit
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.questions import family
 from recstudy.analysis.registration import digest_of, post_hoc
-from recstudy.analysis.status import show_status, status
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.errors import ConfigError
@@ -30,7 +27,7 @@ from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
-from recstudy.study.plan import command, plan_record, record_plan, recorded, register
+from recstudy.study.plan import plan_record, record_plan, recorded, register
 from recstudy.study.study import Plan, Study, make_plan
 from recstudy.testing import make_result
 
@@ -163,17 +160,6 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     assert records.plan.seeds == (0, 1, 2, 3)  # the fourth had begun
 
 
-def test_status_shows_the_newest_plan(results):
-    first, second = make_plan(STUDY), make_plan(STUDY, changes={"train.epochs": 9})
-    for plan in (first, second):
-        record_plan(plan, results)
-    finish(results, first, BEFORE)
-
-    assert [(one.done, one.planned) for one in status(results)] == [(0, 18)]
-    show_status(results, Console(file=(said := StringIO()), width=120))
-    assert f"tiny (quick) can go on; its command, as recorded: {command()}" in said.getvalue()
-
-
 def test_a_changed_claim_is_no_other_definition(results):
     one, other = make_plan(STUDY), make_plan(replace(STUDY, claims=[STRICTER]))
 
@@ -287,7 +273,7 @@ def test_a_registration_of_an_earlier_version_is_read(results, file):
     assert told(stated(results, replace(study, claims=[STRICTER]))).endswith(", the claim 'more steps help' changed")
 
 
-@pytest.mark.parametrize("content", ["{", "study: tiny", "[]", ""])
+@pytest.mark.parametrize("content", ["{", "study: tiny"])
 def test_a_damaged_one_is_refused_and_not_passed_over(results, file, content):
     file.write_text(content)
 

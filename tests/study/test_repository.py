@@ -92,13 +92,3 @@ def test_a_copy_without_its_repository_is_told_its_commit(tmp_path, monkeypatch)
     monkeypatch.setenv("RECSTUDY_COMMIT", "0123abc")
 
     assert recorded(tmp_path / "study.py") == ("0123abc", False, "")
-
-
-def test_a_study_beside_recstudy_has_one_commit(study):
-    package = study.parents[1] / "lib/recstudy"
-    package.mkdir(parents=True)
-    shutil.copy(recstudy.__file__, package)
-    study.write_text(STUDY.format(package=str(package)))
-    commit = repository(study.parents[1])
-
-    assert recorded(study) == (commit, False, "")

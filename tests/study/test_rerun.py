@@ -3,16 +3,15 @@
 import json
 from hashlib import sha256
 from itertools import product
-from pathlib import Path
 
 import pytest
 import tiny
 from PIL import Image
-from shell import Shell
 
 from recstudy.analysis.audit import audit
 from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.frame import load_study
+from recstudy.cli import main
 from recstudy.cluster.driver import archive
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, ImageFolder
@@ -32,41 +31,40 @@ TINY = RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), 
 RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
 
 
-@pytest.mark.whole
-def test_an_edited_study_file_is_named_and_its_runs_are_repeated_on_request(tmp_path):
-    file = tmp_path / "home/study.py"
-    file.parent.mkdir()
-    file.write_text(Path(tiny.__file__).read_text())
-    shell, few = Shell(tmp_path, file), ("--no-ray", "--seeds", "1", "--set", "train.epochs=1", "--only", "latent_steps=1,*")
-    shell.run(*few)
-    before = shell.records()
-    assert "changed since" not in shell.run(*few)
-
-    file.write_text(file.read_text() + "# edited\n")
-    line = "study.py changed since 2 finished runs were made"
-    said = shell.run(*few)
-    assert f"{line}. Repeat them with --rerun changed." in said
-    assert "2 runs: all finished before" in said
-    assert shell.records() == before  # nothing is repeated unasked
-    assert line in shell.page()
-    assert [run["changed"] for run in json.loads(shell.run(*few, "--dry-run", "--json"))] == [["code"], ["code"]]
-
-    assert "2 finished runs to run again" in shell.run(*few, "--rerun", "changed")
-
-    after = shell.records()
-    assert {run: read_json(shell.results / f"runs/{run}/attempt-1/result.json") for run in before} == before
-    assert [result["provenance"]["earlier"] for result in after.values()] == [1, 1]
-    assert "changed since" not in shell.run(*few, "--rerun", "changed")
-    assert "--rerun" not in read_json(shell.results / "studies/tiny/quick/plan.json")["command"]
-
-
 @pytest.fixture(autouse=True)
 def own(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
-    for place in ("rerun", "plan"):
-        monkeypatch.setattr(f"recstudy.study.{place}.user_files", lambda: files)
+    for place in ("study.rerun", "study.plan", "cli"):
+        monkeypatch.setattr(f"recstudy.{place}.user_files", lambda: dict(files))
     return files
+
+
+def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, capsys):
+    few = ["--no-ray", "--results", str(tmp_path / "r"), "--seeds", "1", "--set", "train.epochs=1", "--only", "latent_steps=1,*"]
+
+    def said(*words: str) -> str:
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(tiny.study, [*few, *words])
+        return capsys.readouterr().out
+
+    def records() -> dict[str, dict]:
+        return {path.parent.name: read_json(path) for path in tmp_path.glob("r/runs/*/result.json")}
+
+    said()
+    before = records()
+    own["mine.py"] = "edited"
+    again = said()
+    assert "mine.py changed since 2 finished runs were made. Repeat them with --rerun changed." in again
+    assert "2 runs: all finished before" in again
+    assert records() == before
+    assert [run["changed"] for run in json.loads(said("--dry-run", "--json"))] == [["code"], ["code"]]
+
+    assert "2 finished runs to run again" in said("--rerun", "changed")
+
+    assert {run: read_json(tmp_path / f"r/runs/{run}/attempt-1/result.json") for run in before} == before
+    assert [result["provenance"]["earlier"] for result in records().values()] == [1, 1]
+    assert "changed since" not in said("--rerun", "changed")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from recstudy import RunConfig, Search, Tunable
 from recstudy.config.fields import tunable
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.models import CNN, HRM, TRM, ImageHRM, ViTRM
+from recstudy.models import CNN, TRM, ImageHRM, ViTRM
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.search import label, make_search, readable
+from recstudy.study.search import make_search, readable
 
 VITRM = RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, patch=2))
 TRM_BASE = RunConfig(data=Digits(), model=TRM(width=16, heads=2, tokens="patch", positions="learned"))
@@ -57,16 +57,6 @@ def test_a_range_the_wrong_way_round_is_refused():
         Tunable(0, 1, log=True)
 
 
-def test_every_model_config_lies_where_its_ranges_say_or_is_legal_outside():
-    """Both ends of every range are values that the field takes."""
-    for model in (ViTRM(), HRM(), TRM()):
-        base = RunConfig(data=Digits(), model=model.model_copy(update={"patch": 2}))
-        for path, range in tunable(base).items():
-            for value in range.every or (range.low, range.high):
-                if path != "model.width":  # which heads must divide
-                    base.with_changes({path: value})
-
-
 def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
     plan = make_search(search(vary=("model.latent_*", "model.*cycles", "train.batch_size")), families=("vitrm", "trm"))
 
@@ -99,21 +89,6 @@ def test_settings_to_try_first_may_be_those_of_some_presets_alone():
     assert [len(make_search(given, preset).first) for preset in ("quick", "paper")] == [1, 2]
 
 
-def test_smoke_leaves_alone_what_is_set():
-    plan = make_search(search(), changes={"train.epochs": 5}, smoke=True)
-
-    assert (plan.base.train.epochs, plan.base.data.limit) == (5, 32)
-
-
-def test_a_setting_of_one_family_is_a_run_like_any_other():
-    plan = make_search(search())
-
-    run = plan.run(0, {"model.latent_steps": 2, "train.batch_size": 32})
-
-    assert run.config == VITRM.with_changes({"model.latent_steps": 2, "train.batch_size": 32})
-    assert run.label == "latent_steps=2, batch_size=32"
-
-
 def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
     plan = make_search(search(), families=("vitrm", "trm"))
     params = {"family": "trm", "model.latent_steps": 2, "train.batch_size": 32}
@@ -134,7 +109,6 @@ def test_the_definition_is_what_is_searched_and_not_how():
     ("text", "amount", "unit"),
     [
         ("24", 24, "runs"),
-        ("24 runs", 24, "runs"),
         ("1 run", 1, "runs"),
         ("90min", 1.5, "h"),
         ("2h", 2, "h"),
@@ -148,11 +122,7 @@ def test_budgets(text, amount, unit):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {"budget": "a lot"},
-            "a budget is a number of runs, hours or GPU hours, such as 24, 90min, 2h or 40gpuh, but got 'a lot'",
-        ),
-        ({"budget": "0"}, "but got '0'"),
+        ({"budget": "a lot"}, "a budget is a number of runs, hours or GPU hours, .* but got 'a lot'"),
         ({"budget": "1.5 runs"}, "a whole number"),
         ({"sampler": "tpee"}, "--sampler must be one of tpe, gp, cmaes.* but got 'tpee'. Did you mean 'tpe'"),
         ({"stopping": "hyperband"}, "--stopping must be one of none, asha, median"),
@@ -160,7 +130,6 @@ def test_budgets(text, amount, unit):
         ({"preset": "quik"}, "no preset 'quik': s has quick. Did you mean 'quick'"),
         ({"changes": {"model.latent_steps": 2}}, "'model.latent_steps' is searched by s"),
         ({"changes": {"train.selection": "last"}}, "train.selection must be 'validation'"),
-        ({"seeds": -1}, "--seeds must be at least 0"),
     ],
 )
 def test_what_is_refused_of_the_command_line(changes, words):
@@ -172,31 +141,17 @@ def test_what_is_refused_of_the_command_line(changes, words):
     ("changes", "words"),
     [
         ({"vary": ("model.latent_stpes",)}, "no field of that name states a range.*Did you mean 'model.latent_steps'"),
-        ({"vary": ("model.high_cycles",)}, "no field of that name states a range"),
         ({"ranges": {"model.layers": Tunable(1, 2)}}, "gives a range for 'model.layers', which it does not vary"),
         ({"first": ({"model.layers": 2},)}, "tries 'model.layers' first, but vitrm varies model.latent_steps, train.batch_size"),
         ({"first": ({"model.latent_steps": 64},)}, r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)"),
         (
-            {
-                "presets": {"quick": [VITRM.with_changes({"train.batch_size": 48})]},
-                "ranges": {"train.batch_size": Tunable([16, 32])},
-                "first": ({"model.latent_steps": 2},),
-            },
-            r"tries train.batch_size=48 first \(the preset's own, as latent_steps=2 leaves it\), which is not in its range",
+            {"ranges": {"train.batch_size": Tunable([16, 32])}, "first": ({"model.latent_steps": 2},)},
+            r"tries train.batch_size=128 first \(the preset's own, as latent_steps=2 leaves it\), which is not in its range",
         ),
         ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': there are score, params"),
-        (
-            {"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"},
-            "--stopping asha ranks runs by one objective, but s has score, gflops",
-        ),
-        (
-            {"presets": {"quick": [VITRM, CAPTIONER]}},
-            "s scores vitrm by its top1_accuracy on .* and image_hrm by its token_accuracy on .*: give one --family",
-        ),
-        (
-            {"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}},
-            "the same place",
-        ),
+        ({"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"}, "--stopping asha ranks runs by one objective"),
+        ({"presets": {"quick": [VITRM, CAPTIONER]}}, "s scores vitrm by its top1_accuracy on .*: give one --family"),
+        ({"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}}, "the same place"),
     ],
 )
 def test_what_is_refused_of_a_search(changes, words):
@@ -225,10 +180,6 @@ def test_small_spaces_can_be_counted_and_others_not():
 @pytest.mark.parametrize(("value", "short"), [(0.000123456, 0.0001235), (12.3456, 12.35), (0.0, 0.0), (3, 3), ("a", "a")])
 def test_numbers_are_readable(value, short):
     assert readable(value) == short
-
-
-def test_labels_name_fields_by_their_last_part():
-    assert label({"family": "trm", "train.learning_rate": 0.0001235}) == "trm: learning_rate=0.0001235"
 
 
 def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):

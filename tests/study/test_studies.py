@@ -6,9 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 from shipped import load
 
 from recstudy import Search, Study, run
@@ -91,41 +89,6 @@ def test_every_preset_makes_a_plan(path):
             continue
         plan = make_plan(study, preset)
         assert plan.runs
-
-
-@pytest.mark.whole
-def test_missing_images_are_counted_and_left_out_only_when_asked(tmp_path):
-    """The real layout with 39 of 40 images: refused with one line and nothing written; with --allow-missing it trains."""
-    write_xrays(tmp_path / "data/nih_cxr64", lacking=1)
-    path = next(path for path in STUDIES if path.stem == "hrm_chest_xray")
-    command = [sys.executable, str(path), "--preset", "standard", "--only", "model=HRM, halves", "--seeds", "1", "--data", "data"]
-    command += ["--gpus-per-run", "0", "--set", "train.epochs=1", "--set", "data.size=32"]
-
-    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
-    allowed = subprocess.run(
-        [*command, "--allow-missing"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
-    )
-
-    assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert refused.stderr.splitlines()[-1] == (
-        "DataError: data/nih_cxr64: 1 of 40 images named in labels.csv is missing: images/i00.png. "
-        "Put it there, or go on without it with --allow-missing."
-    )
-    assert allowed.returncode == 0, allowed.stdout + allowed.stderr
-    (result,) = (json.loads(file.read_text()) for file in tmp_path.glob("results/runs/*/result.json"))
-    assert "1 image is named in labels.csv and missing: left out" in result["provenance"]["data_notes"]
-
-
-def write_xrays(folder: Path, lacking: int) -> None:
-    """40 noise images of 20 patients, 28 to train, 12 to test; the first `lacking` are not there."""
-    random = np.random.default_rng(0)
-    (folder / "images").mkdir(parents=True)
-    rows = ["id,split,patient_id,Effusion,Mass"]
-    for at in range(40):
-        rows.append(f"i{at:02},{'train' if at < 28 else 'test'},{at // 2},{at % 3 % 2},{at % 2}")
-        if at >= lacking:
-            Image.fromarray(random.integers(0, 256, (32, 32), np.uint8)).save(folder / f"images/i{at:02}.png")
-    (folder / "labels.csv").write_text("\n".join(rows) + "\n")
 
 
 def test_field_claims_shares_runs_by_id():

@@ -2,13 +2,13 @@
 
 from collections import deque
 from dataclasses import replace
+from math import inf
 
 import pytest
 import tiny
 
 from recstudy.analysis.findings import Wanted
 from recstudy.cluster.sources import Paid
-from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import plan_record, record_plan, resumed
@@ -25,32 +25,29 @@ SEEDS = [3] * 6
 ONE_EACH = [1.0] * 6
 
 
-def test_each_variant_of_an_open_question_gets_a_seed_the_cheapest_first():
-    assert next_block([DEAR, DECIDED, FAR, LOST, BEGUN, CHEAP], SEEDS, 10, ONE_EACH) == [1, 2, 3, 4]
-
-
-def test_nothing_is_run_for_what_is_decided_or_out_of_reach_or_has_runs_to_come():
-    assert next_block([DECIDED, FAR, LOST, BEGUN], SEEDS, 10, ONE_EACH) == []
-    assert next_block([CHEAP], [5] * 6, 6, ONE_EACH) == []
-
-
-def test_a_variant_that_is_ahead_waits_for_the_others_of_its_question():
-    assert next_block([CHEAP], [3, 5, 3, 3, 3, 3], 10, ONE_EACH) == [2]
-
-
-def test_a_question_that_the_budget_does_not_pay_for_waits():
-    """The cheap one costs 4 runs, the dear one 10."""
-    assert next_block([DEAR, CHEAP], SEEDS, 10, ONE_EACH, budget=13) == [1, 2]
-    assert next_block([DEAR, CHEAP], SEEDS, 10, ONE_EACH, budget=14) == [1, 2, 3, 4]
-
-
-def test_the_rest_of_a_budget_goes_to_the_most_promising_question():
-    assert next_block([DEAR, CHEAP], SEEDS, 10, ONE_EACH, budget=2) == [1, 2]
-    assert next_block([DEAR, CHEAP], SEEDS, 10, ONE_EACH, budget=1) == [1]
-
-
-def test_prices_decide_what_is_cheap():
-    assert next_block([DEAR, CHEAP], SEEDS, 10, [1, 10, 10, 1, 1, 1], budget=10) == [3, 4]
+@pytest.mark.parametrize(
+    ("wanted", "seeds", "most", "prices", "budget", "block"),
+    [
+        (
+            [DEAR, DECIDED, FAR, LOST, BEGUN, CHEAP],
+            SEEDS,
+            10,
+            ONE_EACH,
+            inf,
+            [1, 2, 3, 4],
+        ),  # each open question, the cheapest first
+        ([DECIDED, FAR, LOST, BEGUN], SEEDS, 10, ONE_EACH, inf, []),  # nothing is open, or in reach, or without runs to come
+        ([CHEAP], [5] * 6, 6, ONE_EACH, inf, []),
+        ([CHEAP], [3, 5, 3, 3, 3, 3], 10, ONE_EACH, inf, [2]),  # a variant that is ahead waits
+        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 13, [1, 2]),  # the cheap one costs 4 runs, the dear one 10
+        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 14, [1, 2, 3, 4]),
+        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 2, [1, 2]),  # the rest of a budget goes to the most promising
+        ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 1, [1]),
+        ([DEAR, CHEAP], SEEDS, 10, [1, 10, 10, 1, 1, 1], 10, [3, 4]),  # prices decide what is cheap
+    ],
+)
+def test_which_variants_get_a_seed(wanted, seeds, most, prices, budget, block):
+    assert next_block(wanted, seeds, most, prices, budget=budget) == block
 
 
 def test_how_a_question_ends():
@@ -124,14 +121,3 @@ def test_a_budget_in_hours_is_spent_over_all_sessions(results):
 
     assert not until.spent
     assert Until(10, Budget(1, "gpuh"), until.meter).spent
-
-
-def test_what_cannot_be_asked_for_is_refused(results):
-    with pytest.raises(ConfigError, match="add --seeds-at-most N, such as 10, or state seeds_at_most in the study"):
-        Until.of(make_plan(tiny.study), results)
-    with pytest.raises(
-        ConfigError, match="1 seed of each variant of tiny are 6 runs, but the budget is 5 runs: give more, or lower --seeds"
-    ):
-        Until.of(make_plan(tiny.study, seeds_at_most=10), results, "5")
-    with pytest.raises(ConfigError, match="a budget is a number of runs"):
-        Until.of(make_plan(tiny.study, seeds_at_most=10), results, "much")

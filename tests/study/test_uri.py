@@ -10,9 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from objects import CREDENTIALS
 from pyarrow.fs import FileSelector
-from ray_nodes import TOKEN, free_port, head_of, started
 from shell import TINY, Shell, kill_all, until
 
 from recstudy.records.mirror import Mirror
@@ -168,36 +166,6 @@ def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path)
     assert epochs(there) == [list(range(EPOCHS))] * 2
 
 
-@pytest.mark.fault
-def test_a_group_of_workers_shares_a_checkpoint_from_the_store(machine, stored):
-    shell, arguments = machine("a"), ("--only", ONE, *SOME, "--workers-per-run", "2")
-    with shell.start(*arguments) as driver:
-        until(stored.begun, "a checkpoint")
-        kill_all(driver)
-    shell.run(*arguments)
-
-    there = stored()
-    (result,) = results(there).values()
-    assert (result["attempts"], result["provenance"]["workers"]) == (2, 2)
-    assert epochs(there) == [list(range(EPOCHS))]
-
-
-@pytest.mark.fault
-def test_a_search_goes_on_from_the_store_alone(machine, stored):
-    study = TINY.with_name("tiny_search.py")
-    machine("a", study).run("--budget", "2", "--seeds", "0")
-    output = machine("b", study).run("--budget", "6", "--seeds", "1")
-
-    assert "Budget: 6 runs in all: 4 to search, 2 for the best 2 with fresh seeds; 2 runs made before" in output
-    there = stored()
-    assert len(results(there)) == 6  # with the best two again
-    (log,) = (text for name, text in there.items() if "/trials-" in name)
-    lines = [json.loads(line) for line in log.splitlines()]
-    assert [line["number"] for line in lines if "number" in line] == [0, 1, 2, 3]
-    assert sum("confirms" in line for line in lines) == 2
-    assert any("/importance-" in name for name in there)
-
-
 def test_a_store_that_cannot_be_used_is_one_line(machine, object_store, tmp_path):
     (tmp_path / "x").mkdir()
     for store, words in (
@@ -206,16 +174,3 @@ def test_a_store_that_cannot_be_used_is_one_line(machine, object_store, tmp_path
     ):
         (line,) = Shell(tmp_path / "x", store=store).run(code=2).splitlines()
         assert words in line
-
-
-@pytest.mark.fault
-def test_a_node_without_credentials_is_refused_before_anything_starts(machine, stored, tmp_path):
-    shell = machine("a")
-    port = free_port()
-    bare = {**TOKEN, **dict.fromkeys(CREDENTIALS, ""), "AWS_EC2_METADATA_DISABLED": "true"}
-    with started(tmp_path / "head.log", "--num-cpus=1", *head_of(port, free_port()), port=port, environment=bare):
-        (line,) = shell.run("--address", f"127.0.0.1:{port}", "--only", ONE, code=2).splitlines()[-1:]
-
-    assert "cannot use the results store" in line
-    assert line.startswith("StorageError: node ")
-    assert not [name for name in stored() if name.startswith(("runs/", "studies/"))]

@@ -14,7 +14,7 @@ import recstudy
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import cells
 from recstudy.command import main
-from recstudy.config import AtTest, RunConfig
+from recstudy.config import RunConfig
 from recstudy.data import Sudoku
 from recstudy.errors import ConfigError, DataError
 from recstudy.evidence import Verdict
@@ -23,11 +23,10 @@ from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
 from recstudy.records.schema import Initial
 from recstudy.report import Table
-from recstudy.study.design import Variant, grid
+from recstudy.study.design import Variant
 from recstudy.study.study import Study
 from recstudy.testing import tiny_run
 from recstudy.train.initial import Weights, initial
-from recstudy.train.reevaluate import answers_again
 
 DATA = Sudoku(side=4, puzzles=16, test_puzzles=32)
 SET = ("--set", "data.side=4", "data.puzzles=16", "data.test_puzzles=32")
@@ -111,15 +110,6 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
     assert "imported weights, judged here and not trained here" in row.cells[0].reasons
 
 
-def test_explain_names_the_file_behind_a_number(imported, capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["explain", "scores:1:1", str(imported)])
-
-    assert "has its weights from " in (said := capsys.readouterr().out)
-    assert "step_3 (sha256 " in said
-    assert "judged as they are" in said
-
-
 def base(imported: Path, **train) -> RunConfig:
     """A run of the imported network on the same data."""
     known = RunConfig.model_validate(json.loads(Results(imported).run(only_run(Results(imported))).config.read_text()))
@@ -129,30 +119,6 @@ def base(imported: Path, **train) -> RunConfig:
 def study(config: RunConfig, **fields) -> Study:
     variants = fields.pop("variants", [Variant("only", {})])
     return Study(name="begun", presets={"quick": config}, variants=variants, report=[Table("t", ("exact_accuracy",))], **fields)
-
-
-def test_trajectories_and_copies_are_asked_of_imported_weights(imported, tmp_path):
-    """As in `puzzle_test_time`: each variant thinks on at test in its own way, and none of them trains."""
-    ways = grid({"train.at_test": {"plain": AtTest(), "more": AtTest(segments=2, trajectories=2, copies=2)}})
-    weights = imported / "runs" / only_run(Results(imported)) / "weights.safetensors"
-    found = recstudy.run(
-        study(base(imported), variants=ways), set={"train.epochs": 0}, init_from=weights, results=tmp_path, ray=False
-    )
-
-    plain, more = (row.result for row in found.records.rows)
-    assert plain.metrics["cell_accuracy"] == more.metrics["cell_accuracy"] > 0
-    assert "noisy_exact_accuracy.2" in more.metrics
-    assert "voted_exact_accuracy.2" in more.metrics
-
-
-def test_answers_are_made_again_from_imported_weights(imported):
-    results = Results(imported)
-    folder = results.run(only_run(results))
-    config = RunConfig.model_validate(json.loads(folder.config.read_text()))
-
-    again = answers_again(config, read_record(folder.result, Result), folder.weights, imported)
-
-    assert np.array_equal(again.cells, unpacked(folder.answers).answers.cells)
 
 
 def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
