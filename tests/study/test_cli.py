@@ -3,11 +3,9 @@
 import json
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,14 +76,6 @@ def test_missing_data_is_named_before_anything_starts(capsys, tmp_path, monkeypa
     assert not list(Path("results").rglob("config.json"))
 
 
-def refused(tmp_path: Path, *arguments: str, inside: Sequence[str] = ()) -> str:
-    """As a user sees it, in a process of its own, which the command `inside` may start."""
-    command = [*inside, sys.executable, tiny.__file__, "--results", str(tmp_path / "results"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 2, done.stdout + done.stderr
-    return done.stderr.strip().splitlines()[-1]
-
-
 def test_an_address_where_nothing_listens(capsys, tmp_path):
     assert ends_with(capsys, 2, "--address", "127.0.0.1:1", "--results", str(tmp_path / "results")) == (
         "ClusterError: no Ray cluster answers at 127.0.0.1:1 (TCP connection to 127.0.0.1:1: [Errno 111] Connection refused). "
@@ -108,21 +98,6 @@ def test_an_address_where_something_else_listens(capsys, tmp_path, monkeypatch):
         said.err.strip().splitlines()[-1].startswith(f"ClusterError: no Ray cluster answers at {address} (tried to join for 2 s")
     )
     assert not (tmp_path / "results").exists()
-
-
-ALONE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")  # a command that sees no other process
-
-
-def test_auto_without_a_cluster(tmp_path, monkeypatch):
-    """Ray looks for one among the processes, and in the note that its last start has left."""
-    if not shutil.which("unshare") or subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets us hide no other Ray from it (unshare --pid)")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-
-    line = refused(tmp_path, "--address", "auto", inside=ALONE)
-
-    assert line.startswith("ClusterError: no Ray cluster answers at auto (ConnectionError: Could not find any running Ray")
 
 
 def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):

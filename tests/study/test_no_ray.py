@@ -5,17 +5,21 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
+import tiny_search
 from shell import Shell
 
 import recstudy
 from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
+from recstudy.plugins import gathering
 from recstudy.records import Results, read_json
+from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import make_plan
 
 ONE = ("--only", "latent_steps=1, supervision_steps=1")
@@ -25,21 +29,6 @@ from recstudy.train.run_folder import locked_run_folder
 with locked_run_folder(sys.argv[1], ""):
     print("held", flush=True)
     sys.stdin.readline()
-"""
-PRUNED = """
-import tiny_search
-from recstudy import main
-from recstudy.study.strategies import PRUNERS
-from dataclasses import replace
-
-@PRUNERS.add("after two")
-def after_two(run, others, epochs):
-    return len(run) == 2 and len(others) >= 1
-
-study = replace(tiny_search.study, stopping="after two", report=[])
-
-if __name__ == "__main__":
-    main(study)
 """
 
 
@@ -159,14 +148,13 @@ def test_a_run_that_was_stopped_goes_on_to_the_bit(without_ray, tmp_path, stop):
     assert losses[0] == losses[1]
 
 
-@pytest.mark.whole
-def test_a_search_stops_runs_by_its_pruner(without_ray, tmp_path):
-    without_ray.study = tmp_path / "pruned.py"
-    without_ray.study.write_text(PRUNED)
+def test_a_search_stops_runs_by_its_pruner(tmp_path):
+    study = replace(tiny_search.study, stopping="after two", report=[])
+    with gathering():
+        PRUNERS.add("after two")(lambda run, others, epochs: len(run) == 2 and len(others) >= 1)
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(study, ["--no-ray", "--budget", "4 runs", "--seeds", "0", "--results", str(tmp_path)])
 
-    without_ray.run("--no-ray", "--budget", "4 runs", "--seeds", "0")
-
-    stopped = without_ray.records("stopped.json")
-    assert len(stopped) == 3
-    assert {(record["epoch"], record["by"]) for record in stopped.values()} == {(1, "after two")}
-    assert sorted(map(len, without_ray.lines().values())) == [2, 2, 2, 6]
+    stopped = [read_json(file) for file in tmp_path.glob("runs/*/stopped.json")]
+    assert [(record["epoch"], record["by"]) for record in stopped] == [(1, "after two")] * 3
+    assert sorted(len(file.read_text().splitlines()) for file in tmp_path.glob("runs/*/epochs.jsonl")) == [2, 2, 2, 6]

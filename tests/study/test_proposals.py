@@ -57,11 +57,6 @@ class Searched:
         return [(run.variant, run.seed) for run in runs]
 
 
-@pytest.fixture
-def results(tmp_path) -> Results:
-    return Results(tmp_path / "results").create()
-
-
 def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
     """One width in sixteen goes with the heads: 30 misfits in a row come about once in seven settings."""
     ranges = {"model.width": Tunable(16, 271), "model.heads": Tunable([16]), **RATE}

@@ -89,16 +89,3 @@ def test_every_preset_makes_a_plan(path):
             continue
         plan = make_plan(study, preset)
         assert plan.runs
-
-
-def test_field_claims_shares_runs_by_id():
-    """What puzzle_test_time and trm_recursions have run is not run again."""
-    ids = {name: {run.id: run.label for run in make_plan(load(name)).runs} for name in ("puzzle_test_time", "trm_recursions")}
-    own = [(run.label, run.id) for run in make_plan(load("field_claims")).runs]
-
-    shared = {(label, name, found[run_id]) for label, run_id in own for name, found in ids.items() if run_id in found}
-    assert shared == {
-        ("TRM", "puzzle_test_time", "halt_bias=-5"),
-        *((f"halting bias {bias}", "puzzle_test_time", f"halt_bias={bias}") for bias in (-3, 0, 1)),
-        ("deep", "trm_recursions", "TRM, T=3, n=3"),
-    }
