@@ -344,7 +344,6 @@ def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path):
     for words, code in ((["report"], 0), (["audit"], 0), (["evaluate"], 1)):  # its runs kept no settings
         assert f"ot imported: {file}; --trust imports it" in typed(*words, code=code), words
     assert "not imported: " in (folder / "report/report.html").read_text()
-    assert "not_here" in typed("audit", "--json")
     assert len(recstudy.load(folder).runs)
     assert not mark.exists()
 

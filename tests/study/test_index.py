@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from shipped import STUDIES, load, module
 
-from recstudy.papers import published
 from recstudy.study.study import make_plan
 
 TAKEN = {
@@ -107,16 +106,3 @@ def test_time_is_that_in_which_any_run_was_under_way():
     assert ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, " in INDEX.provenance(
         {**TAKEN, "wall seconds": 210}
     )
-
-
-def test_each_published_table_counts_its_own_values_alone():
-    """MicarVLMoE's Table II, which prints 12 values, stood beside "33 not comparable", those of both its tables."""
-    first, second = published("003_table1_sota")[0], published("003_table2_ratescore")[0]
-    judged = [(first, "MicarVLMoE", "differs"), (first, "MicarVLMoE", "differs"), (first, "R2Gen", "reproduced")]
-
-    found = INDEX.by_source([*judged, (second, "MicarVLMoE", "not comparable")])
-
-    assert found == {"003 TABLE I": {"differs": 1, "reproduced": 1}, "003 TABLE II": {"not comparable": 1}}
-    content = {**TAKEN, "verdicts": found}
-    said = INDEX.state(load("micar_datasets"), "quick", content, "003 TABLE II")
-    assert said == "12 of 12 runs (2026-11-23): 1 not comparable"

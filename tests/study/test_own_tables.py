@@ -109,16 +109,13 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
          "'train.epochs'?"),
         ("metric,value,notes", "", "line 1, column 'notes': no column is called so: there are metric, value, .*'note'?"),
         ("metric,unit", "", "line 1, column 'value': it is missing: there are metric, unit"),
-        ("metric,value,value", "", "line 1, column 'value': it is there twice"),
         ("metric,value", "top1_accuracy,9O.1", "line 2, column 'value': must be a number, but got '9O.1'"),
         ("metric,value", "top1_acuracy,90.1", "line 2, column 'metric': no metric is called 'top1_acuracy'. Did you mean "
          "'top1_accuracy'?"),
         ("metric,value,unit", "top1_accuracy,90.1,permille", "column 'unit': must be one of percent, %, fraction, but got 'permille'"),
-        ("metric,value,kind", "top1_accuracy,90.1,guess", "column 'kind': must be one of reported, derived, author_repo"),
         ("metric,value,train.epochs", "top1_accuracy,90.1,many", "column 'train.epochs': must be a valid integer, .* but got 'many'"),
         ("metric,value,reference.train.optimizer", "top1_accuracy,90.1,adamv", None),
         ("metric,value", "top1_accuracy,90.1,3", "line 2, column 'value': the line has 3 cells, and 2 columns have a name"),
-        ("metric,value,id", "loss,1,a\nnll,1,a", "line 2, column 'metric': no metric is called 'loss'"),
         ("metric,value,id", "nll,1,a\nnll,1,a", "line 3, column 'id': 'my_paper .a.' is line 2 already"),
     ],
 )  # fmt: skip

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 import tiny
 
 from recstudy.errors import StorageError
-from recstudy.records import Attempt, Results, write_json
+from recstudy.records import Attempt, Results
 from recstudy.records.mirror import Mirror
 from recstudy.study.plan import record_plan, recorded
 from recstudy.study.study import make_plan
@@ -148,25 +147,3 @@ def test_two_drivers_begin_in_one_fresh_folder_of_a_store(object_store, tmp_path
     other.write(other.key(other.root / ".probe-7"), b"")
 
     assert Results(uri).create().pull().states() == {}
-
-
-def test_drivers_of_one_study_take_turns(results):
-    """Eight threads that plan it and write what only one may write at a time."""
-    at_once, most, file = [], [], results.root / "counted.json"
-    write_json(file, {"count": 0})
-
-    def drive() -> None:
-        with results.holding("tiny", "quick"):
-            at_once.append(1)
-            most.append(len(at_once))
-            write_json(file, {"count": json.loads(file.read_text())["count"] + 1})
-            at_once.pop()
-
-    threads = [threading.Thread(target=drive) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert most == [1] * 8
-    assert json.loads(file.read_text()) == {"count": 8}

@@ -218,9 +218,7 @@ def test_weights_of_another_network_are_refused_before_anything_runs(imported, t
     assert not (tmp_path / "r").exists()
 
 
-def test_nothing_is_trained_only_where_there_are_weights():
-    with pytest.raises(ConfigError, match="epochs must be at least 1, or 0 with the weights of init_from"):
-        tiny_run(epochs=0)
+def test_weights_are_named_by_their_digest_and_none_change_no_id():
     with pytest.raises(ConfigError, match="init_from"):
         tiny_run(init_from="weights.pt")
     assert tiny_run(init_from="").run_id == tiny_run().run_id
