@@ -45,25 +45,6 @@ def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
     assert not all(map(torch.equal, weights(first), weights(other)))
 
 
-def test_one_optimiser_step_a_supervision_step():
-    """58 training images in batches of 16, three steps each; of the first alone the initial states have a gradient."""
-    run = training(**FIXED)
-    list(run.epochs())
-
-    steps = {name: int(run.state.optimizers[0].state[weight]["step"]) for name, weight in run.state.network.named_parameters()}
-    assert (steps.pop("y_start"), steps.pop("z_start")) == (4, 4)
-    assert {*steps.values(), run.state.updates} == {12}
-    assert run.state.spent["image_steps"] == 3 * 58
-
-
-def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps():
-    run = training(**FIXED, train__detach_carry=False)
-    list(run.epochs())
-
-    assert {int(state["step"]) for state in run.state.optimizers[0].state.values()} == {4}
-    assert run.state.spent["image_steps"] == 3 * 58
-
-
 def test_a_loss_at_the_last_step_alone_is_the_one_that_is_stepped_on():
     """Two steps with an attached carry: the gradient of the second one's loss, and not that of their sum."""
     run = training(
@@ -286,8 +267,8 @@ def test_scores_by_depth_are_those_of_each_depths_answers(monkeypatch, name):
     assert len({*scores.values()}) > 1
 
 
-def test_of_a_thousand_supervision_steps_at_test_no_more_is_kept_than_of_a_few(monkeypatch):
-    run = training(train__evaluation_depths=1024, data__limit=16)
+def test_of_many_supervision_steps_at_test_no_more_is_kept_than_of_a_few(monkeypatch):
+    run = training(train__evaluation_depths=64, data__limit=16)
     network, alive, most = run.state.evaluated, [], 0
     forward = type(network).forward
 
@@ -302,7 +283,7 @@ def test_of_a_thousand_supervision_steps_at_test_no_more_is_kept_than_of_a_few(m
 
     scores = evaluate.by_depth(run.task, network, run._batches(run.data.test, shared=False))
 
-    assert (len(scores), len(alive) >= 3 * 1024) == (1024, True)
+    assert (len(scores), len(alive) >= 3 * 64) == (64, True)
     assert most <= 4  # the states and the answer of one step
 
 
@@ -329,11 +310,14 @@ def test_weights_that_break_in_the_last_step_are_a_diverged_run():
 
 
 @pytest.mark.parametrize(("detach", "updates"), [(True, 12), (False, 4)])
-def test_the_trace_counts_optimiser_updates(detach, updates):
-    """Three steps a batch: three updates with a detached carry, one without; the second epoch goes on from the first."""
-    run = training(train__detach_carry=detach, train__supervision_steps=3, train__epochs=2)
+def test_an_update_follows_each_supervision_step_or_with_an_attached_carry_each_batch(detach, updates):
+    """Four batches of 58 images, three steps each, twice; of a batch's first step alone the initial states have a gradient."""
+    run = training(**FIXED | {"train__epochs": 2}, train__detach_carry=detach)
 
-    found = [(run.trace["first"], len(run.trace["losses"]), run.trace["every"]) for _ in run.epochs()]
+    traces = [(run.trace["first"], len(run.trace["losses"]), run.trace["every"]) for _ in run.epochs()]
 
-    assert found == [(1, updates, 1), (updates + 1, updates, 1)]
-    assert run.state.updates == 2 * updates
+    steps = {name: int(run.state.optimizers[0].state[weight]["step"]) for name, weight in run.state.network.named_parameters()}
+    assert (steps.pop("y_start"), steps.pop("z_start")) == (8, 8)
+    assert {*steps.values(), run.state.updates} == {2 * updates}
+    assert traces == [(1, updates, 1), (updates + 1, updates, 1)]
+    assert run.state.spent["image_steps"] == 2 * 3 * 58
