@@ -52,22 +52,14 @@ def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path_factory, pl
     assert run.state.epoch == 2
 
 
-def test_a_damaged_checkpoint_is_named_in_a_warning(tmp_path, caplog):
-    trained(2, tmp_path)
-    newest = checkpoints(tmp_path)[0]
-    newest.write_bytes(newest.read_bytes()[:-1])
-
-    with caplog.at_level(logging.WARNING):
-        load_checkpoint(make_training(RUN), tmp_path)
-
-    assert "checkpoint-000002.pt is damaged; trying the checkpoint before it" in caplog.text
-
-
-def test_without_a_good_checkpoint_a_run_begins_anew(tmp_path):
+def test_without_a_good_checkpoint_a_warning_names_it_and_the_run_begins_anew(tmp_path, caplog):
     run = make_training(RUN)
     (tmp_path / "checkpoint-000001.pt").write_bytes(b"")
 
-    assert not load_checkpoint(run, tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert not load_checkpoint(run, tmp_path)
+
+    assert "checkpoint-000001.pt is damaged; trying the checkpoint before it" in caplog.text
     assert run.state.epoch == 0
 
 

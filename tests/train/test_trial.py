@@ -33,33 +33,43 @@ def result_of(work: Trial) -> dict[str, Any]:
     return json.loads(RunFolder(Path(work.folder)).result.read_text())
 
 
-def test_a_run_leaves_config_epochs_result_and_weights(tmp_path):
-    for selection in ("validation", "last"):
-        work = trial(tmp_path, train__selection=selection)
-        reported = []
+def test_a_run_leaves_config_epochs_result_weights_answers_and_cost_and_is_not_run_again(tmp_path):
+    """29 training images, 2 batches, 2 supervision steps, 3 epochs."""
+    work = trial(tmp_path, train__supervision_steps=2, train__halt_threshold=1)
+    reported = []
 
-        outcome = run_trial(work, reported.append)
+    outcome = run_trial(work, reported.append)
 
-        folder, result = RunFolder(Path(work.folder)), result_of(work)
-        assert outcome["score"] == result["metrics"]["top1_accuracy"]
-        assert [line["epoch"] for line in reported] == [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
-        assert json.loads(folder.config.read_text())["train"]["selection"] == selection
-        assert (result["provenance"]["commit"], result["attempts"]) == ("abc", 1)
-        assert load_file(folder.weights).keys() >= {"classify.weight", "z_start"}
+    folder, result = RunFolder(Path(work.folder)), result_of(work)
+    assert outcome["score"] == result["metrics"]["top1_accuracy"]
+    assert [line["epoch"] for line in reported] == [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
+    assert json.loads(folder.config.read_text())["train"]["selection"] == "validation"
+    assert (result["provenance"]["commit"], result["attempts"]) == ("abc", 1)
+    assert load_file(folder.weights).keys() >= {"classify.weight", "z_start"}
 
-
-def test_a_run_keeps_what_it_answered(tmp_path):
-    work = trial(tmp_path)
-    run_trial(work, lambda line: None)
-
-    folder = RunFolder(Path(work.folder))
-    result, kept = result_of(work), unpacked(folder.answers)
-
+    kept = unpacked(folder.answers)
     assert result["answers"] == {"kept": 32, "of": 32}
     assert not kept.cut
     assert measured(kept.answers).values["top1_accuracy"] == result["metrics"]["top1_accuracy"]
     assert measured(kept.answers).values["nll"] == pytest.approx(result["metrics"]["nll"], rel=1e-3)
     assert kept.answers.class_names == tuple("0123456789")
+
+    cost = result["cost"]
+    assert cost["supervision_steps_used"] == 2
+    assert cost["train_pflop"] == 29 * 3 * cost["train_gflops"] / 1e6
+    assert cost["evaluation_seconds"] > 0  # of the test set, which `seconds` leaves out
+
+    assert run_trial(work, lambda line: 1 / 0) == {"status": "done"}
+    assert result_of(work) == result
+
+
+def test_a_run_that_selects_nothing_reports_its_score_and_leaves_its_weights(tmp_path):
+    work = trial(tmp_path, train__selection="last", train__epochs=1)
+
+    outcome = run_trial(work, lambda line: None)
+
+    assert outcome["score"] == result_of(work)["metrics"]["top1_accuracy"]
+    assert load_file(RunFolder(Path(work.folder)).weights).keys() >= {"classify.weight", "z_start"}
 
 
 def test_a_metric_of_ones_own_is_in_the_result(tmp_path):
@@ -76,15 +86,6 @@ def test_a_metric_of_ones_own_is_in_the_result(tmp_path):
     assert result["raised"] == ["broken"]
 
 
-def test_a_finished_run_is_not_run_again(tmp_path):
-    work = trial(tmp_path)
-    run_trial(work, lambda line: None)
-    before = result_of(work)
-
-    assert run_trial(work, lambda line: 1 / 0) == {"status": "done"}
-    assert result_of(work) == before
-
-
 def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
     """It says at which update, and what the losses were before; those that were finite are in its log."""
     work = trial(tmp_path, train__learning_rate=1e30)
@@ -99,17 +100,6 @@ def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
     (line,) = read_log(folder.losses, LossLine)
     assert len(line.losses) == int(re.search(r"update (\d+)", made["error"])[1]) - 1
     assert not folder.weights.exists()
-
-
-def test_what_it_cost_counts_the_steps_that_were_made(tmp_path):
-    """29 training images, 2 batches, 2 supervision steps, 3 epochs."""
-    work = trial(tmp_path, train__supervision_steps=2, train__halt_threshold=1)
-    run_trial(work, lambda line: None)
-
-    cost = result_of(work)["cost"]
-    assert cost["supervision_steps_used"] == 2
-    assert cost["train_pflop"] == 29 * 3 * cost["train_gflops"] / 1e6
-    assert cost["evaluation_seconds"] > 0  # of the test set, which `seconds` leaves out
 
 
 def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
