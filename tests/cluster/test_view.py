@@ -15,9 +15,10 @@ FIRST, SECOND, *_ = RUNS = make_plan(tiny.study).runs
 
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
-    """Its one number is the time."""
+    """Its one number is the time; no FLOPs are known."""
     now = [100.0]
     monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(view, "known_pflop", lambda config: None)  # whatever other tests have counted
     return now
 
 
