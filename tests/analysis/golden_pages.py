@@ -50,6 +50,23 @@ def page_of(name: str, root: Path) -> Path:
     return write_report(STUDIES[name](root), "made_up", "paper")
 
 
+class Tags(HTMLParser):
+    """The tags of a page, with their attributes, and its visible words."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] not in ("script", "style"):
+            self.words += data
+
+
 class Words(HTMLParser):
     """A line a heading, paragraph, item, row and figure; of a figure what stands at its axes and which lines it has."""
 

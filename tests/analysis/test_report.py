@@ -5,11 +5,11 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_pages import Tags
 from made_up import (
     failure,
     plan,
@@ -38,23 +38,6 @@ from recstudy.records.locks import locked
 from recstudy.report import FigurePart, dump_report
 
 HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
-
-
-class Tags(HTMLParser):
-    """The tags of a page, with their attributes, and its visible words."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        if self.tags and self.tags[-1][0] not in ("script", "style"):
-            self.words += data
 
 
 def test_report_writes_tables_figures_and_one_page(results):
