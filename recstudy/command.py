@@ -184,7 +184,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Contract:
-    """Check what a file of your own registers: a task's losses, kept answers and refused labels; a model family's shapes,
+    """Check what a file of your own registers: a task's losses and kept answers; a model family's shapes,
     gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a loss or an augmentation
     trains."""
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -41,11 +41,10 @@ def example(family: str, **fields: Any) -> RunConfig:
         ConfigError: the example is no run.
     """
     kind = FAMILIES[family]
-    values = deepcopy(WRITER if issubclass(kind, CaptionModel) else JUDGE)
-    for part, given in kind.example.items():
-        values[part] = dict(given) if part == "data" and "name" in given else {**values.get(part, {}), **given}
-    values["model"] = {**values["model"], **fields, "family": family}
-    return small_run(values)
+    start = WRITER if issubclass(kind, CaptionModel) else JUDGE
+    data, model = kind.example.get("data", {}), kind.example.get("model", {})
+    data = data if "name" in data else {**start["data"], **data}
+    return small_run({**kind.example, "data": data, "model": {**start["model"], **model, **fields, "family": family}})
 
 
 def example_of_task(task: str) -> RunConfig:
@@ -71,14 +70,11 @@ def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, An
     """Return every value of every field that lists its values, is on or off, or names what is registered."""
     pairs: list[tuple[str, Any]] = []
     for name, field in kind.model_fields.items():
-        registry = next((part.registry for part in field.metadata if isinstance(part, OneOf)), None)
-        values: Iterable[Any] = ()
-        if registry is not None:
-            values = registry
-        elif get_origin(field.annotation) is Literal:
-            values = get_args(field.annotation)
+        values: list[Any] = [value for part in field.metadata if isinstance(part, OneOf) for value in part.registry]
+        if get_origin(field.annotation) is Literal:
+            values += get_args(field.annotation)
         elif field.annotation is bool:
-            values = True, False
+            values += True, False
         pairs += [(name, value) for value in values if name not in skip]
     return pairs
 
@@ -106,31 +102,20 @@ def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
     training.state.network.double()
     training.state.average = None
     torch.manual_seed(0)
-    losses: list[float] = []
-    for batch in training._train.epoch(0):
-        losses += [float(loss) for loss in training.train_batch(batch._replace(images=batch.images.double()))]
-        if len(losses) >= 20:
-            break
-    return losses[:20]
+    batches = (batch._replace(images=batch.images.double()) for batch in training._train.epoch(0))
+    return [float(loss) for loss in islice(chain.from_iterable(map(training.train_batch, batches)), 20)]
 
 
-def compare(file: Path, family: str, losses: list[float]) -> bool:
-    """Compare losses with those in a file; return False if the file has none of this family."""
-    golden = golden_losses(file).get(family)
-    if golden is None:
-        return False
-    hold(len(golden) == len(losses), f"there are {len(losses)} losses, but were {len(golden)}")
-    for step, (loss, before) in enumerate(zip(losses, golden, strict=True), 1):
+def compare(file: Path, family: str, losses: list[float], write: bool = False) -> str:
+    """Compare a family's losses with those in a file, or write them there; return a note if nothing was compared."""
+    known: dict[str, list[float]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if write:
+        known[family] = [round(loss, 6) for loss in losses]
+        write_whole(file, json.dumps(known, indent=1) + "\n")
+        return f"kept in {file.name}"
+    if family not in known:
+        return f"none are kept yet; --write keeps them in {file.name}"
+    for step, (loss, before) in enumerate(zip(losses, known[family], strict=True), 1):
         close = abs(loss - before) <= CLOSE * abs(before)
         hold(close, f"the loss of step {step} is {loss:.6f}, but was {before:.6f}: what is computed has changed")
-    return True
-
-
-def golden_losses(file: Path) -> dict[str, list[float]]:
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
-
-
-def keep(file: Path, family: str, losses: list[float]) -> None:
-    """Write a family's losses into a file, beside those of others."""
-    content = golden_losses(file) | {family: [round(loss, 6) for loss in losses]}
-    write_whole(file, json.dumps(content, indent=1) + "\n")
+    return ""

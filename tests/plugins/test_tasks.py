@@ -50,7 +50,7 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
     code, told = contract(home / f"{name}.py", capsys)
 
     assert code == 0, told
-    assert "labels of another type or shape are refused before training: the reader of" in told
+    assert "of each item all is kept that the task's score follows from" in told
     assert "goes on ends with the same bits" in told
 
 

@@ -287,6 +287,16 @@ def test_of_many_supervision_steps_at_test_no_more_is_kept_than_of_a_few(monkeyp
     assert most <= 4  # the states and the answer of one step
 
 
+def test_a_worker_without_images_has_no_predictions():
+    run = training()
+    none = run._batches(run.data.test)
+    none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
+
+    (kept,), loss = predict(run.task, run.state.evaluated, none)
+
+    assert (len(loss), kept["logits"].shape) == (0, (0, 10))
+
+
 def test_train_accuracy_is_that_of_the_images_without_augmentation():
     run = training(train__epochs=1, train__ema_decay=0)
     list(run.epochs())
