@@ -70,11 +70,9 @@ def object_store() -> Iterator[ObjectStore]:
         yield store
 
 
-@pytest.fixture(params=["s3", "folder", "fsspec"])
+@pytest.fixture(params=["s3", "folder"])
 def uri(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStore) -> str:
-    """A store by Amazon's protocol, a folder as pyarrow serves it, and one as fsspec does."""
-    if request.param == "fsspec":
-        return f"dir::file://{tmp_path}/store"
+    """A store by Amazon's protocol, and a folder as pyarrow serves it."""
     return object_store.uri(tmp_path.name) if request.param == "s3" else f"local://{tmp_path}/store"
 
 

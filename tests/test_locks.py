@@ -2,26 +2,21 @@ import errno
 import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from recstudy.errors import StorageError
 from recstudy.files import discard
-from recstudy.records import locks
 from recstudy.records.locks import held, locked
 
 HOLD = """
-import fcntl, pathlib, sys, time
+import pathlib, sys, time
 from recstudy.records import locks
-from recstudy.files import discard
-locks.BEAT = 0.1
 with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
@@ -47,7 +42,7 @@ def test_a_lock_says_who_holds_it_and_is_freed_by_a_kill(tmp_path):
         holder.wait()
 
         with locked(lock, "me"):
-            assert json.loads(lock.read_text()) == {"holder": "me", "beat": 0}
+            assert json.loads(lock.read_text()) == {"holder": "me"}
     assert not held(lock)
 
 
@@ -63,27 +58,8 @@ def test_a_lock_is_waited_for_and_its_holder_named_once(tmp_path):
             assert told == ["process 7 on moon"]
 
 
-def test_a_holder_that_beats_is_waited_for_longer_than_patience(tmp_path):
-    """Each beat is written through to the disk, which takes a busy one a second."""
-    started = time.monotonic()
-    with holding(tmp_path / "lock", 6), locked(tmp_path / "lock", "me", wait=True, patience=3):
-        assert time.monotonic() - started > 5
-
-
-def test_a_silent_holder_is_given_up_and_named(tmp_path):
-    """Stopped as a hanging node is: the process keeps its lock and shows no sign."""
-    with holding(tmp_path / "lock") as holder:
-        holder.send_signal(signal.SIGSTOP)
-        with (
-            pytest.raises(StorageError, match=r"is held by process 7 on moon, which has shown no sign of life for 1 s.*remove "),
-            locked(tmp_path / "lock", "me", wait=True, patience=1),
-        ):
-            pass
-        holder.kill()
-
-
 def test_a_lock_file_of_version_0_1_names_its_holder(tmp_path):
-    """It held the name alone, and no beat."""
+    """It contained the name alone."""
     (tmp_path / "lock").write_text("process 9 on mars")
     with open(tmp_path / "lock") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -94,22 +70,11 @@ def test_a_lock_file_of_version_0_1_names_its_holder(tmp_path):
         assert json.loads((tmp_path / "lock").read_text())["holder"] == "me"
 
 
-def test_the_beat_goes_on_while_the_lock_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(locks, "BEAT", 0.05)
-    deadline = time.monotonic() + 60
-    with locked(tmp_path / "lock", "me"):
-        while json.loads((tmp_path / "lock").read_text())["beat"] < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    threads = [thread.name for thread in threading.enumerate() if "beat" in thread.name]
-    assert threads == []
-
-
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def none(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", none)
+    monkeypatch.setattr(fcntl, "flock", none)
 
     with pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"), locked(tmp_path / "lock", "me"):
         pass
@@ -138,25 +103,6 @@ def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
     ends.set()
     waiting.join()
     assert os.listdir(tmp_path) == ["run"]
-
-
-def test_a_file_that_is_removed_between_opening_and_locking_is_nobodys(tmp_path, monkeypatch):
-    """The holder removes the folder and ends in just that moment; a third one then finds the second's lock."""
-    lock, holder, flock = tmp_path / "run/lock", ExitStack(), fcntl.flock
-    holder.enter_context(locked(lock, "who removes it"))
-
-    def late(file: int, how: int) -> None:
-        monkeypatch.setattr(locks.fcntl, "flock", flock)
-        discard(lock.parent)
-        holder.close()
-        flock(file, how)
-
-    monkeypatch.setattr(locks.fcntl, "flock", late)
-    with locked(lock, "second", wait=True):
-        assert json.loads(lock.read_text())["holder"] == "second"
-        assert held(lock)
-        with pytest.raises(StorageError, match="in use by second"), locked(lock, "third"):
-            pass
 
 
 def test_one_of_many_that_make_and_remove_it_holds_it(tmp_path):

@@ -241,16 +241,13 @@ def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("s4://bucket/x", r"unsupported URI scheme 's4'. Known: file, s3, gs, .*fsspec"),
-        ("sftp://host/x", r'SFTPFileSystem requires "paramiko" to be installed, here and on every node'),
+        ("s4://bucket/x", r"unsupported URI scheme 's4'. Known: s3, gs, local\."),
         ("s3://", "it names no bucket or folder, such as s3://bucket/results"),
-        ("simplecache::ftp://me:secret@127.0.0.1/x", r"must not hold a password"),
         ("s3://me:secret@bucket/x", r"must not hold a password.*AWS_SECRET_ACCESS_KEY"),
         (
             "s3://bucket/x?region=eu&token=secret",
             r"a password or a key.*: s3://bucket/x\?region=eu&token=\*\*\*\. Give",
         ),
-        ("abfs://container@account/x?sv=2024&sig=secret", r"a password or a key.*\?sv=\*\*\*&sig=\*\*\*\. Give"),
     ],
 )
 def test_a_uri_that_nobody_here_can_use_is_refused(uri, words, tmp_path):
@@ -261,16 +258,12 @@ def test_a_uri_that_nobody_here_can_use_is_refused(uri, words, tmp_path):
 
 SECRETS = {
     "s3://me:a/b@c d@bucket/x": "s3://me:***@bucket/x",
-    "simplecache::ftp://me:secret@host/x": "simplecache::ftp://me:***@host/x",
-    "filecache::s3://a:b@c::ftp://d:e@f?token=g": "filecache::s3://a:***@c::ftp://d:***@f?token=***",
     "--link=Ray=http://[::1]:8265/?token=secret#access_token=secret": "--link=Ray=http://[::1]:8265/?token=***#access_token=***",
     "x://host/?secret": "x://host/?***",
     "x://host/?a=b=c;sig=d%26e": "x://host/?a=***;sig=***",
 }
 HARMLESS = [
     "s3://bucket/folder?scheme=http&endpoint_override=127.0.0.1%3A9000&region=eu",
-    "abfs://container@account/x",
-    "hdfs://head:9000/results@home",
     "results/a:b@c?token=d",
     "train.epochs=5",
 ]
@@ -279,11 +272,6 @@ HARMLESS = [
 @pytest.mark.parametrize(("word", "shown"), [*SECRETS.items(), *((word, word) for word in HARMLESS)])
 def test_a_uri_is_shown_without_what_may_be_a_secret(word, shown):
     assert without_secrets(word) == shown
-
-
-def test_a_store_that_connects_at_once_and_in_vain_is_refused(tmp_path):
-    with pytest.raises(StorageError, match=r"cannot use the results store ftp://127.0.0.1:1/x \(.*refused.*ftp client"):
-        Mirror("ftp://127.0.0.1:1/x", tmp_path)
 
 
 def test_a_bucket_that_is_not_there_is_refused(object_store):

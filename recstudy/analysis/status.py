@@ -14,12 +14,13 @@ from rich.text import Text
 
 from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, read_log
-from recstudy.records.locks import PATIENCE, held
+from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, RunFolder, read_log
+from recstudy.records.locks import held
 from recstudy.records.plans import read_plan
 from recstudy.terminal import duration, shortest
 
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
+RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
@@ -78,17 +79,11 @@ def status(results: Results) -> list[StudyStatus]:
 
 
 def under_way(results: Results, plan: PlanRecord, states: Mapping[str, str]) -> Iterator[str]:
-    """Yield the label, seed, epoch and time of each run that has shown a sign of life within a minute and has not ended since.
-
-    Nor has its worker let go of its lock: one that is stopped leaves no other sign. On an object store there are no locks.
-    """
+    """Yield the label, seed, epoch and time of each run in progress."""
     now = time.time()
     for run in {run.id: run for run in plan.runs if states.get(run.id) not in ("done", "stopped")}.values():
         folder = results.run(run.id)
-        beat = max(map(_changed, (folder.lock, folder.epochs, folder.attempts)))
-        if beat < now - PATIENCE or beat < _changed(folder.failure) + SLACK_S:
-            continue
-        if folder.lock.exists() and not held(folder.lock):
+        if not is_running(folder, now):
             continue
         try:
             lines, attempts = read_log(folder.epochs, EpochLine), read_log(folder.attempts, Attempt)
@@ -98,6 +93,14 @@ def under_way(results: Results, plan: PlanRecord, states: Mapping[str, str]) -> 
         begun = next((one.started for one in reversed(attempts) if one.started), None)
         lasting = f", for {duration(now - datetime.fromisoformat(begun).timestamp())}" if begun else ""
         yield f"{plan.variants[run.variant].label}, seed {run.seed}: {epoch}{lasting}"
+
+
+def is_running(folder: RunFolder, now: float) -> bool:
+    """Return whether a worker holds the run's lock or, in a copy of an object store, whether its logs grew lately."""
+    if folder.lock.exists():
+        return held(folder.lock)
+    last = max(_changed(folder.epochs), _changed(folder.attempts))
+    return now - RECENT_S < last >= _changed(folder.failure) + SLACK_S
 
 
 def _changed(file: Path) -> float:

@@ -3,7 +3,6 @@
 A run's folder changes its time of change whenever a file in it is made, replaced or removed, so one `stat` a run says
 whether to read it again; only its logs grow without that, and those are looked at while the run is not finished. A plan is
 read again when one of its files has changed. Links are never followed: a run or a study with one in its folder is refused.
-A file server's clock need not be ours: what a sign of life says is that it is another one than at the last look.
 Of results on an object store, the copy on this machine is fetched again while somebody looks.
 """
 
@@ -20,16 +19,15 @@ from pathlib import Path
 from stat import S_ISDIR
 
 from recstudy.analysis.rows import Outcome, outcome_of
+from recstudy.analysis.status import is_running
 from recstudy.errors import StorageError
 from recstudy.records import EpochLine, Failure, PlanRecord, Results, RunFolder
 from recstudy.records.files import Log
-from recstudy.records.locks import PATIENCE
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import parsed_line
 
 FRESH_S = 2.0  # a folder that changed this short ago may change again within the same tick of its clock
 LATELY_S = 30.0  # between one run's end and the next one's beginning fewer run at once than there is room for
-SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
 FETCH_S = 5.0  # between two fetches from a store
 FETCH_REST = 3.0  # or this often as long as the last fetch took: a store lists 1,000 objects at a time
 NOT_RUN = Outcome()
@@ -57,8 +55,8 @@ class EpochLog:
     log: Log
     lines: dict[int, EpochLine] = field(default_factory=dict)
 
-    def poll(self) -> float:
-        """Read what is new. Returns when the log last changed, 0 where there is none."""
+    def poll(self) -> None:
+        """Read what is new."""
         with suppress(OSError, StorageError):  # the next poll finds it, or that it is gone
             found = self.log.whole()  # too large, or a link: the run is refused, or says so where it is drawn
             if self.log.begun:
@@ -67,12 +65,11 @@ class EpochLog:
                 with suppress(StorageError):  # a figure that reads the log says what is damaged
                     read = parsed_line(line, EpochLine, self.log.path)
                     self.lines[read.epoch] = read
-        return self.log.changed
 
 
 @dataclass
 class PolledRun:
-    """A run's folder: what it says, and the log and the last sign of life of one that is not finished."""
+    """A run's folder: what it says, and the log of one that is not finished."""
 
     outcome: Outcome
     version: int  # of the poll that read it
@@ -80,20 +77,6 @@ class PolledRun:
     noticed: float = 0.0  # by this machine's monotonic clock: when a poll first saw this stamp,
     read: float = 0.0  # and when one last read the folder
     log: EpochLog | None = None
-    signs: tuple[float, ...] = ()  # of life: the last of each kind, by the clock of where it is written
-    heard: float = -inf  # and the last of all by this machine's monotonic clock
-    ended: float = 0.0  # when its last attempt was given up
-
-    def alive(self, now: float) -> bool:
-        return self.log is not None and now - self.heard < PATIENCE and max(self.signs) > self.ended + SLACK_S
-
-    def hear(self, signs: tuple[float, ...], now: float, looked: float) -> None:
-        """Take in its signs of life. One that is another than at the last look, not long ago, came since; of a first look its own
-        time says how old it is, which by a clock ahead of ours is not younger than now."""
-        if signs != self.signs:
-            known = self.signs and now - looked < PATIENCE
-            self.heard = now if known else now - max(0.0, time.time() - max(signs))
-        self.signs = signs
 
     @property
     def offset(self) -> int:
@@ -133,7 +116,7 @@ class ResultsPoller:
 
     def poll(self) -> None:
         """Read what has changed since the last poll."""
-        version, looked, self.looked = self.version + 1, self.looked, time.monotonic()
+        version, self.looked = self.version + 1, time.monotonic()
         found: dict[StudyKey, PlannedStudy] = {}
         for name in _folders(self.root / "studies"):
             for preset in [name] if name.is_symlink() else _folders(name.path):
@@ -145,12 +128,17 @@ class ResultsPoller:
         folders = list(_folders(self.root / "runs"))
         self.expected = len(folders)
         for folder in folders:
-            new = self._run(folder, version, looked) or new
+            new = self._run(folder, version) or new
         for gone in self.runs.keys() - {folder.name for folder in folders}:
             del self.runs[gone]
             new = True
         now = time.monotonic()
-        self.running = {run_id: seen for run_id, seen in self.runs.items() if seen.alive(now)}
+        clock = time.time()
+        self.running = {
+            run_id: seen
+            for run_id, seen in self.runs.items()
+            if seen.log is not None and is_running(self.results.run(run_id), clock)
+        }
         self.lately = {at: ids for at, ids in self.lately.items() if now - at < LATELY_S} | {now: frozenset(self.running)}
         self.version += new
 
@@ -167,21 +155,18 @@ class ResultsPoller:
         ids = self.running if planned is None else self.running.keys() & planned.named
         return tuple((run_id, self.running[run_id].offset) for run_id in self.running if run_id in ids)
 
-    def _run(self, folder: os.DirEntry[str], version: int, looked: float) -> bool:
+    def _run(self, folder: os.DirEntry[str], version: int) -> bool:
         """Read a run's folder where it has changed; tell whether what it says has."""
         found, seen, now = folder.stat(follow_symlinks=False), self.runs.get(folder.name), self.looked
         changed = seen is None or seen.stamp != found.st_mtime_ns
         if seen is None or changed or (seen.log is not None and seen.read - seen.noticed < FRESH_S):
             before, seen = seen, self._read(folder, found, version, seen)
             seen.noticed, seen.read = now if before is None or changed else before.noticed, now
-            if before is not None:
-                seen.signs, seen.heard = before.signs, before.heard
-                if before.outcome == seen.outcome:
-                    seen.version = before.version  # one that says the same as before is as old as it
+            if before is not None and before.outcome == seen.outcome:
+                seen.version = before.version  # one that says the same as before is as old as it
             self.runs[folder.name] = seen
         if seen.log is not None:
-            files = (_changed(Path(folder.path, file)) for file in ("lock", "attempts.jsonl"))
-            seen.hear((seen.log.poll(), *files), now, looked)
+            seen.log.poll()
         return seen.version == version
 
     def _read(self, folder: os.DirEntry[str], found: os.stat_result, version: int, before: PolledRun | None) -> PolledRun:
@@ -191,10 +176,9 @@ class ResultsPoller:
             return PolledRun(Outcome(status="failed", failure=failure), version)
         self.runs.setdefault(folder.name, PolledRun(NOT_RUN, version)).stamp = found.st_mtime_ns  # now `results` opens it
         log = before.log if before and before.log else EpochLog(Log(path / "epochs.jsonl"))
-        ended = max(_changed(path / file) for file in ("failure.json", "stopped.json"))
         outcome = outcome_of(self.results, folder.name)
         going = None if (path / "result.json").exists() else log
-        return PolledRun(outcome, version, found.st_mtime_ns, log=going, ended=ended)
+        return PolledRun(outcome, version, found.st_mtime_ns, log=going)
 
 
 def _folders(path: Path | str) -> Iterator[os.DirEntry[str]]:
@@ -225,13 +209,6 @@ def _planned(folder: os.DirEntry[str], before: PlannedStudy | None, version: int
     if plan is None:
         return None
     return PlannedStudy(version, stamp, plan, named={run.id: (run.variant, run.seed) for run in reversed(plan.runs)})
-
-
-def _changed(file: Path) -> float:
-    try:
-        return file.lstat().st_mtime
-    except OSError:
-        return 0.0
 
 
 class StoreFollower:

@@ -18,10 +18,11 @@ from recstudy.opened import entries, there
 from recstudy.opened import folders as folders_in
 from recstudy.records import Results, held, locked
 from recstudy.records.files import MARKER, megabytes
-from recstudy.records.locks import PATIENCE, TEMPORARY, Held, this_process
+from recstudy.records.locks import TEMPORARY, Held, this_process
 from recstudy.records.plans import named_runs
 
 HALF = "left half-written by a killed process"
+ABANDONED_S = 60.0
 SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver
 RESUMES = "a checkpoint of a {} run, which would begin anew"
 
@@ -120,9 +121,9 @@ def left_outside() -> Iterator[Reclaimable]:
 
 
 def _abandoned(file: Path) -> bool:
-    """Tell whether a half-written file was left: some writers hold no lock, as of a report, but each shows signs of life."""
+    """Return whether nobody has written to a half-written file for a minute: some writers, as of a report, hold no lock."""
     with suppress(FileNotFoundError):  # it is whole by now
-        return time.time() - file.lstat().st_mtime > PATIENCE
+        return time.time() - file.lstat().st_mtime > ABANDONED_S
     return False
 
 

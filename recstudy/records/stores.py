@@ -1,4 +1,4 @@
-"""Object stores by their URIs, through pyarrow (s3, gs, abfs, hdfs) or the fsspec packages that are installed."""
+"""Object stores by their URIs: S3 and Google Cloud Storage, through pyarrow, which Ray Tune brings."""
 
 import re
 import threading
@@ -10,15 +10,13 @@ from urllib.parse import urlsplit
 from recstudy.errors import ConfigError, StorageError
 
 PASSWORD = re.compile(r"^([^:/@]*:)(?!\d*/).*@", re.DOTALL)  # to the last @, for it may hold others; a port is none
-CHAINED = re.compile(r"::(?=[\w+.-]+://)")  # fsspec's URIs within URIs
 # The parameters of a URI that say where a store or a database is, and how it is reached. Any other may be a secret.
 PLAIN = {
     "region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion", "background_writes",
     "smart_defaults", "tls_ca_file_path", "tls_verify_certificates", "retry_limit_seconds", "project_id",
-    "blob_storage_authority", "dfs_storage_authority", "enable_tls", "credential_kind", "tenant_id", "client_id",
-    "replication", "buffer_size", "default_block_size",
     "user", "host", "port", "charset", "driver", "sslmode", "connect_timeout", "application_name",
 }  # fmt: skip
+SCHEMES = ("s3", "gs", "local")
 PROBE = ".probe-"
 ANSWER_S = 60.0  # a store that is silent for so long at the start is refused; Google's client would try for 15 minutes
 
@@ -30,16 +28,12 @@ def is_uri(text: str) -> bool:
 
 def without_secrets(word: str) -> str:
     """Return a word with three stars for the password of a URI in it and for each of its parameters that may be a secret."""
-    return "::".join(map(_masked, CHAINED.split(word)))
-
-
-def _masked(uri: str) -> str:
-    scheme, slashes, rest = uri.partition("://")
+    scheme, slashes, rest = word.partition("://")
     if not slashes:
-        return uri
+        return word
     place = re.split("[?#]", rest, maxsplit=1)[0]
-    told = re.sub("[^?#&;]+", lambda found: _parameter(found[0]), rest[len(place) :])
-    return "".join([scheme, slashes, PASSWORD.sub(r"\1***@", place), told])
+    query = re.sub("[^?#&;]+", lambda match: _parameter(match[0]), rest[len(place) :])
+    return "".join([scheme, slashes, PASSWORD.sub(r"\1***@", place), query])
 
 
 def _parameter(text: str) -> str:
@@ -61,44 +55,25 @@ def filesystem(uri: str) -> tuple[Any, str]:
         )
     from pyarrow import fs
 
+    if (scheme := urlsplit(uri).scheme) not in SCHEMES:
+        raise ConfigError(f"results at {uri}: unsupported URI scheme '{scheme}'. Known: {', '.join(SCHEMES)}.")
     try:
         store, path = fs.FileSystem.from_uri(uri)
     except OSError as error:
         raise StorageError(_refused(uri, first_line(error))) from None
     except ValueError as error:
-        if "Unrecognized filesystem type" not in str(error):
-            raise ConfigError(f"results at {uri}: {first_line(error)}") from None
-        store, path = _of_fsspec(uri)
+        raise ConfigError(f"results at {uri}: {first_line(error)}") from None
     if not path:
         raise ConfigError(f"results at {uri}: it names no bucket or folder, such as {uri.partition('://')[0]}://bucket/results")
     _ask(uri, lambda: store.get_file_info(path))
     return store, path
 
 
-def _of_fsspec(uri: str) -> tuple[Any, str]:
-    import fsspec
-    from pyarrow import fs
-
-    try:
-        store, path = fsspec.core.url_to_fs(uri, use_listings_cache=False)  # others write there too
-    except ImportError as error:
-        raise ConfigError(f"results at {uri}: {first_line(error)}, here and on every node.") from None
-    except ValueError:
-        known = "file, s3, gs, abfs, hdfs, and those of fsspec, each with its package (such as sftp: paramiko)"
-        raise ConfigError(f"results at {uri}: unsupported URI scheme '{urlsplit(uri).scheme}'. Known: {known}.") from None
-    except Exception as error:  # of whatever kind its package raises: some connect at once
-        raise StorageError(_refused(uri, first_line(error))) from None
-    return fs.PyFileSystem(fs.FSSpecHandler(store)), path
-
-
 def write_object(store: Any, key: str, content: bytes) -> None:
     """Write one object, in one piece. Where the store has folders, its folder is made."""
-    try:
-        stream = store.open_output_stream(key, compression=None)
-    except FileNotFoundError:
+    if store.type_name == "local":
         store.create_dir(key.rpartition("/")[0], recursive=True)
-        stream = store.open_output_stream(key, compression=None)
-    with stream:
+    with store.open_output_stream(key, compression=None) as stream:
         stream.write(content)
 
 
