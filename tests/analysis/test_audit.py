@@ -3,8 +3,6 @@
 import hashlib
 import html
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,16 +12,15 @@ import pytest
 from made_up import TABLE1, as_result, base, read, result, write_search
 from made_up import plan as made_plan
 
-from recstudy.analysis import Pareto, Table
+from recstudy.analysis import Table
 from recstudy.analysis.audit import RULES, audit, audit_html, audit_lines, audit_record, contradictions
 from recstudy.analysis.audit.rules import command
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.report import write_report
+from recstudy.command import main
 from recstudy.records import Results, write_json
 from recstudy.report import dump_report
 
 GOLDEN = Path(__file__).parent / "golden" / "audits"
-HOSTILE = '</script><img src=x onerror=alert(1)> & [b]"'
 MILLION = {"answers": {"kept": 1_000_000, "of": 1_000_000}}
 SHALLOW, DEEP = "latent_steps=3", "latent_steps=6"
 
@@ -81,6 +78,11 @@ def test_a_study_with_nothing_to_ask(tmp_path):
     assert all(html.escape(rule) in section for rule in RULES)
 
 
+def of(index: int, **parts: Any) -> Any:
+    """Changes of the results of one variant."""
+    return lambda variant, seed: parts if variant == index else {}
+
+
 BATCHES = [variant(f"batch_size={size}", train__batch_size=size) for size in (64, 256)]
 TUNED = [BATCHES[0], variant("batch_size=256", train__batch_size=256, train__learning_rate=1e-3)]
 RESNET = {"family": "resnet", "depth": 18, "stem": "imagenet"}
@@ -89,6 +91,10 @@ HANDICAPPED = [CLEAN[0], variant("ResNet-18", "ResNet-18", model=RESNET)]
 EPOCHS = [CLEAN[0], variant(DEEP, model__latent_steps=6, train__epochs=300)]
 
 
+LEAKY = variant("LEAKY", train__epochs=3) | {"leaks": True}
+# 800 images a second for 90 s are 72,000 in batches of 128: 562.5 steps, twice as many with two steps a batch.
+AVERAGED = base(selection="validation", ema_decay=0.999)
+TWO_STEPS = {"cost": {"supervision_steps_used": 2.0}}
 RATE = base(selection="validation", learning_rate=3e-4)
 PLANS = {
     "selection on the test set": {"base": base(selection="test")},
@@ -109,6 +115,8 @@ PLANS = {
         {"variants": [*HANDICAPPED, variant("ResNet-18, CIFAR stem", "ResNet-18 (CIFAR stem)", model=FAIR)]},
         {"variants": [variant(f"{model}, {count} epochs", model, train__epochs=count) for model in "AB" for count in (3, 9)]},
         {"variants": [CLEAN[0], variant("ResNet-18", "ResNet-18", "X-rays", model=RESNET, data__name="nih", data__size=224)]},
+        {"variants": [*CLEAN, LEAKY], "runs": of(2, cost={"train_pflop": 9.0})},  # compared with none
+        {"base": AVERAGED, "runs": lambda *_: TWO_STEPS},
     ],
 )
 def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
@@ -131,11 +139,6 @@ def checksum(told: str) -> dict[str, Any]:
     return {"provenance": {"data_checksum": told}}
 
 
-def of(index: int, **parts: Any) -> Any:
-    """Changes of the results of one variant."""
-    return lambda variant, seed: parts if variant == index else {}
-
-
 CAPTIONED = {"tokenizer": {"metrics": "PTB"}, "decode": "beam 3"}
 
 
@@ -151,9 +154,24 @@ RUNS = {
 }
 
 
+FINISHED = {number: (number, 32, 1e-3 * number, "done", 80.0, 0.1) for number in (1, 2)}
 AUDITS = {
     **{name: partial(study, **changes) for name, changes in PLANS.items()},
     **{name: partial(study, runs=runs) for name, runs in RUNS.items()},
+    "the average over few steps": partial(study, base=AVERAGED),
+    "the average over steps that share a gradient": partial(
+        study, runs=lambda *_: TWO_STEPS, base=base(selection="validation", ema_decay=0.999, detach_carry=False)
+    ),
+    "costs that no table shows": partial(
+        study,
+        runs=of(1, cost={"train_pflop": 3.0}, provenance={"hardware": {"cpu": "another"}}),
+        report=specs(Table("scores", metrics=("top1_accuracy", "seconds"))),
+    ),
+    "a user file that changed": partial(study, runs=of(1, provenance={"files": {"mine.py": "before"}}), files={"mine.py": "now"}),
+    "a search without fresh seeds": partial(write_search, trials=FINISHED, search={"confirm": {"best": 2, "seeds": []}}),
+    "a search before its fresh seeds": partial(
+        write_search, trials=FINISHED, search={"confirm": {"best": 2, "seeds": [1, 2, 3]}}
+    ),
     "a search by a test score": partial(write_search, search={"objectives": {"top1_accuracy": "max"}}),
     "a search": write_search,  # of whose trials one may well diverge
 }
@@ -172,72 +190,15 @@ def test_golden_audits(tmp_path, name):
     assert audit_text(name, tmp_path / "r") == (GOLDEN / f"{name.replace(' ', '_')}.txt").read_text()
 
 
-def scored(*seeds: list[float]) -> Any:
-    """The accuracies of each variant's seeds."""
-    return lambda variant, seed: {"metrics": {"top1_accuracy": seeds[variant][seed], "macro_f1": seeds[variant][seed]}}
-
-
-def test_rows_of_two_commits_are_a_question(tmp_path):
-    by_row = found(read(study(tmp_path, lambda variant, seed: {"provenance": {"commit": f"{variant}"}})))
-
-    assert by_row["commits, versions and machines"].what.startswith("2 commits of the code")
-
-
-def test_runs_made_before_a_user_file_changed_are_a_question(tmp_path):
-    def made(variant: int, seed: int) -> Any:
-        return {"provenance": {"files": {"mine.py": ("now", "before")[variant]}}}
-
-    changed = found(read(study(tmp_path, made, files={"mine.py": "now"})))
-
-    assert {rule: one.severity for rule, one in changed.items()} == {"code and data since": "question"}
-    assert changed["code and data since"].where == (DEEP,)
-
-
-def test_costs_that_no_table_shows_are_a_question_and_times_of_several_machines_too(tmp_path):
-    unequal = {"cost": {"train_pflop": 3.0}, "provenance": {"hardware": {"cpu": "another"}}}
-    hidden, shown = Table("scores", metrics=("top1_accuracy", "seconds")), Pareto(x="train_pflop", y="top1_accuracy")
-
-    alone = found(read(study(tmp_path / "a", of(1, **unequal), report=specs(hidden))))
-    both = found(read(study(tmp_path / "b", of(1, **unequal), report=specs(Table("t", metrics=("top1_accuracy",)), shown))))
-
-    assert alone["equal training FLOPs"].severity == "question"
-    assert alone["commits, versions and machines"].what == "2 kinds of machine: a processor (3), another (3)"
-    assert both["equal training FLOPs"].severity == "note"
-    assert "commits, versions and machines" not in both
-
-
-def test_a_moving_average_longer_than_the_run(tmp_path):
-    """800 images a second for 90 s are 72,000, in batches of 128: 562.5 steps, twice as many with two steps a batch."""
-    averaged = {"base": base(selection="validation", ema_decay=0.999)}
-
-    short = found(read(study(tmp_path / "a", **averaged)))
-    enough = found(read(study(tmp_path / "b", lambda *_: {"cost": {"supervision_steps_used": 2.0}}, **averaged)))
-    whole = {"base": base(selection="validation", ema_decay=0.999, detach_carry=False)}
-    one_step = found(read(study(tmp_path / "c", lambda *_: {"cost": {"supervision_steps_used": 2.0}}, **whole)))
-
-    assert list(short) == list(one_step) == ["the span of the moving average"]
-    assert short["the span of the moving average"].what.startswith("The moving average of the weights spans 1,000 steps")
-    assert enough == {}
-
-
 def test_a_contradiction_stands_with_the_finding_that_is_about_it(tmp_path):
     asked = audit(read(study(tmp_path, report=specs(Table("scores", targets=TABLE1)), base=base(selection="test"))))
 
     ((rule, finding),) = asked.findings
     assert (rule, finding.known, list(asked.about)) == ("selection on the test set", ("002-8",), ["002-8"])
     assert asked.papers == ("002",)
-    others = [one.id for one in asked.contradictions]
-    assert others == [f"002-{at}" for at in range(1, 16) if at != 8]
-    record = audit_record(asked)
+    assert [one.id for one in asked.contradictions] == [f"002-{at}" for at in range(1, 16) if at != 8]
     quote = "We use the standard test set for validation-based early stopping"
-    assert record["findings"][0]["known"][0]["statement"] == quote
-    words = "\n".join(line.plain for line in audit_lines(asked))
-    assert words.count("ViTRM-8: the paper says") == 1
-    assert "; but: code performs one; T=1. Here: model.cycles." in words
-    page = audit_html(asked)
-    assert "<summary>Known inconsistencies in the ViTRM paper (14)</summary>" in page
-    assert all(f'<th scope="row">{name.replace("002", "ViTRM")}: ' in page for name in others)
-    assert "002" not in page + words
+    assert audit_record(asked)["findings"][0]["known"][0]["statement"] == quote
 
 
 def test_a_contradiction_stands_with_the_first_of_two_findings(tmp_path):
@@ -248,18 +209,6 @@ def test_a_contradiction_stands_with_the_first_of_two_findings(tmp_path):
     assert (finding["equal epochs"].known, finding["equal training FLOPs"].known) == (("002-11",), ())
 
 
-def test_a_model_that_is_told_the_answer_is_compared_with_none(tmp_path):
-    told = variant("LEAKY", train__epochs=3) | {"leaks": True}
-
-    assert list(found(read(study(tmp_path, of(2, cost={"train_pflop": 9.0}), variants=[*CLEAN, told])))) == []
-
-
-def test_without_the_papers_numbers_nothing_is_said_of_the_paper(tmp_path):
-    asked = audit(read(study(tmp_path, base=base(selection="test"))))
-
-    assert (asked.findings[0][1].known, asked.papers, asked.contradictions) == ((), (), ())
-
-
 def test_every_contradiction_that_a_rule_or_a_paper_names_is_in_the_file():
     known = contradictions()
 
@@ -267,14 +216,7 @@ def test_every_contradiction_that_a_rule_or_a_paper_names_is_in_the_file():
     assert {"002-8", "002-9", "002-10", "002-11", "000-7", "003-3"} <= set(known)
     assert all(one.statement and one.place and one.conflict and one.handling for one in known.values())
     assert all(one.id.startswith(f"{one.paper}-") for one in known.values())
-
-
-def test_only_what_is_verbatim_stands_in_quotation_marks():
-    ours, theirs = contradictions()["002-4"], contradictions()["002-12"]
-
-    assert ours.words.startswith("ViTRM-4: the paper says each supervision step performs T recursion steps (section 3.5); but: ")
-    assert theirs.cited == '"matches ViT-Base at smaller batch sizes (72.4% at BS=64)" (section 4.3.1)'
-    assert not any('"' in words for one in contradictions().values() for words in (one.statement, one.conflict, one.handling))
+    assert not any('"' in words for one in known.values() for words in (one.statement, one.conflict, one.handling))
 
 
 def test_quotations_are_as_they_were_compared_with_the_papers():
@@ -285,72 +227,19 @@ def test_quotations_are_as_they_were_compared_with_the_papers():
     assert hashlib.sha256(quotes.encode()).hexdigest()[:12] == "fcb4ff48a0c6"
 
 
-def test_a_search_is_asked_for_fresh_seeds(tmp_path):
-    none, planned = {"best": 2, "seeds": []}, {"best": 2, "seeds": [1, 2, 3]}
-    done = {number: (number, 32, 1e-3 * number, "done", 80.0, 0.1) for number in (1, 2)}
-
-    without = found(read(write_search(tmp_path / "a", done, {"confirm": none})))
-    waiting = found(read(write_search(tmp_path / "b", done, {"confirm": planned})))
-    confirmed = found(read(write_search(tmp_path / "c")))
-    unbegun = found(read(write_search(tmp_path / "d", {})))
-
-    assert unbegun["fresh seeds after a search"].place == "every variant"
-    assert without["fresh seeds after a search"].severity == "question"
-    assert without["fresh seeds after a search"].command.endswith(" --seeds 3 --budget 48")
-    assert waiting["fresh seeds after a search"].severity == "note"
-    assert "fresh seeds after a search" not in confirmed
-    assert not {"the number of seeds", "equal training FLOPs"} & {*without, *waiting, *confirmed}
-
-
-def typing(records, line: str):
-    return replace(records, plan=replace(records.plan, command=line))
-
-
 def test_the_command_takes_a_flag_in_place_of_the_one_it_has(records):
+    def told(line: str) -> StudyRecords:
+        return replace(records, plan=replace(records.plan, command=line))
+
     for typed in ("python a.py --seeds 1 --preset paper", "python a.py --seeds=1 --preset paper", "python a.py --preset paper"):
-        assert command(typing(records, typed), "--seeds", "3") == "python a.py --preset paper --seeds 3"
-    assert command(typing(records, "python 'a study.py'")) == "python 'a study.py'"
+        assert command(told(typed), "--seeds", "3") == "python a.py --preset paper --seeds 3"
+    assert command(told("python 'a study.py'")) == "python 'a study.py'"
 
 
-def test_hostile_labels_are_shown_as_text(tmp_path):
-    hostile = [CLEAN[0], variant(HOSTILE, HOSTILE, HOSTILE, data__limit=64, train__epochs=3)]
-    results = study(
-        tmp_path, of(1, provenance={"commit": HOSTILE, "dirty": True}), variants=hostile, command=f"python '{HOSTILE}'"
-    )
-    asked = audit(read(results))
+def test_the_command_prints_json_and_exits_with_0(results, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["audit", str(results.root), "--json"])
 
-    page = audit_html(asked)
-
-    assert len(asked.findings) == 1
-    assert "<img" not in page
-    assert "</script>" not in page
-    assert html.escape(HOSTILE) in page
-    assert "<img" not in write_report(results, "made_up", "paper").read_text().split("<script>")[0]
-    assert any(HOSTILE in line.plain for line in audit_lines(asked))
-
-
-def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from recstudy.command import main\ntry: main(sys.argv[1:])\n"
-    code += "finally: assert not {'torch', 'ray', 'optuna'} & set(sys.modules)"
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=120)
-
-
-def test_the_command_prints_and_exits_with_0(results):
-    write_json(results.study("another", "quick") / "plan.json", made_plan(study="another", preset="quick", seeds=[0]))
-
-    shown = run_command("audit", str(results.root))
-    as_json = run_command("audit", str(results.study("made_up", "paper")), "--json")
-
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert "another (quick): " in shown.stdout
-    assert "Question: The epoch is selected on the test set" in shown.stdout
-    (entry,) = json.loads(as_json.stdout)
+    (entry,) = json.loads(capsys.readouterr().out)
     assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", [*RULES])
     assert {"rule", "what", "why", "settle", "where", "command", "severity", "known"} == set(entry["findings"][0])
-
-
-def test_no_study_is_one_line(tmp_path):
-    done = run_command("audit", str(tmp_path))
-
-    assert done.returncode == 2
-    assert done.stderr.startswith("ConfigError: no study in ")
