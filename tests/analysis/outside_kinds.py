@@ -63,13 +63,3 @@ class Faulty(FigurePart):
         if self.at == "return":
             return data
         return Drawn(lambda size: px.line(data, x="y" if self.at == "figure" else "x"), data, "A fault")
-
-
-@PARTS.add("faulty_table")
-class FaultyTable(TablePart):
-    """Fails."""
-
-    name: str = "faulty_table"
-
-    def cells(self, records: StudyRecords) -> TableData:
-        raise ZeroDivisionError("nothing to divide by")

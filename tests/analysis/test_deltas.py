@@ -7,7 +7,6 @@ import pytest
 from made_up import as_result, base, beside, captioned, failure, plan, read, run_id
 
 from recstudy.analysis import Table
-from recstudy.analysis.explain import find
 from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.evidence import Why
@@ -165,18 +164,3 @@ def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_pa
 
     assert (leaky.value, cell_text(leaky)) == (None, "not available (it is told the caption it is to write)")
     assert (beside(missing)[0], missing.reasons) == ("1.11", ("no variant to compare it with",))
-
-
-def test_explain_shows_the_runs_of_both_and_the_ratio(tmp_path):
-    results = study(tmp_path / "r", report=[{"kind": "table", "name": "table1", **DELTA}])
-    records = read(results)
-
-    told = find(records, "table1:1:Avg-BLEU delta").behind(records)
-
-    assert told.number == "Avg-BLEU delta (%) 7.93 [-11.78, 27.65] (n=3)"
-    ours, theirs = [(run_id(0, seed), value) for seed, value in enumerate((0.6, 0.5, 0.64))], [0.638, 0.6, 0.64]
-    assert told.runs == (*ours, *((run_id(2, seed), value) for seed, value in enumerate(theirs)))
-    assert told.lines[:2] == (
-        "Relative improvement of one mean over the other: 7.931034483",
-        "95 % interval over seeds: [-11.785, 27.647]",
-    )

@@ -3,26 +3,20 @@
 import os
 import re
 import shutil
-import zlib
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from made_up import (
     specs,
 )
 from PIL import Image
-from plotly.offline import get_plotlyjs
 from scenarios import swept
 
 from recstudy.analysis import (
     LearningCurves,
     Pareto,
 )
-from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.kinds import drawn, shown
-from recstudy.analysis.report import write_report
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import drawn
 from recstudy.analysis.shown import printed, write_figure
 from recstudy.analysis.written import ReportFiles
 from recstudy.command import main
@@ -43,6 +37,7 @@ def test_html_and_csv_are_always_written(records, tmp_path):
     assert "cdn" not in page
     assert (tmp_path / "figures/plotly.min.js").stat().st_size > 1e6
     assert (tmp_path / "figures/c.csv").read_text().startswith("line,x,value,low,high,n")
+    assert "sendChartToCloud" in drawn(records, SPEC).figure.layout.template.layout.modebar.remove
 
 
 def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
@@ -77,26 +72,6 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
 
 @pytest.mark.whole
 @needs_browser
-def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(results, records, browser):
-    page = write_report(results, "made_up", "paper")
-    tab, asked = browser.context.browser.new_page(), list[str]()
-    tab.on("request", lambda request: asked.append(request.url))
-
-    buttons = set()
-    for file in (page, page.parent / "figures" / "by_batch.html"):
-        tab.goto(file.as_uri())
-        tab.hover(".js-plotly-plot")
-        buttons |= set(tab.locator(".modebar-btn").evaluate_all("found => found.map(button => button.dataset.title)"))
-    tab.close()
-
-    assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
-    assert "Zoom" in buttons
-    assert [words for words in buttons if re.search("(?i)share|cloud|edit", words)] == []
-    assert "sendChartToCloud" in shown(records, SPEC).figure.layout.template.layout.modebar.remove
-
-
-@pytest.mark.whole
-@needs_browser
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_path, inches):
     """In inches of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
@@ -110,60 +85,15 @@ def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_pa
     assert b"Kaleido" not in pdf
     assert SPEC.heading.encode() in pdf.replace(b"\\", b"")
     assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 72 * inches
-    assert {round(size, 1) for size in pdf_letters(pdf)} == {7.2, 8.4}
     with Image.open(tmp_path / "figures/c.png") as png:
         assert png.width == 300 * inches
         assert png.info["dpi"] == pytest.approx((300, 300), abs=0.1)
 
 
-def pdf_letters(pdf: bytes) -> Iterator[float]:
-    """The size in points of each letter's font, from the matrices that Chrome writes: the page's, then one of its own."""
-    for found in re.finditer(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
-        try:
-            drawing = zlib.decompress(found[1]).decode("latin-1")
-        except zlib.error:
-            continue
-        steps = re.findall(r"^([\d.]+) 0 0 \S+ \S+ \S+ cm$|^/F\d+ ([\d.]+) Tf$", drawing, re.MULTILINE)
-        page = own = float(steps[0][0]) if steps and steps[0][0] else 1.0
-        for scale, size in steps[1:]:
-            own = page * float(scale) if scale else own
-            if size:
-                yield own * float(size)
-
-
-@pytest.mark.whole
-@needs_browser
-def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records, tmp_path):
-    write_figure(replace(drawn(records, SPEC), finding="a, b: c"), ReportFiles(tmp_path), "c", ["pdf"], VENUES["icml"])
-
-    lines = (tmp_path / "figures/c.tex").read_text().splitlines()
-    assert lines[:3] == [r"\begin{figure}", r"\centering", r"\includegraphics{c.pdf}"]
-    assert lines[3] == rf"\caption{{{SPEC.heading} (a, b: c).}}"
-    assert lines[4] == r"\label{fig:c}"
-
-
-def test_a_figure_that_a_column_would_make_high_goes_across_the_text(made):
-    low, high = (drawn(made[swept], spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
+def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
+    records = load_study(swept(tmp_path / "r"), "made_up", "paper")
+    low, high = (drawn(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
 
     assert [printed(one, VENUES["icml"])[1] for one in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120
     assert printed(high, VENUES["neurips"])[1] is False
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> dict[Any, StudyRecords]:
-    makers = (swept,)
-    return {make: load_study(make(tmp_path_factory.mktemp("r")), "made_up", "paper") for make in makers}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A page that has Plotly."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
-    with playwright.sync_playwright() as started:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        page = started.chromium.launch(executable_path=BROWSER, args=sandbox).new_page()
-        page.set_content("<style>body { margin: 0 }</style>")
-        page.add_script_tag(content=get_plotlyjs())
-        yield page
-        page.context.browser.close()

@@ -9,15 +9,19 @@ from recstudy.analysis.summary import asked, flowing, ran, summary
 from recstudy.errors import ConfigError
 
 
-def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(results):
-    assert "own commit" not in write_report(results, "made_up", "paper").read_text()
+def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
     made = result(93.0)
-    results.run(run_id(0, 0)).finish(as_result(made | {"provenance": made["provenance"] | {"recstudy": "4567def"}}))
+    provenance = made["provenance"] | {
+        "recstudy": "4567def",
+        "data_notes": ["12 colour images converted to grey", "<3 left out>"],
+    }
+    results.run(run_id(0, 0)).finish(as_result(made | {"provenance": provenance}))
 
     page = write_report(results, "made_up", "paper").read_text()
 
     assert '<th scope="row">recstudy&#x27;s own commit</th><td>4567def</td><td>1 run</td>' in page
     assert '<th scope="row">commit</th><td>0123abc</td>' in page
+    assert '<th scope="row">data note</th><td>&lt;3 left out&gt;</td><td>1 run</td>' in page
 
 
 def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
@@ -25,19 +29,6 @@ def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
 
     assert "<small>(paper-smoke)</small>" in asked(records)
     assert records.place.endswith("made_up/paper-smoke")
-
-
-def test_data_notes_are_provenance_and_no_tile(results):
-    made = result(93.0)
-    for seed, notes in ((0, ["12 colour images converted to grey", "<3 left out>"]), (1, ["12 colour images converted to grey"])):
-        provenance = made["provenance"] | {"data_notes": notes}
-        results.run(run_id(0, seed)).finish(as_result(made | {"provenance": provenance}))
-
-    page = write_report(results, "made_up", "paper").read_text()
-
-    assert "Data notes" not in page
-    assert '<th scope="row">data note</th><td>&lt;3 left out&gt;</td><td>1 run</td>' in page
-    assert '<th scope="row">data note</th><td>12 colour images converted to grey</td><td>2 runs</td>' in page
 
 
 @pytest.mark.parametrize(

@@ -57,15 +57,6 @@ def test_failure_keeps_class_error_and_traceback(records):
     assert "model.py" in row["traceback"]
 
 
-def test_a_damaged_result_is_a_failed_row_that_names_the_file(results):
-    results.run(run_id(0, 0)).result.write_text("{torn")
-
-    row = read(results).rows[0]
-
-    assert (row.status, row.error_class) == ("failed", "damaged record")
-    assert "result.json is damaged" in row.error
-
-
 def test_epochs_are_read_for_the_asked_variants_and_a_torn_line_is_dropped(results, records):
     with open(results.run(run_id(1, 0)).epochs, "a") as file:
         file.write('{"epoch": 5, "tr')

@@ -1,7 +1,6 @@
 """Test items as a sample: by hand, by drawing, and in the tables of a study that kept its answers."""
 
 import csv
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from recstudy.analysis.explain import find
 from recstudy.analysis.fits import scale_of
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.tables.question_table import _machine_notes, csv_text
+from recstudy.analysis.tables.question_table import csv_text
 from recstudy.analysis.tables.render import table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.analysis.targets import AT_TEST
@@ -140,20 +139,6 @@ def test_the_items_of_a_patient_are_one_draw(kept):
     patients = table_data(load_study(kept.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
 
     assert patients.items.error > alone.items.error > patients.estimate.error
-
-
-def test_item_by_item_between_machines_the_floor_of_rounding_is_told(kept):
-    """Of one machine nothing is said; of two, what is known of the same weights."""
-    found = family(kept, Differences(base="ViTRM, batch_size=128"))
-    row, (first, *others) = next((row, row.terms) for row in found.rows if row.items)
-    assert _machine_notes(kept, found) == []
-    run = first.runs[0]
-    elsewhere = replace(run, result=replace(run.result, provenance=replace(run.provenance, workers=2)))
-    moved = replace(row, terms=(replace(first, runs=(elsewhere, *first.runs[1:])), *others))
-
-    (said,) = _machine_notes(kept, replace(found, rows=(moved,)))
-
-    assert said.endswith("item by item, is not measured: recstudy evaluate FOLDER --metric numerical_floor")
 
 
 def test_cut_answers_and_those_to_other_items_are_left_out(kept):

@@ -5,15 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from made_up import run_id, variants, write_captions, write_study
+from made_up import run_id, write_study
 from notebooks import executed
 
 import recstudy
 from recstudy import Claim
-from recstudy.analysis import Captions, Claims, Curve, Differences, Table
+from recstudy.analysis import Claims, Curve, Differences, Table
 from recstudy.errors import ConfigError
 from recstudy.records import write_json
 from recstudy.report import dump_report
@@ -84,24 +83,6 @@ def test_a_figure_is_no_table(loaded):
         loaded.table("by_batch")
     with pytest.raises(ConfigError, match=r"the report has no 'score': it has scores, .* Did you mean 'scores'\?"):
         loaded.table("score")
-
-
-def test_captions_are_a_page(tmp_path):
-    results = write_study(tmp_path / "r", report=dump_report([Captions()]))
-    write_captions(results, run_id(0, 0), [(["a film"], "a film")])
-
-    shown = recstudy.load(results.root)["captions"]
-
-    assert isinstance(shown.frame, pd.DataFrame)
-    assert "a film" in shown._repr_html_()
-
-
-def test_hostile_names_are_text(tmp_path):
-    named = variants()
-    named[0]["label"] = named[0]["data"] = HOSTILE
-    found = recstudy.load(write_study(tmp_path / "r", variants=named, report=dump_report([Table(HOSTILE)])).root)
-
-    assert HOSTILE not in found._repr_html_() + found[HOSTILE]._repr_html_()
 
 
 def test_one_study_is_asked_for(results, tmp_path):

@@ -5,13 +5,12 @@ import io
 
 import pytest
 from asking import HURTS, PLAIN, ablation, by, crossed, read, study
-from made_up import TABLE1, run_id, write_study
 
 from recstudy import factorial
 from recstudy.analysis.explain import find
 from recstudy.analysis.questions import family
 from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
-from recstudy.report import Differences, Effects, dump_report
+from recstudy.report import Differences, Effects
 
 COMPONENTS = Differences("components", metric=PLAIN, title="Components")
 
@@ -67,20 +66,6 @@ def test_how_numbers_are_printed():
 # -------------------------------------------------------------------------------------------------------------- explain
 
 
-def test_a_claim_is_explained_by_its_runs_estimate_and_verdict(tmp_path):
-    told = find(records := read(study(tmp_path / "r", by(PLAIN, HURTS))), "claims:1:verdict").behind(records)
-
-    assert told.number == "Cosine, after +3.0000: supported"
-    assert told.runs[0] == (run_id(0, 0), 92.9)
-    assert told.lines == (
-        "Asked: steps=1 minus steps=16: at least 0.5",
-        "    +1 * the mean of steps=1",
-        "    -1 * the mean of steps=16",
-        "Estimate 3, 95 % interval [+2.7780, +3.2220]; p <0.001 by Holm",
-        "Verdict: supported",
-    )
-
-
 def test_a_difference_and_an_effect_are_explained_with_what_they_lack(tmp_path):
     records = read(components(tmp_path))
     lost = find(records, "components:a failed seed:verdict").behind(records)
@@ -93,13 +78,3 @@ def test_a_difference_and_an_effect_are_explained_with_what_they_lack(tmp_path):
     assert none.lines[-2:] == ("Verdict: not run", "    runs are left to do")
     assert effect.lines[1] == "    -0.5 * the mean of a=0, b=0"
     assert len(effect.runs) == 12
-
-
-def test_a_published_difference_is_explained_with_both_numbers(tmp_path):
-    part = Differences("d", base="ViTRM, batch_size=128", targets=TABLE1)
-    records = read(write_study(tmp_path / "r", report=dump_report([part])))
-    same, other = (find(records, f"d:{label}, batch_size=64:1").behind(records).lines for label in ("ViTRM", "ViT-Small"))
-
-    sources = "ViTRM Table 1 (002_table1_cifar10#2) minus ViTRM Table 1 (002_table1_cifar10#3)"
-    assert same[-1] == f"Published: 92.6 - 93.1 = -0.5, of two numbers without seeds: {sources}"
-    assert other[-1] == "    not comparable: epochs 1000, not 300"

@@ -142,13 +142,6 @@ def test_published_fractions_are_compared_in_percent(records):
     assert (found.value, found.margin, found.text) == (pytest.approx(93.0), pytest.approx(0.5), "93.0")
 
 
-def test_the_papers_own_table_is_placed(records):
-    placement = placed(records, *published("002_table1_cifar10"))
-
-    assert [target.text for target in placement.placed[1, "top1_accuracy"]] == ["93.1"]
-    assert placement.placed[2, "top1_accuracy"][0].reasons == ("epochs 1000, not 300",)
-
-
 def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
     """002 prints no EMA; its baselines have none, and each of them has that at every batch size."""
     made = variants()
