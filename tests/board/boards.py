@@ -5,12 +5,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1] / "analysis"))  # made_up
 
 import pytest
-from made_up import caption_plan, write_caption_study, write_study
+from made_up import write_study
 
 from recstudy.board.poller import ResultsPoller
 from recstudy.board.server import BoardServer
@@ -18,12 +17,6 @@ from recstudy.board.sources import Sources
 from recstudy.records import Results
 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><b>bold</b> & 'quotes'"
-
-
-def captioners(root: Path, **changes: Any) -> Results:
-    """The made-up captioners, with every setting that an audit asks for."""
-    base = caption_plan()["base"]
-    return write_caption_study(root, base=base | {"train": base["train"] | {"batch_size": 32}}, **changes)
 
 
 def uploaded(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Results:

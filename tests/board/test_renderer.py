@@ -78,13 +78,6 @@ def test_a_part_that_fails_costs_itself(sources, caplog):
     assert "cannot be shown" in caplog.text
 
 
-def test_a_missing_run_is_a_page_too(renderer):
-    title, (part,), _ = renderer.show(address_of("/run/none"), wait=600)
-
-    assert title == "Nothing to show"
-    assert "no run &#x27;none&#x27; in this folder" in part.body
-
-
 def test_a_folder_that_cannot_be_read_leaves_what_was_read(renderer, results, monkeypatch):
     renderer.show(STUDY, wait=600)
     failed, poller = Event(), renderer._sources.poller

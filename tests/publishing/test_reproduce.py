@@ -70,10 +70,9 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
     assert "Different: depths, row '1', column 'NLL (nats)': here minus theirs -40 [-40." in said
 
 
-def test_what_is_not_there_is_refused(published_once, reproduce, tmp_path):
+def test_a_missing_number_or_claim_is_refused(published_once, reproduce, tmp_path):
     assert "no claim begins with 'three'" in reproduce(published_once, "three", code=2)
     assert "no table 'depth9'" in reproduce(published_once, "depth9:1:1", code=2)
-    assert "is no bundle" in reproduce(tmp_path, code=2)
     assert not (tmp_path / "reproduced").exists()
 
 
