@@ -4,13 +4,8 @@ import pytest
 from shell import until
 
 from recstudy.cluster import nodes
-from recstudy.cluster.connection import fitting
-from recstudy.cluster.nodes import versions
-from recstudy.config import Place, RunConfig, TrainConfig
-from recstudy.data import Cifar10
-from recstudy.errors import ClusterError
-from recstudy.models import ViTRM
-from recstudy.testing import tiny_run
+from recstudy.cluster.nodes import concurrent_runs, versions
+from recstudy.config import Place
 
 
 @pytest.mark.whole
@@ -41,19 +36,15 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     assert f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that " in said[1]
 
 
-@pytest.mark.whole
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
-def test_four_runs_share_a_gpu_that_has_the_memory_for_them(cluster, monkeypatch):
-    """A node that declares a GPU, of which Ray hands out quarters; what is free on it is made up."""
-    cluster.add_node(num_cpus=4, num_gpus=1)
-    until(lambda: len(nodes.alive()) == 2, "the node with the GPU")
-    monkeypatch.setattr(nodes, "_free_memory", lambda: 8 * 10**9)
-    quarter = Place(gpus_per_run=0.25)
-
-    place = fitting(quarter, [tiny_run()])
-
-    assert place == quarter
-    assert nodes.ClusterCapacity(place, None, [].append, set())() == 4
-    large = RunConfig(data=Cifar10(), model=ViTRM(), train=TrainConfig(batch_size=512))
-    with pytest.raises(ClusterError, match=r"--gpus-per-run 0.25 packs 4 runs on a GPU, but one needs about .* GB"):
-        fitting(quarter, [large])
+@pytest.mark.parametrize(
+    ("nodes", "place", "runs"),
+    [
+        ([{"CPU": 4.0}, {"CPU": 3.0}], {"cpus_per_run": 2}, 3),
+        ([{"CPU": 4.0, "GPU": 1.0}, {"CPU": 4.0}], {"gpus_per_run": 0.25}, 4),
+        ([{"CPU": 3.0, "GPU": 1.0}], {"gpus_per_run": 0.25}, 3),
+        ([{"CPU": 9.0, "GPU": 5.0}], {"gpus_per_run": 1, "workers_per_run": 2}, 2),
+        ([{"CPU": 1.0}], {"gpus_per_run": 1}, 1),  # refused elsewhere
+    ],
+)
+def test_runs_at_once_by_hand(nodes, place, runs):
+    assert concurrent_runs([{"Resources": node} for node in nodes], Place(**{"gpus_per_run": 0} | place)) == runs

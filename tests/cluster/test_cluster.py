@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, started
+from shell import Shell
 
-from recstudy.cluster.connection import check_packing
-from recstudy.cluster.nodes import check_nodes
-from recstudy.errors import ClusterError, StorageError
-from recstudy.records import Results
+from recstudy.cluster import connection
+from recstudy.cluster.connection import check_packing, fitting
+from recstudy.config import Place
+from recstudy.errors import ClusterError
 
 GB = 10**9
 
@@ -44,14 +45,23 @@ def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
 
 
 @pytest.mark.whole
-def test_runs_use_all_nodes(head, shell, tmp_path):
+def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
     """With recstudy's code of here, one at a time on each. Runs of some ten seconds: shorter ones are all done by the first node's warm process before the
-    second's has started.
+    second's has started. The second node has a mount namespace of its own, where one folder is an empty file system.
     """
-    second = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
+    hidden = Shell(tmp_path / "hidden")
+    hidden.results.mkdir(parents=True)
+    mounts = f'hostname second && mount -t tmpfs none {hidden.results} && exec "$@"'
+    second = [*namespace("--mount"), "--uts", "sh", "-c", mounts, "sh"]
     with started(tmp_path / "log", f"--address=127.0.0.1:{head}", "--num-cpus=1", inside=second):
+        line = last_line(hidden.run("--address", f"127.0.0.1:{head}", code=2))
         shell.run("--address", f"127.0.0.1:{head}", "--only", "*supervision_steps=2", "--set", "train.epochs=100")
 
+    assert line.startswith("StorageError: node ")
+    assert f"cannot use the results folder {hidden.results} (No such file or directory)" in line
+    assert line.endswith("Give a folder that every node shares with --results.")
+    assert not list(hidden.results.glob(".probe*"))
+    assert hidden.records() == {}
     assert shell.attempts() == [1] * 3
     hosts = [result["provenance"]["hardware"]["host"] for result in shell.records().values()]
     assert len(set(hosts)) == 2
@@ -59,29 +69,12 @@ def test_runs_use_all_nodes(head, shell, tmp_path):
     assert answers(head)  # the cluster is left running
 
 
-@pytest.mark.whole
-def test_results_that_another_node_does_not_see_are_refused(head, shell, tmp_path):
-    """A second node in a mount namespace of its own, where the results folder is an empty file system."""
-    shell.results.mkdir()
-    second = [*namespace("--mount"), "sh", "-c", f'mount -t tmpfs none {shell.results} && exec "$@"', "sh"]
-    with started(tmp_path / "log", f"--address=127.0.0.1:{head}", "--num-cpus=1", inside=second):
-        line = last_line(shell.run("--address", f"127.0.0.1:{head}", code=2))
+def test_a_run_that_the_cluster_cannot_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(connection, "alive", lambda: [{"Resources": {"CPU": 1}}])
+    assert fitting(Place(), []).gpus_per_run == 0
 
-    assert line.startswith("StorageError: node ")
-    assert f"cannot use the results folder {shell.results} (No such file or directory)" in line
-    assert line.endswith("Give a folder that every node shares with --results.")
-    assert not list(shell.results.glob(".probe*"))
-    assert shell.records() == {}
-
-
-def test_a_results_folder_without_room_is_refused(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
-    small_disk.fill()
-
-    with pytest.raises(StorageError, match=r"cannot write .*: No space left on device"):
-        check_nodes(Results(small_disk.path))
-
-    assert [path.name for path in small_disk.path.iterdir()] == ["filler"]
+    with pytest.raises(ClusterError, match=r"^a run needs 1 x \(1 CPU, 8 GPU\) but the cluster has 1 node: 1 CPU, 0 GPU\. "):
+        fitting(Place(gpus_per_run=8), [])
 
 
 def test_more_runs_than_a_gpu_holds_are_refused():

@@ -1,6 +1,7 @@
 """Whether a cluster answers, starts, and stays: what is decided of each answer. The same with clusters: `slow`, here and in tests/faults."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -55,6 +56,15 @@ def test_what_a_cluster_does_not_speak_is_refused(speaks, monkeypatch, modes, gi
 
     with pytest.raises(ClusterError, match=line):
         check_address("auto")
+
+
+def test_an_address_where_something_else_listens_is_refused(monkeypatch):
+    """It takes the connection, and says nothing; so do we, after a while."""
+    monkeypatch.setattr(address, "ANSWER_S", 2)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ClusterError, match=rf"no Ray cluster answers at 127\.0\.0\.1:{port} \(tried to join for 2 s"):
+            check_address(f"127.0.0.1:{port}")
 
 
 @pytest.fixture

@@ -48,12 +48,3 @@ def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
         f"{FIRST.label}, seed {FIRST.seed}: epoch 2/4, loss 1.250, 50.00 %",
         f"{SECOND.label}, seed {SECOND.seed}: epoch 1/4, loss 3.000, 50.00 %   about 59 s left",
     ]
-
-
-def test_a_terminal_shows_epochs_in_its_live_table_alone(clock):
-    shown = View(Console(file=io.StringIO(), width=200, force_terminal=True))
-    with shown:
-        shown.started(FIRST)
-        clock[0] += 2 * QUIET
-        shown.epoch(FIRST, line(1, 1.25))
-        assert "epoch 2/4" not in shown.console.file.getvalue()

@@ -1,6 +1,5 @@
 """A stranger's folder: a study with things of its own, and nothing of it in recstudy."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -10,21 +9,18 @@ from sklearn.datasets import load_digits
 
 sys.path.append(str(Path(__file__).parents[1] / "study"))
 
-from shell import Shell
-
-HERE = Path(__file__).parent
+from shell import Shell, write_documented
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """The folder, with its study and a module beside it; its data lie elsewhere."""
-    home, data = tmp_path / "home", tmp_path / "data"
+    data = tmp_path / "data"
     data.mkdir()
-    shutil.copytree(HERE / "mixer", home, ignore=shutil.ignore_patterns("__pycache__"))
     images, labels = load_digits(return_X_y=True)
     pixels = (images.reshape(-1, 1, 8, 8) * 15).astype(np.uint8)
     np.savez(data / "scans.npz", train_x=pixels[:200], train_y=labels[:200], test_x=pixels[200:300], test_y=labels[200:300])
-    return home
+    return write_documented(tmp_path / "home", "model.md", "mixer_study.py", "mixer_network.py")
 
 
 @pytest.fixture

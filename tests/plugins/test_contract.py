@@ -1,6 +1,5 @@
 """`recstudy contract`: what it says of families that keep their promises, and of one for each that does not."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from recstudy import command
 from recstudy.plugins import Bundle, use
 
-HERE = Path(__file__).parent
 FAMILY = """
 from typing import ClassVar, Literal
 import torch
@@ -69,11 +67,8 @@ def write(folder: Path, broken: str = "", recursive: bool = False, field: str = 
     return file
 
 
-def test_the_mixer_keeps_them_all(tmp_path, capsys):
-    folder = tmp_path / "mixer"
-    shutil.copytree(HERE / "mixer", folder)
-
-    code, lines = contract(capsys, folder / "mixer_study.py", "--write")
+def test_the_mixer_keeps_them_all(home, capsys):
+    code, lines = contract(capsys, home / "mixer_study.py", "--write")
 
     assert code == 0, lines
     assert lines[0].startswith("mixer: Mixer, on ")
@@ -144,19 +139,3 @@ def test_optimisers_and_losses_train(tmp_path, capsys):
     assert [line.split()[0] for line in lines[1:3]] == ["ok", "ok"]
     assert lines[4].startswith("  FAILED  it trains")
     assert "must give one number a sample, 8 in all, but gives ()" in lines[4]
-
-
-@pytest.mark.whole
-def test_a_captioner_is_held_to_see_no_later_token(tmp_path, capsys):
-    (tmp_path / "writer.py").write_text(
-        "from typing import ClassVar, Literal\nfrom recstudy.config import FAMILIES\nfrom recstudy.models import ImageTRM\n"
-        "@FAMILIES.add('writer')\nclass Writer(ImageTRM):\n"
-        "    example: ClassVar = {'model': {'width': 16, 'heads': 2, 'layers': 1, 'cycles': 2, 'latent_steps': 2}}\n"
-        "    family: Literal['writer'] = 'writer'\n"
-    )
-
-    code, lines = contract(capsys, tmp_path / "writer.py")
-
-    assert code == 0, lines
-    assert "  ok      no logit depends on a later token, and each on those before it and on the image" in lines
-    assert "  ok      all of that holds with decode=greedy" in lines

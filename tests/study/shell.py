@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,15 @@ from recstudy.records.mirror import scratch
 
 Found = TypeVar("Found")
 TINY = Path(__file__).with_name("tiny.py")
+
+
+def write_documented(folder: Path, page: str, *names: str) -> Path:
+    """Write the first Python files that a page of docs/how-to shows, under these names; return their folder."""
+    text = (Path(__file__).parents[2] / "docs/how-to" / page).read_text()
+    folder.mkdir(exist_ok=True)
+    for name, code in zip(names, re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE), strict=False):
+        (folder / name).write_text(code)
+    return folder
 
 
 class Shell:
@@ -58,11 +68,6 @@ class Shell:
                     os.killpg(process.pid, signal.SIGKILL)
         assert process.returncode == code, output + errors
         return errors if code in (2, 130) else output
-
-    def plan(self, *arguments: str) -> dict[str, str]:
-        """Run id by label and seed of the runs that this command would make."""
-        runs = json.loads(self.run(*arguments, "--dry-run", "--json"))
-        return {f"{run['label']}, seed {run['seed']}": run["id"] for run in runs}
 
     def records(self, name: str = "result.json") -> dict[str, dict]:
         return {path.parent.name: json.loads(path.read_text()) for path in self.results.glob(f"runs/*/{name}")}

@@ -3,22 +3,18 @@
 import json
 import re
 import shlex
-import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
 
-from recstudy import Place, RunConfig, Study, TrainConfig, cli, grid
+from recstudy import RunConfig, Study, TrainConfig, cli
 from recstudy.cli import exit_code, main
-from recstudy.cluster import address as addresses
-from recstudy.data import Cifar10, Digits
+from recstudy.data import Digits
 from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.models import ViTRM
-from recstudy.options import of_file
 from recstudy.records import Results, write_json
 from recstudy.study.dry_run import hints, optimiser_steps
 from recstudy.study.plan import record_plan
@@ -36,17 +32,10 @@ def ends_with(capsys, code: int, *arguments: str, study: Study = tiny.study) -> 
     return output.err.strip() if code else output.out
 
 
-def test_what_runs_nothing_is_refused_and_writes_nothing(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (line,) = ends_with(capsys, 2, "--results", "results", study=replace(tiny.study, variants=[])).splitlines()
-
-    assert line == "ConfigError: tiny, preset quick: there are no variants to run"
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(("typed", "said"), REFUSED, ids=[typed for typed, _ in REFUSED])
 def test_bad_input_is_one_golden_line(typed, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RECSTUDY_DATA", raising=False)
     monkeypatch.setattr("sys.argv", ["PROGRAM"])
 
     assert ends_with(capsys, 2, *shlex.split(typed)) == said
@@ -54,50 +43,6 @@ def test_bad_input_is_one_golden_line(typed, said, capsys, tmp_path, monkeypatch
         [],
         [Path("results/studies/tiny/quick/plan.json")],
     )
-
-
-def one_run(data) -> Study:
-    return Study(
-        name="one",
-        presets={"quick": RunConfig(data=data, model=ViTRM(patch=4), train=TrainConfig(), place=Place(gpus_per_run=0))},
-        variants=grid({"model.latent_steps": [1]}),
-    )
-
-
-def test_missing_data_is_named_before_anything_starts(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RECSTUDY_DATA", raising=False)
-
-    line = ends_with(capsys, 2, study=one_run(Cifar10()))
-
-    assert line == (
-        "DataError: CIFAR-10 not found under data (cifar-10-batches-py is missing). Pass --data DIR, set RECSTUDY_DATA, or add --download."
-    )
-    assert not list(Path("results").rglob("config.json"))
-
-
-def test_an_address_where_nothing_listens(capsys, tmp_path):
-    assert ends_with(capsys, 2, "--address", "127.0.0.1:1", "--results", str(tmp_path / "results")) == (
-        "ClusterError: no Ray cluster answers at 127.0.0.1:1 (TCP connection to 127.0.0.1:1: [Errno 111] Connection refused). "
-        "Start one with `ray start --head`, give it the token of `ray get-auth-token` if it asks for one, "
-        "or leave --address out to run on this machine."
-    )
-    assert not (tmp_path / "results").exists()
-
-
-def test_an_address_where_something_else_listens(capsys, tmp_path, monkeypatch):
-    """It takes the connection, and says nothing; so do we, after a while."""
-    monkeypatch.setattr(addresses, "ANSWER_S", 2)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(tiny.study, ("--results", str(tmp_path / "results"), "--address", address))
-
-    said = capsys.readouterr()
-    assert (
-        said.err.strip().splitlines()[-1].startswith(f"ClusterError: no Ray cluster answers at {address} (tried to join for 2 s")
-    )
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
@@ -186,16 +131,6 @@ def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, said, capsy
     (line,) = ends_with(capsys, 2, "--dry-run", "--config", str(tmp_path / "mine.yaml")).splitlines()
 
     assert re.match(rf"ConfigError: --config {tmp_path}/mine.yaml: {said}", line)
-
-
-def test_fields_of_a_file_may_be_nested_or_dotted(tmp_path):
-    (tmp_path / "a.yaml").write_text("train: {epochs: 5, augment: {flip: true}}\nmodel.width: 32\n")
-
-    assert of_file(tmp_path / "a.yaml", tiny.study.presets["quick"]) == {
-        "train.epochs": 5,
-        "train.augment.flip": True,
-        "model.width": 32,
-    }
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,6 @@ def planned(variants, **fields):
     return make_plan(Study(name="s", presets={"quick": BASE}, variants=variants, question="?", **fields))
 
 
-def names(count):
-    return {f"model.{letter}": [0, 1] for letter in "abcdefghi"[:count]}
-
-
 def test_the_examples_in_the_docstrings_are_true():
     found = doctest.testmod(design)
 
@@ -90,15 +86,8 @@ DEPTH = {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 
 def test_an_axis_of_two_families_sets_each_ones_own_field():
     plan = planned(grid({"depth": Shared([1, 3], DEPTH), "model": MODELS}))
 
-    configs = {run.label: run.config.model for run in plan.runs}
-    assert {label: getattr(model, "latent_steps", None) or model.layers for label, model in configs.items()} == {
-        "depth=1, model=ViTRM": 1,
-        "depth=1, model=ViT": 2,
-        "depth=3, model=ViTRM": 3,
-        "depth=3, model=ViT": 6,
-    }
+    assert [getattr(run.config.model, "latent_steps", None) or run.config.model.layers for run in plan.runs] == [1, 2, 3, 6]
     assert [variant.levels["depth"] for variant in plan_record(plan).variants] == [1, 1, 3, 3]
-    assert {name: model.width for name, model in MODELS.items()} == {"ViTRM": 16, "ViT": 16}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +103,10 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
             lambda: factorial({"model.a": [1, 2, 3]}),
             "a factorial has two levels an axis, but 'model.a' has 3; grid takes any number",
         ),
-        (lambda: factorial(names(3), fraction=1 / 2), "fraction must be 1, but got 0.5: plan all cells of fewer factors, or use"),
+        (
+            lambda: factorial({"model.a": [0, 1]}, fraction=1 / 2),
+            "fraction must be 1, but got 0.5: plan all cells of fewer factors, or use",
+        ),
     ],
 )
 def test_a_bad_design_is_refused_in_one_line(make, message):

@@ -1,10 +1,8 @@
 """What README.md and docs/studies say about the studies."""
 
-import importlib
-import json
 from dataclasses import replace
 
-from shipped import STUDIES, load, module
+from shipped import load, module
 
 from recstudy.study.study import make_plan
 
@@ -72,26 +70,6 @@ def test_results_say_that_they_are_of_an_earlier_revision():
     assert "what computes all variants, or" in shown({label: ["0123456789abcdef0123"] for label in now})[0]
 
 
-def test_every_table_has_the_ids_of_its_runs():
-    """But a search's, whose sampler chooses them."""
-    for table in (STUDIES / "tables").glob("*.json"):
-        content = json.loads(table.read_text())
-        assert bool(content["ids"]) != (table.name == "recursion_search.quick.json"), table
-
-
-def test_what_is_taken_of_a_study(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(STUDIES.parent / "tests/analysis")
-    made_up = importlib.import_module("made_up")
-    monkeypatch.setattr(INDEX, "TABLES", tmp_path)
-
-    INDEX.take(made_up.write_study(tmp_path / "results"), "made_up", "paper")
-
-    taken = json.loads((tmp_path / "made_up.paper.json").read_text())
-    assert {"ids", "claims", "wall seconds"} <= set(taken)
-    assert sum(map(len, taken["ids"].values())) == 6
-    assert taken["runs"] == "6 of 12"
-
-
 def test_time_is_that_in_which_any_run_was_under_way():
     spans = [
         ("2026-11-24T10:00:00+00:00", "2026-11-24T10:02:00+00:00"),
@@ -103,6 +81,3 @@ def test_time_is_that_in_which_any_run_was_under_way():
     assert INDEX.wall_seconds(spans) == 210
     assert INDEX.wall_seconds([later, *spans]) == 250
     assert INDEX.wall_seconds([*spans, ("", "2026-11-24T10:09:00+00:00")]) is None
-    assert ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, " in INDEX.provenance(
-        {**TAKEN, "wall seconds": 210}
-    )

@@ -18,11 +18,10 @@ from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
 from recstudy.plugins import gathering
-from recstudy.records import Results, read_json
+from recstudy.records import Results, read_json, read_lines
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import make_plan
 
-ONE = ("--only", "latent_steps=1, supervision_steps=1")
 HOLD = """
 import sys
 from recstudy.train.run_folder import locked_run_folder
@@ -30,16 +29,6 @@ with locked_run_folder(sys.argv[1], ""):
     print("held", flush=True)
     sys.stdin.readline()
 """
-
-
-@pytest.fixture
-def without_ray(tmp_path) -> Shell:
-    """A host that has no Ray."""
-    (tmp_path / "hidden" / "ray").mkdir(parents=True)
-    (tmp_path / "hidden" / "ray" / "__init__.py").write_text('raise ImportError("no Ray here")\n')
-    ours = Path(recstudy.__file__).parents[1]
-    path = ":".join(map(str, (tmp_path / "hidden", ours, Path(tiny.__file__).parent)))
-    return Shell(tmp_path, environment={"PYTHONPATH": path})
 
 
 @pytest.mark.parametrize(
@@ -81,16 +70,14 @@ def test_a_run_that_another_process_works_on_comes_last(tmp_path, capsys):
     assert said.index("works on it; it is put off") < said.index(f"{others[0].label}, seed 0:")
 
 
-def test_a_failed_run_is_named_and_retried_by_the_next_call(tmp_path, capsys):
-    results, set_fields = Results(tmp_path / "r").create(), {"train.epochs": 1}
+def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
     label = "latent_steps=2, supervision_steps=1"
-    (broken,) = [run.id for run in make_plan(tiny.study, changes=set_fields).runs if run.label == label]
+    (broken,) = [run.id for run in make_plan(tiny.study, changes={"train.epochs": 1}).runs if run.label == label]
     obstacle = results.run(broken).path / "losses.jsonl"
     obstacle.mkdir(parents=True)
-    few = ["--no-ray", "--results", str(results.root), "--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1"]
+    few = ("--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1")
 
-    with pytest.raises(SystemExit, match=r"^7$"):
-        main(tiny.study, few)
+    command(results, 7, *few)
 
     said = capsys.readouterr().out
     assert f"{label}, seed 0: StorageError: cannot read" in said
@@ -99,52 +86,68 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(tmp_path, capsys):
     assert "failed" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
 
     obstacle.rmdir()
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(tiny.study, few)
+    command(results, 0, *few)
 
     assert sorted(results.states().values()) == ["done", "done"]
     assert not results.run(broken).failure.exists()
     assert read_json(results.run(broken).result)["attempts"] == 2
 
 
+def command(results: Results, code: int, *words: str) -> None:
+    with pytest.raises(SystemExit, match=rf"^{code}$"):
+        main(tiny.study, ["--no-ray", "--results", str(results.root), *words])
+
+
+@pytest.mark.parametrize(("good", "failures"), [(0, 3), (1, 5)])
+def test_a_study_whose_first_runs_all_fail_alike_stops(results, capsys, good, failures):
+    for run in make_plan(tiny.study, changes={"train.epochs": 1}).runs[good:]:
+        (results.run(run.id).path / "losses.jsonl").mkdir(parents=True)
+
+    command(results, 7, "train.epochs=1")
+
+    assert len(list(results.root.glob("runs/*/failure.json"))) == failures
+    assert ("Stopped: 3 runs failed in the same way and none succeeded" in capsys.readouterr().out) == (good == 0)
+
+
+def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, capsys):
+    few = ("--only", "latent_steps=1, supervision_steps=1", "train.learning_rate=1e30")
+    for _ in range(2):
+        command(results, 3, *few)
+
+    (run,) = results.root.glob("runs/*")
+    assert read_json(run / "result.json")["status"] == "diverged"
+    assert len(read_lines(run / "attempts.jsonl")) == 1
+    assert "1 run: all finished before" in capsys.readouterr().out
+    assert "diverged" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
+
+
 @pytest.mark.whole
-def test_a_host_without_ray_gives_the_numbers_of_ray(without_ray, tmp_path):
-    (tmp_path / "ray").mkdir()
-    on_ray = Shell(tmp_path / "ray")
+def test_a_run_that_was_stopped_and_killed_goes_on_to_the_bit_on_a_host_without_ray(tmp_path):
+    (tmp_path / "hidden" / "ray").mkdir(parents=True)
+    (tmp_path / "hidden" / "ray" / "__init__.py").write_text('raise ImportError("no Ray here")\n')
+    path = ":".join(map(str, (tmp_path / "hidden", Path(recstudy.__file__).parents[1], Path(tiny.__file__).parent)))
+    shell = Shell(tmp_path, environment={"PYTHONPATH": path})
+    label = "latent_steps=1, supervision_steps=1"
+    words = ("--no-ray", "--only", label, "train.epochs=50")
+    recstudy.run(tiny.study, results=tmp_path / "whole", ray=False, only=[label], set={"train.epochs": 50})
+    (folder,) = (tmp_path / "whole/runs").iterdir()
 
-    said = without_ray.run("--no-ray", *ONE)
-    on_ray.run(*ONE)
+    for stop, epochs, code in ((signal.SIGTERM, 5, 130), (signal.SIGKILL, 15, -9)):
+        with shell.start(*words) as process:
+            while not any(len(lines) >= epochs for lines in shell.lines().values()):
+                assert process.poll() is None
+                time.sleep(0.05)
+            process.send_signal(stop)
+            _, errors = process.communicate()
+        assert process.returncode == code
+        assert ("Stopped" in errors) == (stop == signal.SIGTERM)
+        assert not shell.records()
+    assert "1 run: 0 finished before, 1 to run" in shell.run(*words)
 
-    assert "1 run: 0 finished before, 1 to run" in said
-    assert {run: record["metrics"] for run, record in without_ray.records().items()} == {
-        run: record["metrics"] for run, record in on_ray.records().items()
-    }
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name)
-def test_a_run_that_was_stopped_goes_on_to_the_bit(without_ray, tmp_path, stop):
-    words = ("--no-ray", *ONE, "train.epochs=40")
-    with without_ray.start(*words) as process:
-        while not without_ray.begun():
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(stop)
-        _, errors = process.communicate()
-    begun = {run: len(lines) for run, lines in without_ray.lines().items()}
-    whole = Shell(tmp_path / "whole", environment=without_ray.environment)
-    whole.folder.mkdir()
-
-    without_ray.run(*words)
-    whole.run(*words)
-
-    assert process.returncode == (-9 if stop == signal.SIGKILL else 130)
-    assert ("Stopped" in errors) == (stop != signal.SIGKILL)
-    assert [record["attempts"] for record in without_ray.records().values()] == [1 if stop == signal.SIGTERM else 2]
-    assert next(iter(begun.values())) < 40
-    metrics = [next(iter(shell.records().values()))["metrics"] for shell in (without_ray, whole)]
-    losses = [[line["train_loss"] for line in next(iter(shell.lines().values()))] for shell in (without_ray, whole)]
-    assert metrics[0] == metrics[1]
+    ((run, result),) = shell.records().items()
+    assert (run, result["attempts"]) == (folder.name, 2)  # of which a polite stop counts none
+    assert result["metrics"] == read_json(folder / "result.json")["metrics"]
+    losses = [[line["train_loss"] for line in lines] for lines in (shell.lines()[run], read_lines(folder / "epochs.jsonl"))]
     assert losses[0] == losses[1]
 
 

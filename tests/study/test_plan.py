@@ -15,20 +15,6 @@ def study(variants, **fields) -> Study:
     return Study(name="s", presets={"quick": BASE, "paper": BASE}, variants=variants, question="Why?\n\nBecause.", **fields)
 
 
-def test_a_grid_lists_every_combination_the_last_axis_fastest():
-    variants = grid({"model.latent_steps": [1, 2], "train.batch_size": [32, 64]})
-
-    assert [variant.label for variant in variants] == [
-        "latent_steps=1, batch_size=32",
-        "latent_steps=1, batch_size=64",
-        "latent_steps=2, batch_size=32",
-        "latent_steps=2, batch_size=64",
-    ]
-    assert variants[1].changes == {"model.latent_steps": 1, "train.batch_size": 64}
-    assert variants[1].levels == {"latent_steps": 1, "batch_size": 64}
-    assert variants[1].axes == {"latent_steps": "model.latent_steps", "batch_size": "train.batch_size"}
-
-
 def test_seed_blocks_come_first():
     plan = make_plan(study(grid({"model.latent_steps": [1, 2]}), seeds=2))
 
@@ -50,27 +36,47 @@ def test_the_command_line_goes_over_a_named_level():
     assert record.base["train"]["batch_size"] == 8
 
 
+LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": depth} for depth in (1, 2)}}
+
+
 @pytest.mark.parametrize(
-    ("axis", "levels", "field", "value"),
+    ("axes", "changes", "words"),
     [
-        ("train.supervision_steps", [1, 2], "train", {"epochs": 2}),
-        ("model.latent_steps", [1, 2], "model", {"family": "vitrm"}),
-        ("model", [ViTRM(width=16, heads=2), ResNet()], "model.family", "trm"),
+        (
+            {"train.supervision_steps": [1, 2]},
+            {"train": {"epochs": 2}},
+            "'train' would replace 'train.supervision_steps', which is",
+        ),
+        ({"model": [BASE.model, ResNet()]}, {"model.family": "trm"}, "'model.family' would replace 'model', which is swept"),
+        (LAYERS, {"model": {"family": "vitrm"}}, "'model' would replace 'model.layers', which is swept by this study"),
+        (
+            LAYERS,
+            {"model.layers": 7},
+            "'model.layers' is what sets 'layers=1' apart in this study, whose label would not be true",
+        ),
+        (LAYERS, {"model.latent_tokens": 7}, "'model.latent_tokens' is what sets 'layers=1' apart"),
     ],
 )
-def test_a_whole_part_that_is_set_does_not_undo_the_sweep_in_silence(axis, levels, field, value):
+def test_a_setting_does_not_undo_the_sweep_in_silence(axes, changes, words):
     """Else every cell would be the same run, under the label of another."""
-    with pytest.raises(ConfigError, match=rf"'{field}' would replace '{axis}', which is swept by this study"):
-        make_plan(study(grid({axis: levels})), changes={field: value})
+    with pytest.raises(ConfigError, match=words):
+        make_plan(study(grid(axes)), changes=changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "epochs", "limit"),
-    [({"train.epochs": 5}, 5, 32), ({"train": {"epochs": 5}}, 5, 32), ({"data.limit": 64}, 2, 64), ({"data": Digits()}, 2, 32)],
+    [
+        ({}, 2, 32),
+        ({"train.epochs": 5}, 5, 32),
+        ({"train": {"epochs": 5}}, 5, 32),
+        ({"data.limit": 64}, 2, 64),
+        ({"data": Digits()}, 2, 32),
+    ],
 )
-def test_smoke_leaves_alone_what_is_set(changes, epochs, limit):
-    plan = make_plan(study(grid({"model.latent_steps": [1]})), changes=changes, smoke=True)
+def test_smoke_is_two_epochs_on_32_images_but_for_what_is_set(changes, epochs, limit):
+    plan = make_plan(study(grid({"model.latent_steps": [1]}), seeds=5), changes=changes, smoke=True)
 
+    assert (plan.folder, len(plan.runs)) == ("quick-smoke", 1)
     assert [(config.train.epochs, config.data.limit) for config in (*plan.configs, plan.base)] == [(epochs, limit)] * 2
 
 
@@ -85,45 +91,15 @@ def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
     )
 
 
-def test_smoke_is_two_epochs_on_32_images_in_a_folder_of_its_own():
-    plan = make_plan(study(grid({"model.latent_steps": [1]}), seeds=5), smoke=True)
-
-    assert (plan.configs[0].train.epochs, plan.configs[0].data.limit, plan.folder, len(plan.runs)) == (2, 32, "quick-smoke", 1)
-
-
-def test_the_record_holds_what_the_reading_half_needs():
-    record = plan_record(make_plan(study([Variant("plain", {}), Variant("wide", {"model.width": 32})])))
-
-    assert (record.question, record.description) == ("Why?", "Because.")
-    assert [variant.label for variant in record.variants] == ["plain", "wide"]
-    assert record.variants[0].model == "ViTRM"
-    assert len(record.runs) == 2
-
-
-LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": depth} for depth in (1, 2)}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"model.layers": 7}, "'model.layers' is what sets 'layers=1' apart in this study, whose label would not be true"),
-        ({"model.latent_tokens": 7}, "'model.latent_tokens' is what sets 'layers=1' apart"),
-        ({"model": {"family": "vitrm"}}, "'model' would replace 'model.layers', which is swept by this study"),
-    ],
-)
-def test_what_a_named_level_sets_is_not_set_beside_it(changes, words):
-    """Else `layers=1` would stand over seven layers."""
-    with pytest.raises(ConfigError, match=words):
-        make_plan(study(grid(LAYERS)), changes=changes)
-
-
 def test_what_all_variants_set_alike_may_be_set_otherwise():
     levels = {"layers": {name: {**level, "train.epochs": 300} for name, level in LAYERS["layers"].items()}}
 
     assert [config.train.epochs for config in make_plan(study(grid(levels)), changes={"train.epochs": 2}).configs] == [2, 2]
 
 
-def test_two_variants_of_one_label_are_refused():
+def test_no_variants_or_two_of_one_label_are_refused():
+    with pytest.raises(ConfigError, match="s, preset quick: there are no variants to run"):
+        make_plan(study([]))
     with pytest.raises(ConfigError, match="s, preset quick: 2 variants are called 'wide'"):
         make_plan(study([Variant("wide", {"model.width": 32}), Variant("plain", {}), Variant("wide", {"model.width": 64})]))
 

@@ -4,7 +4,6 @@ import io
 from collections.abc import Mapping
 
 import pytest
-import tiny_search
 from rich.console import Console
 
 from recstudy import RunConfig, Search, Tunable
@@ -159,32 +158,15 @@ def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
     assert source.over
 
 
-FOUR = [
-    {"model.latent_steps": steps, "train.batch_size": size, "train.learning_rate": 5e-3} for steps in (1, 2) for size in (16, 32)
-]
-SIX = [*FOUR, *({**params, "model.latent_steps": 3} for params in FOUR[:2])]
-
-
-def searched(plan: SearchPlan, results: Results, settings: list[dict], scores: list[float]) -> TrialLog:
-    """The log of a search whose trials have these scores, which is now the one of its name."""
-    record_plan(plan, results)
-    log = TrialLog(plan, results)
-    for number, (params, score) in enumerate(zip(settings, scores, strict=True)):
-        log.add(plan.run(number, params), params)
-        finish_runs(results, [plan.run(number, params)], score)
-    return log
-
-
 def test_the_best_are_those_of_this_definition_whatever_was_searched_last(results):
-    """Then with other epochs, in the reverse order and with more trials: `plan.json` is the other's."""
-    plan = make_search(tiny_search.study)
-    log = searched(plan, results, FOUR, [70.0, 90.0, 80.0, 60.0])
-    finish_runs(results, log.confirm(), 85.0)
-    other = make_search(tiny_search.study, changes={"train.epochs": 7}, budget="8")
-    searched(other, results, SIX, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    """Each later trial is better than those before."""
+    first = Searched(plan(RATE, "6", seeds=1, confirm=2), results).to_the_end()
+    first.confirmed()
+    narrow = {"train.learning_rate": Tunable(1e-4, 1e-3, log=True)}
+    other = Searched(plan(narrow, "8", seeds=1, confirm=2), results).to_the_end()  # `plan.json` is now this one's
 
-    again = TrialLog(plan, results)
+    again = TrialLog(first.plan, results)
 
-    assert [(run.variant, run.seed) for run in again.best()] == [(1, 1), (2, 1)]
+    assert [(run.variant, run.seed) for run in again.best()] == [(3, 1), (2, 1)]
     assert again.settled()
-    assert [run.variant for run in TrialLog(other, results).best()] == [5, 4]
+    assert [run.variant for run in TrialLog(other.plan, results).best()] == [5, 4]

@@ -51,17 +51,12 @@ def study(tmp_path) -> Path:
     return file
 
 
-def test_a_users_repository_is_the_studys_and_not_recstudys(study):
-    commit = repository(study.parents[1])
-
-    assert recorded(study) == (commit, False, "")
-
-
 @pytest.mark.parametrize(("file", "dirty"), [("studies/study.py", True), ("helper.py", True), ("results/plan.json", False)])
-def test_what_is_changed(study, file, dirty):
+def test_a_users_repository_is_the_studys_and_tells_what_is_changed(study, file, dirty):
     """A Python file that the repository does not know decides numbers; results do not."""
     top = study.parents[1]
-    repository(top)
+    commit = repository(top)
+    assert recorded(study) == (commit, False, "")
     (top / file).parent.mkdir(exist_ok=True)
     with open(top / file, "a") as changed:
         changed.write("\n")

@@ -103,14 +103,6 @@ def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, li
     assert outdated([RUN], results, tmp_path).notices == [f"{line}. Repeat them with --rerun changed." for line in lines]
 
 
-def test_old_records_with_digests_of_the_code_are_read(results, tmp_path):
-    record = read_json(results.run(RUN.id).result)
-    record["provenance"] = {"code": {"model": "0123"}, "commit": "3f2a91c0ffee"}
-    write_json(results.run(RUN.id).result, record)
-
-    assert outdated([RUN], results, tmp_path).notices == []
-
-
 def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_finished(results, tmp_path):
     """Nothing decodes them then, so whether the runs are of them is not known, and is not left unsaid."""
     config = RunConfig(data=ImageFolder(path="own", class_count=2, size=8, channels=1), model=CNN(width=8))

@@ -1,4 +1,4 @@
-"""Real searches through a real Ray, in processes of their own."""
+"""A real search through a real Ray, in processes of its own."""
 
 import json
 import os
@@ -8,64 +8,33 @@ from pathlib import Path
 import pytest
 from shell import Shell, until
 
-pytestmark = pytest.mark.whole
 
-TINY = Path(__file__).with_name("tiny_search.py")
+@pytest.mark.whole
+def test_a_killed_driver_forgets_no_trial_and_asha_stops_runs_early(tmp_path):
+    """Eight settings over many learning rates: the poor ones are stopped, recorded so, and not run again; first without Ray."""
+    shell = Shell(tmp_path, Path(__file__).with_name("tiny_search.py"))
+    options = ("--preset", "wild", "--budget", "8", "--seeds", "0", "--stopping", "asha", "--set", "train.epochs=27")
 
+    def numbers() -> list[int]:
+        (log,) = shell.results.glob("studies/tiny_search/*/trials-*.jsonl")
+        lines = map(json.loads, log.read_text().splitlines())
+        return [line["number"] for line in lines if "number" in line]
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path, TINY)
-
-
-def trials(shell: Shell) -> list[dict]:
-    (log,) = shell.results.glob("studies/tiny_search/*/trials-*.jsonl")
-    return [json.loads(line) for line in log.read_text().splitlines()]
-
-
-def numbers(shell: Shell) -> list[int]:
-    return [line["number"] for line in trials(shell) if "number" in line]
-
-
-def test_a_search_from_one_command_to_the_page_and_on(shell):
-    output = shell.run()
-
-    assert "Budget: 6 runs in all: 4 to search, 2 for the best 2 with fresh seeds; 0 runs made before" in output
-    assert "The best 2 again with fresh seeds: 2 runs, 2 to run" in output
-    assert numbers(shell) == [0, 1, 2, 3]
-    assert trials(shell)[0]["params"]["model.latent_steps"] == 3  # the preset's own
-    assert [line["seed"] for line in trials(shell) if "confirms" in line] == [1, 1]
-    assert shell.attempts() == [1] * 6
-    assert "Which tiny model learns the digits best?" in shell.page()
-
-    before = shell.records()
-    again = shell.run()
-    assert "Budget: 6 runs in all; 6 runs made before, 2 with fresh seeds: nothing is left to run" in again
-    assert "Ray dashboard" not in again
-
-    more = shell.run("--budget", "8", "--seeds", "0")
-    assert "Budget: 8 runs in all, without fresh seeds; 6 runs made before" in more
-    assert numbers(shell) == [0, 1, 2, 3, 4, 5]
-    assert all(shell.records()[run] == result for run, result in before.items())
-
-
-def test_a_killed_driver_forgets_no_trial_and_asha_stops_runs_early(shell):
-    """Twelve settings over many learning rates: the poor ones are stopped, recorded so, and not run again."""
-    options = ("--preset", "wild", "--budget", "12", "--seeds", "0", "--stopping", "asha", "--set", "train.epochs=40")
-    with shell.start(*options) as driver:
+    with shell.start(*options, "--no-ray") as driver:
         until(shell.records, "a result")
         os.killpg(driver.pid, signal.SIGKILL)
-    finished, begun = shell.records(), numbers(shell)
-    assert len(finished) < 12
+    finished, begun = shell.records(), numbers()
+    assert len(finished) < 8
 
     shell.run(*options)
 
-    assert numbers(shell)[: len(begun)] == begun
-    assert numbers(shell) == list(range(12))
+    assert numbers()[: len(begun)] == begun
+    assert numbers() == list(range(8))
     assert all(shell.records()[run] == result for run, result in finished.items())
     stopped = shell.records("stopped.json")
     assert {record["by"] for record in stopped.values()} == {"asha"}
     assert not stopped.keys() & shell.records().keys()
-    assert len(stopped) + len(shell.records()) == 12
+    assert len(stopped) + len(shell.records()) == 8
+    assert "Which tiny model learns the digits best?" in shell.page()
     assert f"{len(stopped)} stopped" in shell.page()
-    assert "nothing is left to run" in shell.run(*options)
+    assert "nothing is left to run" in shell.run(*options, "--no-ray")

@@ -15,7 +15,7 @@ from recstudy.models import ViTRM
 from recstudy.study.search import make_search
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
-STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})]}
+STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})], "seeds": 3}
 SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_steps"]}
 
 
@@ -31,6 +31,11 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
         ({"variants": {"paper": [Variant("a", {})]}}, "s has variants for paper, but none for its preset 'quick'"),
         ({"variants": ["a"]}, "the variants of s must be of Variant, but got 'a'"),
         ({"report": Table("t")}, "the report of s must be a list of Part, but got "),
+        ({"seeds_at_most": 2}, "the seeds_at_most of s must be a whole number of at least its 3 seeds, but got 2"),
+        ({"seeds_at_most": {"quik": 5}}, "s has seeds_at_most for 'quik': its presets are .* Did you mean 'quick'"),
+        ({"learned": {"exact": 50}}, "no metric 'exact'"),
+        ({"learned": {"exact_accuracy": 500}}, "exact_accuracy must be a number between 0 and 100, but got 500"),
+        ({"learned": [50]}, r"must be {METRIC: VALUE}, but got \[50\]"),
         ({"claims": [5]}, "the claims of s must be of Claim, but got 5"),
     ],
 )
@@ -67,12 +72,9 @@ def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):
         (lambda: grid({"a": range(1000), "b": range(1000)}), "a, b have 1,000,000 combinations, but a study plans 100,000 runs"),
         (lambda: factorial({f"model.{at}": [0, 1] for at in range(40)}), "1,099,511,627,776 combinations"),
         (lambda: RunConfig(data=5), "'data' must be a dictionary or instance of DataConfig, but got 5"),
-        (lambda: RunConfig(data=Digits()), "RunConfig needs 'model'"),
         (lambda: TrainConfig(epoch=5), r"no field 'epoch': TrainConfig has .* Did you mean 'epochs'\?"),
         (lambda: TrainConfig(augment={"flp": True}), r"no field 'augment\.flp': Augment has .* Did you mean 'flip'\?"),
-        (lambda: Table(5), "'name' must be a string, but got 5"),
         (lambda: Curve("c", x="a"), "Curve needs 'y'"),
-        (lambda: Deviation(field="train.epochs", ours=1, way="x"), "Deviation needs 'why'"),
     ],
 )
 def test_a_misspelt_word_names_the_nearest(made, said):

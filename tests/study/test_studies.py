@@ -16,7 +16,6 @@ from recstudy.study.search import make_search
 from recstudy.study.study import make_plan, select
 from recstudy.terminal import console
 
-WITH_RAY = ("vitrm_depth_sweep", "trm_ablation")  # of the others Ray adds its start, 20 s each, and no number
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 
 
@@ -51,16 +50,16 @@ def test_smoke(path, tmp_path, request):
     if reads_files(study):
         request.getfixturevalue("real_data")
     some = [SOME[study.name]] if study.name in SOME else []
-    if isinstance(study, Search) or path.stem in WITH_RAY:
-        only = [word for label in some for word in ("--only", label)]
-        command = [sys.executable, str(path), "--smoke", *only]
+    preset = f"{next(iter(study.presets))}-smoke"
+    if isinstance(study, Search):
+        command = [sys.executable, str(path), "--smoke"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     else:
         run(replace(study, question=study.question or study.name), smoke=True, only=some, results=tmp_path / "results", ray=False)
-        page_of_smoke(tmp_path, study)
+        show_report(Results(tmp_path / "results"), study.name, preset, (), console())  # which `run` leaves to the reader
 
-    folder = tmp_path / f"results/studies/{study.name}/{next(iter(study.presets))}-smoke"
+    folder = tmp_path / f"results/studies/{study.name}/{preset}"
     page = (folder / "report/report.html").read_text()
     assert "smoke run: 2 epochs on 32 images; the numbers mean nothing" in page
     results = [json.loads(file.read_text()) for file in tmp_path.glob("results/runs/*/result.json")]
@@ -70,12 +69,6 @@ def test_smoke(path, tmp_path, request):
         tables = [file for kind in ("md", "tex", "csv") for file in folder.glob(f"report/tables/models.{kind}")]
         for text in [page, *(file.read_text() for file in tables)]:
             assert "synthetic" in text
-
-
-def page_of_smoke(folder: Path, study: Study) -> None:
-    """Draw the report, which `run` leaves to the reader."""
-    results, preset = Results(folder / "results"), f"{next(iter(study.presets))}-smoke"
-    show_report(results, study.name, preset, (), console())
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

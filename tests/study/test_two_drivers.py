@@ -29,22 +29,6 @@ with results.holding("tiny", "quick"):
     print("planned", flush=True)
     sys.stdin.readline()
 """
-CREATE = """
-import pathlib, sys
-from recstudy.records import Results
-print("ready", flush=True)
-for line in sys.stdin:
-    try:
-        Results(line.strip()).create()
-        print("created", flush=True)
-    except Exception as error:
-        print(error, flush=True)
-"""
-
-
-def python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -58,7 +42,8 @@ def results(tmp_path) -> Results:
 @pytest.fixture
 def driver(results) -> Iterator[subprocess.Popen[str]]:
     """A driver that runs three seeds."""
-    with python(DRIVER, str(results.root)) as process:
+    command = [sys.executable, "-c", DRIVER, str(results.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "planned\n"
         yield process
@@ -116,20 +101,7 @@ def test_a_damaged_plan_is_written_anew(results):
 
 
 def test_two_drivers_begin_in_one_fresh_folder(tmp_path):
-    """Four processes, each told at the same time; and one that comes between another's marker and its renaming."""
-    processes = [python(CREATE) for _ in range(4)]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    told = []
-    for number in range(50):
-        for process in processes:
-            process.stdin.write(f"{tmp_path / str(number)}\n")
-            process.stdin.flush()
-        told += [process.stdout.readline() for process in processes]
-    for process in processes:
-        process.communicate()
-    assert set(told) == {"created\n"}
-
+    """One comes between the other's marker and its renaming."""
     (tmp_path / "fresh").mkdir()
     (tmp_path / "fresh/.recstudy.json.7.tmp").touch()
     assert Results(tmp_path / "fresh").create().root.exists()

@@ -1,13 +1,17 @@
 """Which variants get further seeds until a study's questions are decided, and how each of them ends: by hand."""
 
-from collections import deque
+import re
+from collections import Counter, deque
 from dataclasses import replace
 from math import inf
 
 import pytest
 import tiny
+import tiny_until
 
 from recstudy.analysis.findings import Wanted
+from recstudy.analysis.frame import load_study
+from recstudy.cli import main
 from recstudy.cluster.sources import Paid
 from recstudy.records import Results, append_line
 from recstudy.study.budget import Budget, Meter
@@ -121,3 +125,32 @@ def test_a_budget_in_hours_is_spent_over_all_sessions(results):
 
     assert not until.spent
     assert Until(10, Budget(1, "gpuh"), until.meter).spent
+
+
+@pytest.mark.whole
+def test_a_study_ends_with_each_question_decided_or_out_of_reach(results, capsys):
+    def command(*words: str) -> str:
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(tiny_until.study, ["--until", "decided", "--results", str(results.root), *words])
+        return capsys.readouterr().out
+
+    assert "--until decided, 2 questions: at most 9 further runs, up to 4 seeds of 3 variants" in command("--dry-run")
+    first = command("--no-ray")
+
+    assert "2 questions: 1 decided, 1 out of reach." in first
+    assert re.search(r"- decided: one epoch teaches less: supported at \d seeds", first)
+    assert re.search(r"- out of reach: a hair more decay helps: undecided at \d( to \d)? seeds, would take", first)
+    records = load_study(results, "tiny_until", "quick")
+    seeds = Counter(row.variant for row in records.rows)
+    assert f"Used: {len(records.rows)} runs, " in first
+    assert "; 4 seeds of every variant would be 16 runs, about " in first
+    assert seeds[1] == 1  # no claim is about it
+    assert 2 <= seeds[0] <= 4
+    assert records.plan.looks[:2] == (1, 2)
+    assert set(results.states().items()) == {(row.id, "done") for row in records.rows}
+
+    again = command()
+
+    assert f"{len(records.rows)} runs: all finished before" in again
+    assert "Ray dashboard" not in again
+    assert again.splitlines()[-1] == first.splitlines()[-1]

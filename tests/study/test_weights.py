@@ -145,16 +145,6 @@ def test_other_weights_in_the_place_of_those_of_a_run_are_refused(tmp_path):
         initial(config, Results(tmp_path))
 
 
-def test_a_run_of_the_same_results_is_named_by_its_id(tmp_path):
-    results = Results(tmp_path)
-    first = recstudy.run(study(tiny_run(epochs=1)), results=tmp_path, ray=False).records.rows[0]
-    second = recstudy.run(study(tiny_run(epochs=1)), results=tmp_path, init_from=first.id, ray=False).records.rows[0]
-
-    digest = json.loads(results.run(second.id).config.read_text())["train"]["init_from"]
-    assert results.weights(digest).read_bytes() == results.run(first.id).weights.read_bytes()
-    assert second.provenance.initial.words.startswith(f"run {first.id} (sha256 {digest[:12]}")
-
-
 def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, capsys, monkeypatch):
     run = only_run(Results(imported))
     code, _, _ = command(capsys, "export", run, tmp_path / "model", "--results", imported)
