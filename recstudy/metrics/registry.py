@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from recstudy.errors import ConfigError, choices
 from recstudy.metrics.answers import TASKS, Answers, NotAvailable
@@ -84,22 +84,9 @@ METRICS: Registry[Metric] = Registry("metric")
 
 
 def metric(
-    title: str,
-    *,
-    unit: str = "",
-    better: Better | None = None,
-    form: str = ".4g",
-    short: str = "",
-    bounds: tuple[float, float] | None = None,
-    tasks: tuple[str, ...] = ("multiclass",),
-    by_finding: bool = False,
-    of_words: bool = False,
-    of_levels: bool = False,
-    ranks: bool = False,
-    share: bool = False,
-    each: "Callable[[Answers], Floats] | None" = None,
+    title: str, *, tasks: tuple[str, ...] = ("multiclass",), **fields: Any
 ) -> Callable[[Callable[[Answers], Value]], Metric]:
-    """Makes a metric of a function of answers. What the words mean stands at `Metric`.
+    """Make a metric of a function of answers; `fields` are those of `Metric`.
 
     >>> @METRICS.add("brier")
     ... @metric("Brier score", better="lower", bounds=(0, 2), form=".3f")
@@ -108,13 +95,7 @@ def metric(
     ...     return float(((answers.probabilities - right) ** 2).sum(1).mean())
     """
 
-    def made(of: Callable[[Answers], Value]) -> Metric:
-        return Metric(
-            title, unit, better, form, by_finding=by_finding, of_words=of_words, of_levels=of_levels, short=short,
-            bounds=bounds, tasks=tasks, ranks=ranks, share=share, of=of, each=each,
-        )  # fmt: skip
-
-    return made
+    return lambda of: Metric(title, tasks=tasks, of=of, **fields)
 
 
 class MeasuredMetrics(NamedTuple):

@@ -9,11 +9,8 @@ from recstudy.tasks.captioning import OfCaptions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from recstudy.data.batches import Batch, Batches
-    from recstudy.data.cache import DataSet
-    from recstudy.metrics import Answers
-    from recstudy.models.networks.contract import Network, Output
-    from recstudy.tasks.task import Judged
+    from recstudy.data.batches import Batch
+    from recstudy.models.networks.contract import Output
 
 
 @TASKS.add("alignment")
@@ -23,6 +20,7 @@ class ImageCaptionPairs(OfCaptions):
     name: ClassVar[str] = "alignment"
     output: ClassVar[str] = "pair"
     score: ClassVar[str] = "recall_1"
+    evaluation: ClassVar[str] = "recstudy.tasks.captioning.retrieval"
 
     @classmethod
     def check_score(cls, config: RunConfig) -> None:
@@ -42,18 +40,3 @@ class ImageCaptionPairs(OfCaptions):
 
         image_BW, caption_BW = output.logits.chunk(2, dim=1)
         return (image_BW @ caption_BW.T).argmax(1) == torch.arange(len(image_BW), device=image_BW.device)
-
-    def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
-        from recstudy.tasks.captioning import retrieval
-
-        return retrieval.selection_scores(network, batches, self.config)
-
-    def answered(self, network: "Network", test: "Batches", data: "DataSet") -> "Answers":
-        from recstudy.tasks.captioning import retrieval
-
-        return retrieval.answered()
-
-    def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
-        from recstudy.tasks.captioning import retrieval
-
-        return retrieval.findings(network, test, self.config, data)

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.data.batches import Batch, Batches
-    from recstudy.data.cache import DataSet, Split
+    from recstudy.data.batches import Batch
+    from recstudy.data.cache import Split
     from recstudy.data.reader import Labels as Rows
     from recstudy.metrics import Answers
-    from recstudy.models.networks.contract import Network, Output
-    from recstudy.tasks.task import Judged
+    from recstudy.models.networks.contract import Output
 
 PIECE = 2**15  # answers that are held to the rules at a time: of Sudoku-Extreme's 423,000 at once the rows alone take 0.3 GB
 
@@ -42,6 +41,7 @@ class Grid(Task):
     takes: ClassVar[tuple[str, ...]] = ("puzzles", "ids")
     augments: ClassVar[str] = "puzzles: they have symmetries of their own (data.augmentations)"
     registered_loss: ClassVar[bool] = True
+    evaluation: ClassVar[str] = "recstudy.tasks.solving"
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
@@ -85,18 +85,3 @@ class Grid(Task):
             verdicts.append(data.lawful(np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape), cells))
         known = [one for one in verdicts if one is not None]
         return replace(told, labels=np.asarray(told.labels), lawful=np.concatenate(known) if known else None)
-
-    def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
-        from recstudy.tasks import solving
-
-        return solving.selection_scores(self, network, batches)
-
-    def answered(self, network: "Network", test: "Batches", data: "DataSet") -> "Answers":
-        from recstudy.tasks import solving
-
-        return solving.answered(self, network, test)
-
-    def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
-        from recstudy.tasks import solving
-
-        return solving.findings(self, network, test, train, data)

@@ -18,18 +18,18 @@ from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.puzzles import Puzzles
-from recstudy.metrics import Answers, measured
-from recstudy.metrics.kept import packed
+from recstudy.metrics import Answers
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.tasks.at_test import at_test
-from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch
+from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch, stated
 from recstudy.train.losses import token_hits
 from recstudy.train.parallel import concatenated
 from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks.grid import Grid
+    from recstudy.tasks.task import Judged
 
 SHOWN = 12  # test puzzles whose answers after every segment are kept to look at
 SEEN = 64  # segments, at most, after which they are kept
@@ -125,7 +125,7 @@ def halts(halt: Tensor, proceed: Tensor | None, config: RunConfig) -> Tensor:
     return torch.stack([own, *(halt.sigmoid() > threshold for threshold in config.train.at_test.halts)])
 
 
-def selection_scores(task: "Grid", network: Network, batches: Batches) -> tuple[float, float]:
+def selection_scores(task: "Grid", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Nats a cell and the score that selects epochs on the selection split, over all workers."""
     found = solve(task, network, batches)
     cells, loss = concatenated(found.cells), concatenated(found.loss)
@@ -134,9 +134,7 @@ def selection_scores(task: "Grid", network: Network, batches: Batches) -> tuple[
     return loss.mean().item(), score(task.config.score, told)
 
 
-def findings(
-    task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def findings(task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
     """Return what a result states of the answers, and what is kept to look at, by file.
 
     Raises:
@@ -146,7 +144,8 @@ def findings(
     watch = Watch()
     found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0, watch=watch)
     told = _told(task, found, test)
-    scores, own = measured(told), {}
+    judged, files = stated(told)
+    own = {}
     if not config.train.imported:  # what others trained on is not known
         taught = solve(task, network, train, most=TAUGHT)
         seen = answers(task, {"cells": taught.cells}, train, train.rows[: len(taught.cells)].numpy())
@@ -154,22 +153,17 @@ def findings(
     own |= halting(found, config) | at_test(network, test, config)
     assert isinstance(config.data, Puzzles)
     ids = None if test.split.ids is None else test.split.ids[told.rows]
-    verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
-    content, count = packed(told)
+    verdict, shown = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
     groups = None if config.data.synthetic else told.groups  # those of generated puzzles are classes, not copies
     draws = {} if groups is None else {"draws": len(np.unique(groups))}
     draws |= {"repeated": more.scored(len(told))} if more.repeats else {}
-    stated = {
-        "metrics": scores.values | own | verdict,
-        "depths": {**by_depth(found, config), "residual": defined(watch.residual) if config.model.recursive else {}},
-        "answers": {"kept": count, "of": len(told), **draws},
-        "unavailable": scores.unavailable,
-        "raised": list(scores.raised),
-    }
-    return stated, {"answers.npz": content, "thinking.npz": watch.kept(test, config)} | files
+    judged["metrics"] |= own | verdict
+    judged["answers"] |= draws
+    judged["depths"] = {**by_depth(found, config), "residual": defined(watch.residual) if config.model.recursive else {}}
+    return judged, {**files, "thinking.npz": watch.kept(test, config), **shown}
 
 
-def answered(task: "Grid", network: Network, test: Batches) -> Answers:
+def answered(task: "Grid", network: Network, test: Batches, data: DataSet) -> Answers:
     """Return what metrics of the test set are computed from.
 
     Raises:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recstudy.config import Augment, DataConfig, RunConfig
 from recstudy.metrics import METRICS, Answers
 from recstudy.metrics.registry import is_for
+from recstudy.plugins import named
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -65,6 +66,7 @@ class Task(ABC):
         mixes: whether Mixup and CutMix can mix its labels.
         augments: why its images cannot be augmented; empty where they can.
         registered_loss: whether its loss is the registered one that `train.loss` names.
+        evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` judge a network.
         example: a small run, part by part, on which `recstudy contract` checks it.
     """
 
@@ -77,6 +79,7 @@ class Task(ABC):
     mixes: ClassVar[bool] = False
     augments: ClassVar[str] = ""
     registered_loss: ClassVar[bool] = False
+    evaluation: ClassVar[str] = "recstudy.train.evaluate"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __init__(self, config: RunConfig) -> None:
@@ -181,9 +184,7 @@ class Task(ABC):
 
     def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
         """Return the loss and the score that selects epochs on the selection split, over all workers."""
-        from recstudy.train.evaluate import selection_scores
-
-        return selection_scores(self, network, batches)
+        return named(f"{self.evaluation}:selection_scores")(self, network, batches, data)
 
     def answered(self, network: "Network", test: "Batches", data: "DataSet") -> Answers:
         """Return what metrics of the test set are computed from.
@@ -191,9 +192,7 @@ class Task(ABC):
         Raises:
             Diverged: an answer is not finite.
         """
-        from recstudy.train.evaluate import answered
-
-        return answered(self, network, test)
+        return named(f"{self.evaluation}:answered")(self, network, test, data)
 
     def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
         """Return what a result states of the answers, and what is kept to look at, by file.
@@ -201,9 +200,7 @@ class Task(ABC):
         Raises:
             Diverged: an answer is not finite.
         """
-        from recstudy.train.evaluate import findings
-
-        return findings(self, network, test, train, data)
+        return named(f"{self.evaluation}:findings")(self, network, test, train, data)
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:  # noqa: B027
         """Do what the other workers of a group do while the first one calls `findings`: by default nothing."""

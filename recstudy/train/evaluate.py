@@ -29,6 +29,7 @@ from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks import Task
+    from recstudy.tasks.task import Judged
 
 Kept = dict[str, Tensor]  # what a task keeps, N rows each
 LOSS = "loss"
@@ -98,7 +99,7 @@ def _rows(task: "Task", output: Output, batch: Batch, count: int) -> Kept:
     return {name: part[:count] for name, part in told.items()}
 
 
-def selection_scores(task: "Task", network: Network, batches: Batches) -> tuple[float, float]:
+def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Loss and the score that selects epochs on the selection split, over all workers.
 
     The score is not a number where no class has both kinds of images.
@@ -123,33 +124,35 @@ def own_batch(config: RunConfig) -> int:
     return max(1, 2 * config.train.batch_size // rank_and_world()[1])
 
 
-def findings(
-    task: "Task", network: Network, test: Batches, train: Batches, data: DataSet
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
     """Return what a result states of the answers, and what is kept to look at, by file.
 
     Raises:
         Diverged: an answer is not finite.
     """
-    tested, name = answered(task, network, test), task.config.score
-    told = measured(tested)
-    taught = {}
+    answers_of_test, name = answered(task, network, test, data), task.config.score
+    judged, files = stated(answers_of_test)
     if not task.config.train.imported:  # what others trained on is not known
         (seen,), _ = predict(task, network, train)
-        taught = defined({f"train_{name}": score(name, answers(task, seen, train))})
-    content, count = packed(tested)
-    stated = {
-        "metrics": told.values | taught,
-        "depths": {name: by_depth(task, network, test)},
-        "undefined": list(told.undefined),
-        "unavailable": told.unavailable,
-        "raised": list(told.raised),
-        "answers": {"kept": count, "of": len(tested)},
+        judged["metrics"] |= defined({f"train_{name}": score(name, answers(task, seen, train))})
+    judged["depths"] = {name: by_depth(task, network, test)}
+    return judged, {**task.shown(answers_of_test, data.test), **files}
+
+
+def stated(known: Answers) -> "Judged":
+    """Return what a result states of answers to the test set, and the file that keeps them."""
+    scores, (content, count) = measured(known), packed(known)
+    judged = {
+        "metrics": scores.values,
+        "undefined": list(scores.undefined),
+        "unavailable": scores.unavailable,
+        "raised": list(scores.raised),
+        "answers": {"kept": count, "of": len(known)},
     }
-    return stated, {**task.shown(tested, data.test), "answers.npz": content}
+    return judged, {"answers.npz": content}
 
 
-def answered(task: "Task", network: Network, test: Batches) -> Answers:
+def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
     """Return what metrics of the test set are computed from.
 
     Raises:

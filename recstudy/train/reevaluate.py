@@ -74,10 +74,9 @@ def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count:
         computed = not any(one.raised for one in new.values())
         words = ", ".join(f"{metric(name).title} {_value(name, one)}" for name, one in new.items())
         words += f" (from its {next(iter(new.values())).how})" if new else "nothing to compute"
-    except (RecstudyError, NotAvailable) as error:
-        words, computed = f"cannot be evaluated: {error}", False
     except Exception as error:  # of whatever kind: the other runs are evaluated all the same
-        words, computed = f"cannot be evaluated: {type(error).__name__}: {' '.join(str(error).split())[:300]}", False
+        kind = "" if isinstance(error, RecstudyError | NotAvailable) else f"{type(error).__name__}: "
+        words, computed = f"cannot be evaluated: {kind}{' '.join(str(error).split())}", False
     out.print(Text(f"{count} {row.label}, seed {row.seed}: {words}"), soft_wrap=True)
     return computed
 
@@ -204,13 +203,14 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
     data = load(config.data, folder, hold_out=config.train.selection == "validation")
     task = TASKS[config.task](config)
     read, facts = task.reader(data, device)
-    made = {"data": result.provenance.data_checksum, "text tokenizer": result.tokenizer.get("checksum", "")}
-    made |= {"image tokenizer": result.tokenizer.get("image_hash", "")}
-    here = {"data": data.checksum, "text tokenizer": data.tokenizer.checksum if data.tokenizer else ""}
-    here |= {"image tokenizer": facts.get("image_hash", "")}
-    for what, checksum in made.items():
-        if checksum and checksum != here[what]:
-            raise DataError(f"the {what} here is not that of the run: its checksum is {here[what]}, not {checksum}")
+    checksums = (
+        ("data", result.provenance.data_checksum, data.checksum),
+        ("text tokenizer", result.tokenizer.get("checksum"), data.tokenizer.checksum if data.tokenizer else ""),
+        ("image tokenizer", result.tokenizer.get("image_hash"), facts.get("image_hash", "")),
+    )
+    for what, before, here in checksums:
+        if before and before != here:
+            raise DataError(f"the {what} here is not that of the run: its checksum is {here}, not {before}")
     network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
     if compiled:

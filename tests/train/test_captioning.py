@@ -182,6 +182,6 @@ def test_judging_pairs_keeps_nothing_for_a_gradient():
     training, kept = make_training(config("aligner")), []
 
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape), lambda tensor: tensor):
-        selection_scores(training.state.network, training._selection, training.config)
+        selection_scores(training.task, training.state.network, training._selection, training.data)
 
     assert not kept

@@ -5,7 +5,7 @@ from largest import Largest
 from recstudy.errors import DataError
 from recstudy.models.fuselip import SMOKE
 from recstudy.models.networks.vq import VQNetwork, unit
-from recstudy.tasks.captioning.tokenizer import Progress, psnr, quality, train_tokenizer
+from recstudy.tasks.captioning.tokenizer import psnr, quality, train_tokenizer
 
 SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})
 
@@ -32,16 +32,14 @@ def discs(count: int, size: int = 16) -> torch.Tensor:
 @pytest.mark.whole
 def test_training_draws_images_better_than_their_mean():
     """By 5 dB at least on images held out, in 10 seconds; measured 9.0 dB. An untrained one is worse than the mean."""
-    images, seen = discs(256), list[Progress]()
+    images = discs(256)
     shares = images.float() / 255
 
-    _, facts = train_tokenizer(images, SMALL, epochs=60, seed=0, report=seen.append)
+    _, facts = train_tokenizer(images, SMALL, epochs=60, seed=0)
     _, before = train_tokenizer(images, SMALL, epochs=0, seed=0)
 
     mean = psnr(shares.mean(0, keepdim=True).expand_as(shares), shares)
     assert before["psnr"] < mean < facts["psnr"] - 5
-    assert seen[-1].loss < seen[0].loss / 10
-    assert seen[0].restarted > SMALL.codebook / 2
     assert facts["used_percent"] > 50
     assert (facts["images"], facts["epochs"], facts["seed"]) == (230, 60, 0)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from recstudy.data.cache import DataSet
     from recstudy.metrics import Answers
     from recstudy.models.networks.contract import Network, Output
-    from recstudy.tasks.task import Judged, Read
+    from recstudy.tasks.task import Read
 
 
 class OfCaptions(Task):
@@ -71,6 +71,7 @@ class Captioning(OfCaptions):
     output: ClassVar[str] = "caption"
     score: ClassVar[str] = "token_accuracy"
     registered_loss: ClassVar[bool] = True
+    evaluation: ClassVar[str] = "recstudy.tasks.captioning.writing"
 
     @staticmethod
     def cut_by(name: str, answers: "Answers") -> str:
@@ -100,21 +101,6 @@ class Captioning(OfCaptions):
     @property
     def shares_selection(self) -> bool:
         return not self.writes_to_select
-
-    def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
-        from recstudy.tasks.captioning import writing
-
-        return writing.selection_scores(self, network, batches, data)
-
-    def answered(self, network: "Network", test: "Batches", data: "DataSet") -> "Answers":
-        from recstudy.tasks.captioning import writing
-
-        return writing.answered(network, test, self.config, data)
-
-    def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
-        from recstudy.tasks.captioning import writing
-
-        return writing.findings(network, test, train, self.config, data)
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:
         """Write this worker's share of the test set's captions."""

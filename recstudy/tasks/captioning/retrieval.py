@@ -6,7 +6,7 @@ captions that are word for word the same count as one. Both directions count hal
 Shapes: N pairs, W width.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,14 +26,17 @@ from recstudy.train.parallel import concatenated
 from recstudy.train.process import draw
 from recstudy.train.watchdog import alive
 
+if TYPE_CHECKING:
+    from recstudy.tasks.task import Judged, Task
+
 PAIRS = 1000  # test pairs whose cosines are kept
 RANKS = (1, 5, 10)
 
 
 @torch.no_grad()
-def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
+def selection_scores(task: "Task", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
-    images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, config))
+    images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, task.config))
     assert isinstance(network, AlignerNetwork)
     loss = siglip_loss(images_NW, texts_NW, network.encoder.log_scale.exp(), network.encoder.bias).item()
     return loss, recalls(images_NW, texts_NW, tokens)[1]
@@ -71,17 +74,18 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
     return found
 
 
-def answered() -> Answers:
+def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
     """Give nothing (NotAvailable): an aligner tells neither classes nor captions."""
     raise NotAvailable("it aligns images and captions, and answers nothing that a metric could be computed from")
 
 
-def findings(network: Network, test: Batches, config: RunConfig, data: DataSet) -> tuple[dict[str, Any], dict[str, Any]]:
+def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
     """Return what a result states of the alignment, beside that of the network as training began, and the pairs that are kept.
 
     Raises:
         Diverged: a feature is not finite.
     """
+    config = task.config
     images_NW, texts_NW, tokens = features(network, test, config)
     if not torch.isfinite(images_NW @ texts_NW.T).all():
         raise Diverged("the features of the test set are not finite")

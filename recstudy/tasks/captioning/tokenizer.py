@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,20 +45,11 @@ CODED = 64  # images at once
 DAMAGED = (OSError, ValueError, SafetensorError, DataError)  # how it is said that a tokenizer is not there, or not whole
 
 
-class Progress(NamedTuple):
-    """What an epoch reports."""
-
-    epoch: int
-    loss: float
-    restarted: int  # codes that were dead and started again
-
-
 def train_tokenizer(
     images: Tensor,
     config: VQ,
     epochs: int,
     seed: int,
-    report: Callable[[Progress], None] | None = None,
     device: torch.device | None = None,
 ) -> tuple[VQNetwork, Json]:
     """Return a tokenizer trained on `images` (N, 3, size, size) of 8 bits, and the facts that belong beside every use of it.
@@ -75,7 +66,7 @@ def train_tokenizer(
     order = torch.randperm(len(images), generator=generator)
     held = max(1, round(HELD_OUT * len(images)))
     network = VQNetwork(config).to(device or torch.device("cpu"))
-    _fit(network, images[order[held:]], epochs, generator, report)
+    _fit(network, images[order[held:]], epochs, generator)
     return network, {"images": len(images) - held, "epochs": epochs, "seed": seed, **quality(network, images[order[:held]])}
 
 
@@ -90,16 +81,13 @@ def quality(network: VQNetwork, images: Tensor) -> dict[str, float]:
     return {"psnr": decibels / len(images), **codebook_use(torch.cat(ids), network.config.codebook)}
 
 
-def _fit(
-    network: VQNetwork, images: Tensor, epochs: int, generator: torch.Generator, report: Callable[[Progress], None] | None
-) -> None:
+def _fit(network: VQNetwork, images: Tensor, epochs: int, generator: torch.Generator) -> None:
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=LEARNING_RATE / network.config.width, betas=(0.9, 0.99), weight_decay=1e-4
     )
     steps = epochs * math.ceil(len(images) / BATCH)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
-    for epoch in range(epochs):
-        total, restarted = torch.zeros((), device=_device(network)), 0
+    for _ in range(epochs):
         for rows in torch.randperm(len(images), generator=generator).split(BATCH):
             batch = unit(images[rows].to(_device(network)))
             again, codes = network(batch)
@@ -108,10 +96,8 @@ def _fit(
             loss.backward()
             optimizer.step()
             schedule.step()
-            restarted += network.tokenizer.quantiser.count_and_restart(codes, generator)
-            total += loss.detach() * len(rows)
-        if report is not None:
-            report(Progress(epoch, total.item() / len(images), restarted))
+            network.tokenizer.quantiser.count_and_restart(codes, generator)
+        alive()
 
 
 def _rate(step: int, steps: int) -> float:
@@ -167,7 +153,7 @@ def image_tokenizer(
 
     def train(file: Path) -> None:
         images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
-        network, facts = train_tokenizer(images, config, epochs, seed=0, report=lambda progress: alive(), device=device)
+        network, facts = train_tokenizer(images, config, epochs, seed=0, device=device)
         with caching("the image tokenizer", file.parent):
             save_tokenizer(network, facts, title, file)
 

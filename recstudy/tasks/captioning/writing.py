@@ -18,8 +18,7 @@ from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet, Split
 from recstudy.data.text import Tokenizer
-from recstudy.metrics import Answers, measured
-from recstudy.metrics.kept import packed
+from recstudy.metrics import Answers
 from recstudy.metrics.registry import score
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
@@ -29,13 +28,14 @@ from recstudy.tasks.captioning.decode import decode
 from recstudy.tasks.captioning.rate_score import made_by
 from recstudy.tasks.captioning.routing import expert_use, kept
 from recstudy.tasks.captioning.scores import words
-from recstudy.train.evaluate import Diverged, autocast, own_batch, some
+from recstudy.train.evaluate import Diverged, autocast, own_batch, read, stated
 from recstudy.train.losses import loss_of, token_hits, token_loss
 from recstudy.train.parallel import concatenated, rank_and_world, total
 from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks.captioning import Captioning
+    from recstudy.tasks.task import Judged
 
 EXAMPLES = 36  # test images whose captions are kept to look at
 
@@ -62,26 +62,16 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
     """Sums over this worker's share after each of `depths` supervision steps, (depths, 4): loss in nats a token of each
     caption, tokens that are right, tokens, captions. Without depths: after `evaluation_steps`."""
     depths = depths or [config.train.evaluation_steps]
-    network.eval()
     sums = in_float64(torch.zeros(len(depths), 4, device=batches.device))
-    for batch in batches.plain(own_batch(config) * batches.world):
-        alive()
-        images, tokens, count = some(batch.images), some(batch.labels), len(batch.images)
-        carry = network.start(images, tokens[:, :-1])
-        for step in range(1, max(depths) + 1):
-            with autocast(images.device, config.train):
-                output, carry = network(images, carry)
-            if step in depths:
-                logits, own = output.logits[:count].float(), tokens[:count]
-                hits, there = token_hits(logits, own)
-                loss = token_loss(logits, own, loss_of(config.train)).sum()
-                sums[list(depths).index(step)] += in_float64(torch.stack([loss, hits.sum(), there.sum(), loss.new_tensor(count)]))
+    for depth, batch, output, count in read(network, batches, config, depths):
+        logits, tokens = output.logits[:count].float(), batch.labels[:count]
+        hits, there = token_hits(logits, tokens)
+        loss = token_loss(logits, tokens, loss_of(config.train)).sum()
+        sums[list(depths).index(depth)] += in_float64(torch.stack([loss, hits.sum(), there.sum(), loss.new_tensor(count)]))
     return sums
 
 
-def findings(
-    network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def findings(task: "Captioning", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
     """Return what a result states of the captions, and what is kept to look at: by a group's first worker, while the others write
     their share of the `captions`.
 
@@ -90,40 +80,36 @@ def findings(
     """
     assert isinstance(network, Captioner)
     assert data.tokenizer is not None
+    config = task.config
     ids = captions(network, test, config, data.tokenizer)  # first: the others write theirs at once
     loss, accuracy = taught(network, test, config)
     if not np.isfinite(loss):
         raise Diverged("the loss of the test set is not finite")
     answers = _written(ids, data.test, data)
-    scores = measured(answers)
+    judged, files = stated(answers)
     learned = {"token_accuracy": accuracy, "caption_loss": loss}
     if not config.train.imported:  # what others trained on is not known
         learned["train_token_accuracy"] = taught(network, train, config)[1]
     shared, routing = expert_use(network, test, config)
-    content, count = packed(answers)
-    found = {
-        "metrics": scores.values | learned | shared,
+    judged |= {
+        "metrics": judged["metrics"] | learned | shared,
         "depths": {"token_accuracy": by_depth(network, test, config)},
-        "unavailable": scores.unavailable,
-        "raised": list(scores.raised),
         "notes": list(words(answers).notes),
         "tokenizer": {
             "text": f"{data.tokenizer.name} ({data.classes:,})",
             "checksum": data.tokenizer.checksum,
             "metrics": words(answers).tokenizer,
-            "rate": made_by() if "rate_score" in scores.values else "",
+            "rate": made_by() if "rate_score" in judged["metrics"] else "",
         },
         "decode": described(config.model),
-        "answers": {"kept": count, "of": len(answers)},
         **({"routing": routing} if routing else {}),
     }
-    looked = examples(answers, data) | kept(network, test, ids, config, data.tokenizer)
-    return found, looked | {"answers.npz": content}
+    return judged, examples(answers, data) | kept(network, test, ids, config, data.tokenizer) | files
 
 
-def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+def answered(task: "Captioning", network: Network, test: Batches, data: DataSet) -> Answers:
     """Return what metrics of the test set are computed from: the captions that the model writes by itself."""
-    return _written(captions(network, test, config, data.tokenizer), data.test, data)
+    return _written(captions(network, test, task.config, data.tokenizer), data.test, data)
 
 
 def _written(ids: Sequence[Sequence[int]], split: Split, data: DataSet) -> Answers:
