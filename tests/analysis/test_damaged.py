@@ -147,10 +147,9 @@ def test_a_damaged_log_of_a_search_is_one_line(tmp_path, capsys):
     write_whole(log, b'{"number": 0}\n' + log.read_bytes())
     root, words = str(results.root), "params is missing"
 
-    for arguments in (("report", root), ("audit", root), ("explain", "best:1:1", root), ("clean", root, "--orphans")):
-        code, _, err = said(capsys, *arguments)
-        assert code == 2
-        assert re.fullmatch(rf"StorageError: line 1 of {log} is damaged: {words}.*\n", err)
+    code, _, err = said(capsys, "report", root)
+    assert code == 2
+    assert re.fullmatch(rf"StorageError: line 1 of {log} is damaged: {words}.*\n", err)
     code, out, err = said(capsys, "status", root)
     assert (code, err) == (0, "")
     assert f"made_up (paper): line 1 of {log} is damaged: {words}" in out

@@ -36,10 +36,6 @@ def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
     [
         ({"name": "cifar10"}, "initial weights, order of training; the same for all seeds: images, validation split"),
         (
-            {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "fixed"},
-            "initial weights, order of training; the same for all seeds: puzzles, validation split",
-        ),
-        (
             {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "per seed"},
             "initial weights, order of training, puzzles, validation split",
         ),
@@ -101,7 +97,7 @@ def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
     assert "7.50 EUR at 2.5 an hour" in ran(records, Price.parse("2.5 EUR"))
 
 
-@pytest.mark.parametrize("given", ["free", "2.5", "EUR", "-1EUR", "2,5EUR", "1e9EUR"])
+@pytest.mark.parametrize("given", ["2.5", "EUR", "-1EUR", "1e9EUR"])
 def test_a_price_is_a_number_with_its_currency(given):
     with pytest.raises(
         ConfigError, match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got"

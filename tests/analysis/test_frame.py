@@ -1,5 +1,5 @@
 import pytest
-from made_up import base, read, run_id, variants, write_chest, write_losses, write_study
+from made_up import base, read, run_id, variants, write_chest, write_study
 
 from recstudy.analysis.frame import config_of, load_study
 from recstudy.config import flatten
@@ -35,26 +35,11 @@ def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records,
     assert (chest.value("auroc.Effusion"), chest.value("auroc@1"), chest.found.undefined) == (88.04, 80.0, ("Hernia",))
 
 
-def test_the_first_run_with_a_file(results, records):
-    write_losses(results, run_id(0, 1), [1.0])
-
-    assert records.first_run(0, "losses.jsonl", ("done",)).seed == 1
-    assert records.first_run(0, "losses.jsonl", ("failed",)) is None
-    assert records.first_run(1, "losses.jsonl", ("done",)) is None
-
-
 def test_a_changed_part_replaces_all_of_its_fields():
     config = config_of(flatten(base()), variants()[2]["changes"])
 
     assert config["model.depth"] == 9
     assert "model.latent_steps" not in config
-
-
-def test_failure_keeps_class_error_and_traceback(records):
-    row = records.runs[records.runs["status"] == "failed"].iloc[0]
-
-    assert (row["error_class"], row["error"]) == ("code", "ValueError: heads must divide width")
-    assert "model.py" in row["traceback"]
 
 
 def test_epochs_are_read_for_the_asked_variants_and_a_torn_line_is_dropped(results, records):

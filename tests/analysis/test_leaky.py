@@ -16,7 +16,6 @@ from recstudy.study.plan import plan_record
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 
-NEVER = "never compared, because it is told the caption it is to write: TRM, LEAKY"
 ENCODER = FuseLIP(width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)
 ALIGNER = Aligner(encoder=ENCODER, tokenizer=VQ(codes=16, codebook=256, width=64, layers=2, heads=2))
 ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
@@ -57,13 +56,6 @@ def test_the_plan_says_who_leaks_and_its_label_does_too():
         ("mode=leaky, LEAKY", True),
     ]
     assert made[2].model == "ImageTRM (FuseLIP on standin-vq, LEAKY)"
-
-
-def test_a_label_that_says_so_already_stays():
-    levels = {"TRM": {"model": captioner("prefix_causal")}, "TRM, LEAKY": {"model": captioner("leaky")}}
-    study = Study("s", {"quick": config("prefix_causal")}, grid({"model": levels}), question="?")
-
-    assert [made.label for made in plan_record(make_plan(study)).variants] == ["model=TRM", "model=TRM, LEAKY"]
 
 
 def test_no_published_number_compares_with_it_on_the_papers_own_data(records):

@@ -1,6 +1,5 @@
 import pytest
 
-from recstudy.metrics.registry import of_task
 from recstudy.report.names import in_own_unit, metric, number, quantity
 
 
@@ -8,25 +7,15 @@ from recstudy.report.names import in_own_unit, metric, number, quantity
     ("name", "heading", "better", "text"),
     [
         ("auroc.Effusion", "AUROC, Effusion (%)", "higher", "81.2"),
-        ("average_precision.Pleural_Thickening", "Average precision, Pleural Thickening (%)", "higher", "81.2"),
         ("epoch_seconds", "Epoch, training pass (s)", None, "81.23"),
         ("selection_auroc", "AUROC, selection (%)", "higher", "81.2"),
         ("some_score.x", "some score.x", None, "81.23"),
         ("auroc.Effusion_delta", "AUROC, Effusion delta (%)", None, "81.23"),
-        ("some_delta", "some delta", None, "81.23"),
         ("top1_accuracy@4", "Top-1 accuracy after 4 (%)", "higher", "81.2"),
     ],
 )
 def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
     assert (metric(name).heading, metric(name).better, number(name, 81.2345)) == (heading, better, text)
-
-
-def test_every_score_of_captions_has_a_name_and_a_direction():
-    """All are fractions, but for CIDEr's scale, which tables state."""
-    names = of_task("caption")
-
-    assert {(metric(name).unit, metric(name).better, metric(name).of_words) for name in names} == {("", "higher", True)}
-    assert len({metric(name).title for name in names}) == len(names)
 
 
 def test_a_published_fraction_of_a_finding_is_compared_in_percent():
