@@ -1,9 +1,7 @@
 """A stranger's kinds of parts, as a study's file would define them: nothing in recstudy names them."""
 
-import numpy as np
 import pandas as pd
 import plotly.express as px
-from pydantic import Field
 
 from recstudy.analysis import Drawn, StudyRecords, TableData, TableRow, answers_of, cell_of_values
 from recstudy.report import PARTS, FigurePart, OfVariants, TablePart
@@ -11,22 +9,16 @@ from recstudy.report import PARTS, FigurePart, OfVariants, TablePart
 
 @PARTS.add("reliability_diagram")
 class ReliabilityDiagram(FigurePart, OfVariants):
-    """How often answers of a confidence are right."""
+    """How often the answers of a run are right, against how sure it is."""
 
     name: str = "reliability"
-    bins: int = Field(default=5, ge=1)
 
     def drawn(self, records: StudyRecords) -> Drawn:
         rows = [row for at in records.chosen(self.where) for row in records.by_variant[at]]
-        parts = [self._points(row.label, answers) for row in rows if (answers := answers_of(records, row)[0])]
-        data = pd.concat(parts) if parts else pd.DataFrame()
-        return Drawn(lambda size: px.line(data, x="confidence", y="right", color="label"), data, self.heading)
-
-    def _points(self, label: str, answers) -> pd.DataFrame:
-        confidence, right = answers.probabilities.max(1), answers.predicted == answers.labels
-        bins = pd.cut(confidence, np.linspace(0, 1, self.bins + 1))
-        points = pd.DataFrame({"confidence": confidence, "right": right}).groupby(bins, observed=True).mean()
-        return points.assign(label=label).reset_index(drop=True)
+        kept = [answers for row in rows if (answers := answers_of(records, row)[0])]
+        points = [(one.probabilities.max(1).mean(), (one.predicted == one.labels).mean()) for one in kept]
+        data = pd.DataFrame(points, columns=["confidence", "right"])
+        return Drawn(lambda size: px.line(data, x="confidence", y="right"), data, self.heading)
 
 
 @PARTS.add("confidence")

@@ -84,16 +84,21 @@ def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, told, plain,
     assert {scale_of(f"{name}.64", runs).items for name in AT_TEST} == {noisy}
 
 
+def answer(results, variant, counts, **changes):
+    """Write answers of three runs to 20 images, so many of them right."""
+    for seed, right in enumerate(counts):
+        logits = np.where(np.arange(20)[:, None] < right, [[2.0, 0.0]], [[0.0, 2.0]])
+        write_answers(results, run_id(variant, seed), logits, np.zeros(20, int), **changes)
+
+
 @pytest.fixture
 def kept(tmp_path):
     """Variant 0 is right on 18, 19 and 18 of 20 images, variant 1 on 12, 14 and 13, one each as the runs' results say."""
     results = write_study(tmp_path / "r", report=dump_report([Table("t"), Differences("d", base="ViTRM, batch_size=128")]))
     for variant, counts in ((0, (18, 19, 18)), (1, (12, 14, 13))):
         for seed, right in enumerate(counts):
-            labels = np.zeros(20, int)
-            logits = np.where(np.arange(20)[:, None] < right, [[2.0, 0.0]], [[0.0, 2.0]])
             results.run(run_id(variant, seed)).finish(as_result(result(5.0 * right)))
-            write_answers(results, run_id(variant, seed), logits, labels)
+        answer(results, variant, counts)
     return read(results)
 
 
@@ -125,9 +130,7 @@ def test_a_difference_has_both_tests_at_the_level_of_its_step(kept):
 def test_the_items_of_a_patient_are_one_draw(kept):
     """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval over items widens."""
     alone = table_data(kept, Table("t")).rows[0].cells[0]
-    for seed in (0, 1, 2):
-        labels, logits = np.zeros(20, int), np.where(np.arange(20)[:, None] < (18, 19, 18)[seed], [[2.0, 0.0]], [[0.0, 2.0]])
-        write_answers(kept.results, run_id(0, seed), logits, labels, groups=np.arange(20) // 2)
+    answer(kept.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
 
     patients = table_data(load_study(kept.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
 

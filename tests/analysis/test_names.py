@@ -8,7 +8,6 @@ from recstudy.report.names import in_own_unit, metric, number, quantity
     [
         ("auroc.Effusion", "AUROC, Effusion (%)", "higher", "81.2"),
         ("epoch_seconds", "Epoch, training pass (s)", None, "81.23"),
-        ("selection_auroc", "AUROC, selection (%)", "higher", "81.2"),
         ("some_score.x", "some score.x", None, "81.23"),
         ("auroc.Effusion_delta", "AUROC, Effusion delta (%)", None, "81.23"),
         ("top1_accuracy@4", "Top-1 accuracy after 4 (%)", "higher", "81.2"),

@@ -22,15 +22,13 @@ from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.parts import Undrawable
 
 FILE = Path(__file__).with_name("outside_kinds.py")
-THEIRS = [{"kind": "reliability_diagram", "name": "reliability", "bins": 2}, {"kind": "confidence", "name": "confidence"}]
+THEIRS = [{"kind": "reliability_diagram", "name": "reliability"}, {"kind": "confidence", "name": "confidence"}]
 
 
 def study(root, *parts, file=FILE, **changes):
     """Two runs with kept answers, and a report with a table of recstudy's own at its end."""
-    plugins = [{"module": file.stem, "file": str(file), "digest": ""}]
-    if file.exists():
-        theirs = bundle_of(file.parent, [file.stem])
-        plugins = theirs.record
+    gone = [{"module": file.stem, "file": str(file), "digest": ""}]
+    plugins = bundle_of(file.parent, [file.stem]).record if file.exists() else gone
     results = write_study(root, report=[*parts, *dump_report([Table("last")])], plugins=plugins, **changes)
     for seed, right in ((0, 0.75), (1, 0.5)):
         write_answers(results, run_id(0, seed), np.log([[right, 1 - right], [1 - right, right]]), [0, 0])

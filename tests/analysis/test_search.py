@@ -133,10 +133,10 @@ def test_the_front_comes_first_and_then_the_score(records):
 
 
 def test_runs_of_earlier_definitions_are_counted(results):
-    write_json(results.study("made_up", "paper") / "plan.json", dumped(read(results).plan) | {"variants": [], "runs": []})
-    write_json(results.study("made_up", "paper") / "plan-abc.json", dumped(read(results).plan) | {"definition": "abc"})
-    append_line(results.study("made_up", "paper") / "trials-abc.jsonl", trial_line(0, {}))
-    append_line(results.study("made_up", "paper") / "trials-abc.jsonl", {"confirms": 0, "seed": 1, "id": "x"})
+    study, made = results.study("made_up", "paper"), dumped(read(results).plan)
+    write_json(study / "plan.json", made | {"variants": [], "runs": []})
+    write_json(study / "plan-abc.json", made | {"definition": "abc", "variants": [], "runs": []})
+    append_line(study / "trials-abc.jsonl", trial_line(0, {}) | {"id": "x"})
     results.run("x").path.mkdir()
 
     assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier definitions in runs/") in summary(read(results))
