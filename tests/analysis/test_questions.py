@@ -22,35 +22,26 @@ from asking import (
     study,
     written,
 )  # fmt: skip
-from made_up import TABLE1, as_result, plan, result, run_id, write_study
+from made_up import as_result, plan, result, run_id, write_study
 from scipy import stats
 
 from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
 from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.registration import digest_of
 from recstudy.analysis.targets import Placement
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast
 from recstudy.models import ViTRM
-from recstudy.records import read_record, write_json
 from recstudy.records.reading import dumped
-from recstudy.records.study_schema import PlanRecord, VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Claims, Differences, Effects, dump_report, read_report
 from recstudy.report.claims import weights
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
 
 # --------------------------------------------------------------------------------------------------------------- claims
-
-
-def test_a_claim_is_supported_beyond_its_margin_and_contradicted_on_the_other_side(tmp_path):
-    rows = claimed(tmp_path, *by(PLAIN, HURTS, HELPS, SAME, CLOSE))
-
-    assert [row.verdict for row in rows] == ["supported", "contradicted", "supported", "undecided"]
-    assert [row.sides for row in rows][:2] == [pytest.approx((93.0, 90.0)), pytest.approx((90.0, 93.0))]
 
 
 def test_p_and_interval_by_hand(tmp_path):
@@ -173,17 +164,6 @@ def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
     assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,))
 
 
-def test_what_was_first_stated_after_its_runs_is_post_hoc(tmp_path):
-    """By the date of the plan that states it: the made-up runs finished at the first minute of 2025."""
-    results = study(tmp_path / "r", [HURTS])
-    file = results.study("made_up", "paper") / "plan.json"
-    late = dumped(read_record(file, PlanRecord))
-    write_json(file, late | {"stated": {digest_of(by("top1_accuracy", HURTS)[0]): "2025-02-01T00:00:00Z"}})
-    records = read(results)
-
-    assert family(records, records.parts[0]).rows[0].marks == ("post hoc",)
-
-
 # ---------------------------------------------------------------------------------------------------------- differences
 
 
@@ -285,15 +265,6 @@ def test_differences_without_a_base_or_a_spread_are_refused(records, fields, mes
         family(records, Differences(**fields))
 
 
-def test_published_differences_stand_beside_where_both_numbers_are_known(records):
-    """Table 1 of 002: ViTRM at batch 128 has 93.1 %, at 64 92.6 %."""
-    rows = family(records, Differences(base="ViTRM, batch_size=128", targets=TABLE1)).rows
-    ours, other = rows[0].published[0], rows[1].published[0]
-
-    assert (ours.value, ours.reasons, other.reasons) == (-0.5, (), ("epochs 1000, not 300",))
-    assert ours.ours.target.cited.startswith("ViTRM Table 1 (002_table1_cifar10#")
-
-
 # -------------------------------------------------------------------------------------------------------------- effects
 
 
@@ -306,17 +277,16 @@ def effects(root, variants, score, **kwargs):
 
 
 def test_effects_of_three_factors_are_the_regression(tmp_path):
-    """Against least squares on the signs: an effect is twice its coefficient."""
+    """An effect is twice the coefficient of its product of signs in the least squares."""
     table = dict(zip(product((0, 1), repeat=3), np.random.default_rng(1).normal(80, 3, 8), strict=True))
     found = effects(tmp_path, factorial(axes(3)), lambda on, seed: float(table[tuple(on.values())]))
 
-    signs = np.array([[2 * level - 1 for level in cell] for cell in table])
-    terms = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
-    design = np.column_stack([np.ones(8), *(signs[:, list(term)].prod(axis=1) for term in terms)])
-    twice = 2 * np.linalg.lstsq(design, np.array(list(table.values())), rcond=None)[0][1:]
+    signs = 2 * np.array([*table]) - 1
+    terms = [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    design = np.column_stack([signs[:, list(term)].prod(axis=1) for term in terms])
+    twice = 2 * np.linalg.lstsq(design, np.array([*table.values()]), rcond=None)[0][1:]
     assert [row.estimate.value for row in found.rows] == pytest.approx(list(twice), abs=1e-8)
-    labels = [row.label.replace("\N{MULTIPLICATION SIGN}", "x") for row in found.rows]
-    assert labels == ["a", "b", "c", "a x b", "a x c", "b x c", "a x b x c"]
+    assert [row.label for row in found.rows][2:4] == ["c", "a \N{MULTIPLICATION SIGN} b"]
     assert (found.levels["a"], found.tested) == ((0, 1), 7)
 
 
@@ -362,10 +332,8 @@ def test_claims_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
     [
         ({"less": {"supervision_steps": 16}}, "names supervision steps=16, which no variant has: there are supervision_steps=1, "),
         ({"less": {"supervison_steps": 1}}, "names 'supervison_steps', but the study has .*Did you mean 'supervision_steps'"),
-        ({"less": {"supervision_steps": 1}}, "compares runs with themselves: supervision steps=1 minus supervision steps=1"),
         ({"less": {"eval.depth": 9}}, "names eval.depth=9, but 'supervision_steps=1' is tested after 1 to 4 steps: set train.eval"),
         ({"metric": "params"}, "is of 'params', which follows from the config and needs no test"),
-        ({"metric": "acuracy"}, "shows 'acuracy', which no metric is called"),
         ({"each": True}, "is of each of several variants, but each side fits one: leave out each"),
     ],
 )  # fmt: skip
@@ -393,12 +361,10 @@ def test_a_plan_gives_back_what_was_claimed():
 
 
 def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):
-    """Of 93.0, 93.1 and 93.2 two are above 93.05; without a threshold no gap is wide enough to split them."""
+    """Two of 93.0, 93.1 and 93.2 are above 93.05."""
     records = load_study(write_study(tmp_path / "r", learned={"top1_accuracy": 93.05}), "made_up", "paper")
 
     found = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
 
     assert (found.split.learned, found.split.of, found.split.given) == (2, 3, pytest.approx(93.15))
     assert (found.low, found.high) == (None, None)
-    plain = load_study(write_study(tmp_path / "p"), "made_up", "paper")
-    assert cell(plain, [0], "top1_accuracy", Placement({}, ())).estimate.split is None

@@ -9,13 +9,10 @@ from made_up import base, variants, write_study
 from test_targets import placed, target
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
-from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
 from recstudy.analysis.targets import NOTHING, SHARDS, Placed, place
 from recstudy.config import DATASETS, FAMILIES, flatten
 from recstudy.data import Cifar10
-from recstudy.evidence import Estimate
-from recstudy.evidence import published as held_against
 from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
 from recstudy.papers import _rules, how_read, published, rows, settings
 from recstudy.records import Results
@@ -23,7 +20,7 @@ from recstudy.records.study_schema import Deviation
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
 
-STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*_*.py"))
+STUDIES = Path(__file__).parents[2] / "studies"
 TABLE = published("002_table1_cifar10", only=("top1_accuracy",))
 PAPER = TrainConfig(
     epochs=1000, warmup=0.03, selection="test",
@@ -106,8 +103,8 @@ def row_of(one):
 
 def test_the_paper_presets_here_contradict_their_papers_in_nothing_that_they_do_not_state():
     found = {}
-    for path in STUDIES:
-        study = load(path)
+    for path in STUDIES.glob("*_*.py"):
+        study = load(path.stem)
         if isinstance(study, Study) and "paper" in study.presets:
             found |= {(study.name, reason): ones for reason, ones in contradicted(study, {}).items()}
     assert found == {}
@@ -131,17 +128,14 @@ def contradicted(study, changes):
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
-        ("sudoku_depth", {"train.learning_rate": 3e-4}, "learning_rate 0.0003, not 0.0001"),
         ("hrm_outer_loop", {"train.puzzle_learning_rate": 0.05}, "puzzle_learning_rate 0.05, not 0.0001"),
-        ("trm_recursions", {"train.puzzle_weight_decay": 0.5}, "puzzle_weight_decay 0.5, not 1"),
-        ("sudoku_depth", {"train.weight_decay": 0.5}, "weight_decay 0.5, not 1"),
-        ("hrm_outer_loop", {"train.batch_size": 384}, "batch_size 384, not 768"),
         ("trm_recursions", {"train.beta2": 0.999}, "beta2 0.999, not 0.95"),
+        ("sudoku_depth", {"train.weight_decay": 0.5}, "weight_decay 0.5, not 1"),
     ],
 )
 def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name, change, reason):
     """What a preset has otherwise shows at each of its published numbers."""
-    study = load(next(one for one in STUDIES if one.stem == name))
+    study = load(name)
     placed_rows = contradicted(study, {"train.loss": "softmax"})["loss softmax, not stablemax"]
 
     assert contradicted(study, change)[reason] == placed_rows
@@ -150,21 +144,17 @@ def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name,
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"model.puzzle_emb": "none", "model.identifiers": 0}, "puzzle_emb none, not puzzle"),
         ({"data.augmentations": None}, "augmentations none, not 1000"),
         ({"train.epochs": 4}, "epochs 4, not 12 (text) or 10 (code)"),
-        ({"train.warmup": 0.1}, "warmup 0.1, not 0.0256 (text) or 0.03072 (code)"),
         ({"model.prefix": 4}, "prefix 4, not 1 (text) or 16 (code)"),
     ],
 )
 def test_what_trms_command_sets_of_sudokus_shows(change, reason):
-    study = load(next(one for one in STUDIES if one.stem == "sudoku_depth"))
-
-    assert ("sudoku_extreme", "TRM") in contradicted(study, change)[reason]
+    assert ("sudoku_extreme", "TRM") in contradicted(load("sudoku_depth"), change)[reason]
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, "study", None)
@@ -199,11 +189,9 @@ def sharing(records, **provenance):
 
 def test_models_say_whether_they_train_with_batch_norm():
     tuned = {"tuned": True, "weights": "random"}
-    having = [CNN(), ResNet(), FAMILIES["densenet"](), MicarVLMoE(), ImageTRM(**tuned)]
-    without = [ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="small"), ImageTRM(**tuned, backbone="swin_t")]
 
-    assert [one.batch_norm for one in having] == [True] * len(having)
-    assert [one.batch_norm for one in without] == [False] * len(without)
+    assert [one.batch_norm for one in (CNN(), ResNet(), MicarVLMoE(), ImageTRM(**tuned))] == [True] * 4
+    assert [one.batch_norm for one in (ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="swin_t"))] == [False] * 3
 
 
 def test_another_data_checksum_is_a_reason(tmp_path):
@@ -214,22 +202,12 @@ def test_another_data_checksum_is_a_reason(tmp_path):
     assert reasons_of(planned) == ("data of several checksums: cafe and feedbeef",)
 
 
-def test_runs_that_are_planned_or_begun_are_left(records):
-    """Variant 3's seeds are not run, but for one that was begun and left nothing; variant 1 has one that failed, and no other."""
-    found = placed(records, *(target(model=name, train__batch_size=128) for name in ("ViTRM", "ViT-Small")))
-
-    assert [cell(records, [at], "top1_accuracy", found).left for at in (1, 3)] == [0, 3]
-
-
 def test_without_a_stated_margin_nothing_is_near_enough(records):
     stated = target(train__batch_size=64)
     bare = stated.model_copy(update={"margin_reason": ""})
     (first, second) = placed(records, stated, bare).placed[0, "top1_accuracy"]
 
     assert (first.margin, second.margin) == (0.5, 0.0)
-    ours, another = Estimate(93.0, 92.9, 93.1, n=3, df=20.0, error=0.05), Estimate(93.0, 92.8, 93.2, n=3)
-    found = [held_against(one.value, one.margin or None, ours, another).verdict for one in (first, second)]
-    assert found == ["reproduced", "consistent"]
 
 
 def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
