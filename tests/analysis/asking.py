@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from made_up import as_result, failure, plan, read, result, run_id
+from made_up import failure, finish, plan, read, result, run_id, variant, write_plan
 
 from recstudy import Claim
 from recstudy.analysis.questions import QuestionRow, family
@@ -32,10 +32,7 @@ ABLATION: dict[str, list[Any]] = {
 
 def study(root: Path, claims: Any, means: Any = MEANS, seeds: int = 3, losses: Any = None, **changes: Any) -> Results:
     """A variant for each number of steps, seeds around its mean; `losses`: (steps, seed) -> `failed` or `not run`."""
-    variants = [
-        {"label": f"steps={steps}", "levels": {"steps": steps}, "changes": {"train.supervision_steps": steps}, "model": "ViTRM"}
-        for steps in means
-    ]
+    variants = [variant(f"steps={steps}", {"steps": steps}, {"train.supervision_steps": steps}) for steps in means]
     part = Claims(claims=tuple(claims)).scored_by("top1_accuracy")
     axes, report = {"steps": "train.supervision_steps"}, dump_report([part])
     made = plan(**{"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report, **changes})
@@ -46,10 +43,9 @@ def study(root: Path, claims: Any, means: Any = MEANS, seeds: int = 3, losses: A
 def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: Any) -> Results:
     """The first label is the base of all others; seeds may be `failed`, `diverged`, or None, which has not run."""
     variants = [
-        {"label": label, "levels": {"part": label}, "changes": {"train.supervision_steps": at + 1}, "model": "ViTRM",
-         "data": "CIFAR-10", "base": 0 if at else None}
+        variant(label, {"part": label}, {"train.supervision_steps": at + 1}) | {"base": 0 if at else None}
         for at, label in enumerate(scores)
-    ]  # fmt: skip
+    ]
     made = plan(**{"variants": variants, "axes": {"part": "part"}, "seeds": [], "report": dump_report(list(report)), **changes})
     made["runs"] = [[at, seed, run_id(at, seed)] for at, own in enumerate(scores.values()) for seed in range(len(own))]
     return written(root, made, list(scores.values()))
@@ -57,10 +53,7 @@ def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: An
 
 def crossed(root: Path, variants: Any, score: Any, seeds: int = 3, report: Any = ()) -> Results:
     """A factorial whose run of a variant and a seed scores `score(levels, seed)`."""
-    made = [
-        {"label": one.label, "levels": dict(one.levels), "changes": dict(one.changes), "model": "ViTRM", "data": "CIFAR-10"}
-        for one in variants
-    ]
+    made = [variant(one.label, dict(one.levels), dict(one.changes)) for one in variants]
     axes = dict(variants[0].axes)
     known = plan(variants=made, axes=axes, seeds=list(range(seeds)), report=dump_report(list(report)))
     return written(root, known, [[score(one.levels, seed) for seed in range(seeds)] for one in variants])
@@ -68,22 +61,17 @@ def crossed(root: Path, variants: Any, score: Any, seeds: int = 3, report: Any =
 
 def written(root: Path, made: Any, scores: Any) -> Results:
     """The plan, and a run a score."""
-    results = Results(root).create()
-    write_json(results.study("made_up", "paper") / "plan.json", made)
+    results = write_plan(root, made)
     for at, own in enumerate(scores):
         for seed, score in enumerate(own):
-            finish(results, run_id(at, seed), score)
+            if score == "failed":
+                write_json(results.run(run_id(at, seed)).failure, failure())
+            elif score == "diverged":
+                finish(results, at, seed, result(None, status="diverged"))
+            elif score not in (None, "not run"):
+                values = result(score)
+                finish(results, at, seed, values | {"metrics": values["metrics"] | {PLAIN: score}})
     return results
-
-
-def finish(results: Results, identity: str, score: Any) -> None:
-    if score == "failed":
-        write_json(results.run(identity).failure, failure())
-    elif score == "diverged":
-        results.run(identity).finish(as_result(result(None, status="diverged")))
-    elif score not in (None, "not run"):
-        made = result(score)
-        results.run(identity).finish(as_result(made | {"metrics": made["metrics"] | {PLAIN: score}}))
 
 
 def claimed(root: Path, *claims: Claim, **changes: Any) -> list[QuestionRow]:

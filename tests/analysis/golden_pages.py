@@ -1,22 +1,20 @@
 """What stands on the pages of three made-up studies and in each scenario's part of a report, as words: from top to
 bottom.
 
-`python tests/analysis/golden_pages.py` writes golden/pages, golden/parts and golden/audits anew, where something was changed on purpose; its diff
-shows what changed.
+`RECSTUDY_GOLDEN=write pytest tests/analysis -k golden` writes golden/pages, golden/parts and golden/audits anew, where something
+was changed on purpose; its diff shows what changed.
 """
 
 import json
+import os
 import re
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from asking import CLOSE, HELPS, HURTS, SAME, study
-from made_up import SCORES, run_id, write_epochs, write_search, write_study
+from made_up import write_search, write_study
 from scenarios import SCENARIOS, records_of
 
 from recstudy.analysis.frame import StudyRecords
@@ -27,20 +25,12 @@ from recstudy.analysis.shown import Shown
 FOLDER = Path(__file__).parent / "golden" / "pages"
 PARTS = FOLDER.with_name("parts")
 FEW = 6  # values of a long list that are told
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "li": "- ", "summary": "> ", "dt": "", "p": "", "pre": "    "}
 SILENT = ("style", "button", "nav", "noscript", "title")
 
 
-def with_epochs(root: Path) -> Any:
-    results = write_study(root)
-    for (variant, seed), score in SCORES.items():
-        write_epochs(results, run_id(variant, seed), score, epochs=20)
-    return results
-
-
 STUDIES = {
-    "scores": with_epochs,  # tables beside published values, a curve, learning curves; runs that failed, diverged, did not run
+    "scores": write_study,  # tables beside published values, a curve, learning curves; runs that failed, diverged, did not run
     "claims": lambda root: study(root, [HURTS, HELPS, SAME, CLOSE]),
     "search": write_search,
 }
@@ -131,14 +121,6 @@ def structure(page: Path) -> str:
     return "\n".join(Words(page.read_text()).lines) + "\n"
 
 
-def flat(outline: list[Any]) -> Iterator[Any]:
-    for one in outline:
-        if isinstance(one, list):
-            yield from flat(one)
-        else:
-            yield one
-
-
 def part_file(name: str) -> Path:
     return PARTS / f"{re.sub(r'[^a-z0-9]+', '_', name)}.txt"
 
@@ -185,34 +167,9 @@ def behind_text(made: Shown, records: StudyRecords) -> Iterator[str]:
             yield from told.lines
 
 
-def write_parts() -> None:
-    shutil.rmtree(PARTS, ignore_errors=True)
-    PARTS.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for at, name in enumerate(SCENARIOS):
-            part_file(name).write_text(part_text(name, Path(folder, str(at))))
-
-
-def write_audits() -> None:
-    from test_audit import AUDITS, GOLDEN, audit_text
-
-    shutil.rmtree(GOLDEN, ignore_errors=True)
-    GOLDEN.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in AUDITS:
-            (GOLDEN / f"{name.replace(' ', '_')}.txt").write_text(audit_text(name, Path(folder, name)))
-
-
-def main() -> None:
-    write_parts()
-    write_audits()
-    if "parts" in sys.argv:
-        return
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in STUDIES:
-            (FOLDER / f"{name}.txt").write_text(structure(page_of(name, Path(folder) / name)))
-
-
-if __name__ == "__main__":
-    main()
+def compare(text: str, file: Path) -> None:
+    """Compare a text with its golden file, or write the file where RECSTUDY_GOLDEN=write."""
+    if os.environ.get("RECSTUDY_GOLDEN") == "write":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text()

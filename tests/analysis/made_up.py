@@ -52,13 +52,12 @@ def base(**train: Any) -> dict[str, Any]:
 
 def variants() -> list[dict[str, Any]]:
     return [
-        {
-            "label": f"{title}, batch_size={batch}",
-            "levels": {"model": title, "batch_size": batch},
-            "changes": {"model": model, "train.batch_size": batch},
-            "model": title,
-            "data": "CIFAR-10",
-        }
+        variant(
+            f"{title}, batch_size={batch}",
+            {"model": title, "batch_size": batch},
+            {"model": model, "train.batch_size": batch},
+            title,
+        )
         for title, model in (("ViTRM", VITRM), ("ViT-Small", VIT))
         for batch in (64, 128)
     ]
@@ -147,6 +146,23 @@ def failure() -> dict[str, Any]:
     return {"class": "code", "error": "ValueError: heads must divide width", "traceback": trace, "attempts": 2}
 
 
+def finish(results: Results, variant: int, seed: int, values: dict[str, Any]) -> None:
+    """Write the result of one run."""
+    results.run(run_id(variant, seed)).finish(as_result(values))
+
+
+def variant(label: str, levels: dict[str, Any], changes: dict[str, Any], model: str = "ViTRM", data: str = "CIFAR-10") -> Any:
+    """Return a variant of a plan."""
+    return {"label": label, "levels": levels, "changes": changes, "model": model, "data": data}
+
+
+def write_plan(root: Path, made: dict[str, Any]) -> Results:
+    """Write a plan into an empty results folder."""
+    results = Results(root).create()
+    write_json(results.study(made["study"], made["preset"]) / "plan.json", made)
+    return results
+
+
 def write_epochs(results: Results, identity: str, score: float, epochs: int = 5) -> None:
     for epoch in range(epochs):
         line = {
@@ -172,14 +188,12 @@ def findings(auroc: float, seed: int, **changes: Any) -> dict[str, Any]:
 def write_chest(root: Path, **changes: Any) -> Results:
     """Two models on chest X-rays, two seeds: an HRM at 80 and 82, and a CNN at 84 (its seed 1 has not run)."""
     chosen = [
-        {"label": title, "levels": {"model": title}, "changes": {"model": model}, "model": title, "data": "NIH chest X-rays"}
+        variant(title, {"model": title}, {"model": model}, title, "NIH chest X-rays")
         for title, model in (("HRM", VITRM), ("CNN", VIT))
     ]
-    made = plan(**{"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], **changes})
-    results = Results(root).create()
-    write_json(results.study("made_up", "paper") / "plan.json", made)
-    for variant, seed, auroc in ((0, 0, 80.0), (0, 1, 80.0), (1, 0, 84.0)):
-        results.run(run_id(variant, seed)).finish(as_result(findings(auroc, seed)))
+    results = write_plan(root, plan(**{"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], **changes}))
+    for index, seed, auroc in ((0, 0, 80.0), (0, 1, 80.0), (1, 0, 84.0)):
+        finish(results, index, seed, findings(auroc, seed))
     return results
 
 
@@ -263,8 +277,7 @@ def caption_plan(**changes: Any) -> dict[str, Any]:
     """Table II of 000 as a study: four models, two seeds, on data that are not the paper's unless `data` says so."""
     data = changes.pop("data", {"name": "phantom_captions", "size": 64, "length": 96, "limit": None})
     chosen = [
-        {"label": label, "levels": {"model": label}, "changes": {"model": captioner(*made)}, "model": label, "data": "Phantoms"}
-        for label, made in CAPTION_MODELS.items()
+        variant(label, {"model": label}, {"model": captioner(*made)}, label, "Phantoms") for label, made in CAPTION_MODELS.items()
     ]
     first = {"data": data, "model": captioner(*CAPTION_MODELS["TRM"]), "train": {"epochs": 50, "selection": "validation"}}
     made = {"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], "base": base() | first}
@@ -291,25 +304,23 @@ def write_alignment(results: Results, identity: str, cosines: list[tuple[float, 
 
 def write_caption_study(root: Path, **changes: Any) -> Results:
     """Every model finished on both seeds, a hundredth of a CIDEr apart."""
-    results, made = Results(root).create(), caption_plan(**changes)
-    write_json(results.study("made_up", "paper") / "plan.json", made)
+    made = caption_plan(**changes)
+    results = write_plan(root, made)
     for index, (_, cider) in enumerate(CIDER.items()):
         for seed in made["seeds"]:
-            results.run(run_id(index, seed)).finish(as_result(captioned(cider + 0.01 * seed)))
+            finish(results, index, seed, captioned(cider + 0.01 * seed))
     return results
 
 
 def write_study(root: Path, **changes: Any) -> Results:
     """Records of the study above; `changes` replace parts of its plan."""
-    results = Results(root).create()
     made = plan(**changes)
-    write_json(results.study(made["study"], made["preset"]) / "plan.json", made)
-    for (variant, seed), score in SCORES.items():
-        folder = results.run(run_id(variant, seed))
-        folder.finish(as_result(result(score, made["variants"][variant]["model"])))
-        write_epochs(results, run_id(variant, seed), score + seed)
+    results = write_plan(root, made)
+    for (index, seed), score in SCORES.items():
+        finish(results, index, seed, result(score, made["variants"][index]["model"]))
+        write_epochs(results, run_id(index, seed), score + seed)
     write_json(results.run(run_id(1, 2)).failure, failure())
-    results.run(run_id(2, 1)).finish(as_result(result(None, "ViT-Small", status="diverged")))
+    finish(results, 2, 1, result(None, "ViT-Small", status="diverged"))
     write_json(results.run(run_id(3, 2)).config, {})
     append_line(results.run(run_id(3, 2)).attempts, {"attempt": 1})
     return results
@@ -372,8 +383,13 @@ def trial_line(number: int, params: dict[str, Any], label: str = "") -> dict[str
     levels = {path.rpartition(".")[2]: value for path, value in params.items()}
     words = ", ".join(f"{name}={value}" for name, value in levels.items() if name != "family")
     changes = {path: value for path, value in params.items() if path != "family"}
-    variant = {"label": label or words, "levels": levels, "changes": changes, "model": "ViTRM", "data": "CIFAR-10"}
-    return {"number": number, "params": params, "variant": variant, "seed": 0, "id": run_id(number, 0)}
+    return {
+        "number": number,
+        "params": params,
+        "variant": variant(label or words, levels, changes),
+        "seed": 0,
+        "id": run_id(number, 0),
+    }
 
 
 def searched(score: float, gflops: float, test: float | None = None) -> dict[str, Any]:
@@ -402,12 +418,10 @@ def write_search(
     root: Path, trials: Mapping[int, Any] = TRIALS, search: Mapping[str, Any] | None = None, **changes: Any
 ) -> Results:
     """Records of the search above; `changes` replace parts of its plan."""
-    results = Results(root).create()
     report = dump_report(search_specs())
     made = plan(**{"variants": [], "axes": {}, "seeds": [0], "base": base(selection="validation"), "report": report, **changes})
-    made |= {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))}
+    results = write_plan(root, made | {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))})
     folder = results.study("made_up", "paper")
-    write_json(folder / "plan.json", made)
     for number, (steps, batch, rate, how, score, gflops) in trials.items():
         params = {"model.latent_steps": steps, "train.batch_size": batch, "train.learning_rate": rate}
         write_trial(results, trial_line(number, params), how, score, gflops)
@@ -415,7 +429,7 @@ def write_search(
         for seed, score in seeds.items() if number in trials else ():
             append_line(folder / "trials-3f2a9c0d1e4b.jsonl", {"confirms": number, "seed": seed, "id": run_id(number, seed)})
             if score is not None:
-                results.run(run_id(number, seed)).finish(as_result(searched(0.0, trials[number][5], score)))
+                finish(results, number, seed, searched(0.0, trials[number][5], score))
     return results
 
 

@@ -20,12 +20,14 @@ from made_up import (
     as_result,
     base,
     captioned,
+    finish,
     plan,
     result,
     run_id,
     search_specs,
     specs,
     trial_line,
+    variant,
     variants,
     write_alignment,
     write_caption_study,
@@ -34,6 +36,7 @@ from made_up import (
     write_epochs,
     write_losses,
     write_mistakes,
+    write_plan,
     write_search,
     write_study,
     write_thinking,
@@ -42,7 +45,7 @@ from made_up import (
 
 from recstudy import factorial
 from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.papers import Target, published
+from recstudy.papers import published
 from recstudy.records import Results, write_json
 from recstudy.report import (
     Alignment,
@@ -98,10 +101,10 @@ WORDS = ["[start]", "</script><b>", "[end]"]
 # --------------------------------------------------------------------------------------------------------------- builders
 
 
-def hostile(root: Path) -> Results:
+def hostile(root: Path, **changes: Any) -> Results:
     named = variants()
     named[0] |= {"label": HOSTILE, "data": HOSTILE, "levels": {"model": HOSTILE, "batch_size": 64}}
-    return write_study(root, variants=named, command=HOSTILE)
+    return write_study(root, variants=named, command=HOSTILE, **changes)
 
 
 def leaky(root: Path) -> Results:
@@ -111,48 +114,23 @@ def leaky(root: Path) -> Results:
     return write_study(root, variants=made)
 
 
-def mixed(root: Path) -> Results:
-    """ViTRM at batch 64 is of another data set."""
-    made = variants()
-    made[0]["data"] = "MNIST"
-    return write_study(root, variants=made)
-
-
-def auroc(model: str, value: float, name: str = "auroc") -> Target:
-    where = {"model": model, "train.selection": "test"}
-    told = {"unit": "percent", "kind": "reported", "margin": 0.5, "margin_reason": "stated"}
-    return Target(source="003 x", metric=name, value=value, where=where, **told)
-
-
-def synthetic(root: Path) -> Results:
-    return write_study(root, variants=[one | {"synthetic": True} for one in variants()])
-
-
-def smoke(root: Path) -> Results:
-    tiny = base(epochs=2)
-    tiny["data"]["limit"] = 32
-    return write_study(root, base=tiny, smoke=True)
-
-
 def swept(root: Path, models: tuple[str, ...] = MODELS, batches: int = 8) -> Results:
     """Models, some with long names, at batch sizes from 4 on, on synthetic data: three seeds each."""
     made = [
-        {
-            "label": f"model={model}, batch_size={2**batch}",
-            "levels": {"model": model, "batch_size": 2**batch},
-            "changes": {"model": VITRM, "train.batch_size": 2**batch},
-            "model": model,
-            "data": "CIFAR-10",
-            "synthetic": True,
-        }
+        variant(
+            f"model={model}, batch_size={2**batch}",
+            {"model": model, "batch_size": 2**batch},
+            {"model": VITRM, "train.batch_size": 2**batch},
+            model,
+        )
+        | {"synthetic": True}
         for model in models
         for batch in range(2, 2 + batches)
     ]
-    results = Results(root).create()
-    write_json(results.study("made_up", "paper") / "plan.json", plan(variants=made, smoke=True, report=[]))
+    results = write_plan(root, plan(variants=made, smoke=True, report=[]))
     for at in range(len(made)):
         for seed in range(3):
-            results.run(run_id(at, seed)).finish(as_result(result(80.0 + at % 7 + seed)))
+            finish(results, at, seed, result(80.0 + at % 7 + seed))
             write_epochs(results, run_id(at, seed), 80.0 + at)
     return results
 
@@ -164,11 +142,11 @@ def grids(root: Path) -> Results:
     """Two variants of two seeds: exact and cell accuracy and the residual after 1 and 2 segments. The interval of the residuals
     0.01 and 0.05, 0.03 +- 0.25, reaches zero."""
     results = write_study(root)
-    for variant, seed in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        exact = 40.0 + 10 * variant + seed
+    for index, seed in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        exact = 40.0 + 10 * index + seed
         depths = {"exact_accuracy": {"1": 1.0, "2": exact}, "cell_accuracy": {"1": 30.0, "2": 90.0 + seed}}
-        depths["residual"] = {"1": 1.0 + seed / 10, "2": (0.01 + 0.04 * seed) / (1 + variant)}
-        results.run(run_id(variant, seed)).finish(as_result(result(None) | {"depths": depths}))
+        depths["residual"] = {"1": 1.0 + seed / 10, "2": (0.01 + 0.04 * seed) / (1 + index)}
+        finish(results, index, seed, result(None) | {"depths": depths})
     return results
 
 
@@ -181,13 +159,13 @@ def solved(root: Path) -> Results:
         halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.0 + seed, "exact_accuracy": 40.0 + seed}
         depths = {"exact_accuracy": {"1": 10.0, "2": 40.0 + seed, "3": 41.0, "4": 42.0}}
         found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
-        results.run(run_id(0, seed)).finish(as_result(result(None) | found))
+        finish(results, 0, seed, result(None) | found)
     return results
 
 
 def lost_epochs(root: Path) -> Results:
     results, made = write_study(root), result(93.0)
-    results.run(run_id(0, 1)).finish(as_result(made | {"provenance": made["provenance"] | {"lost_epochs": 2}}))
+    finish(results, 0, 1, made | {"provenance": made["provenance"] | {"lost_epochs": 2}})
     return results
 
 
@@ -195,9 +173,9 @@ def losses(root: Path) -> Results:
     """Of variant 0 seed 1, as seed 0 diverged; of variant 1 seed 1, recorded every 1,000 updates; of variant 2 the diverged one; of
     variant 3 the one under way. An epoch that stands there twice counts as it was written last, and a torn line is dropped."""
     results = write_study(root)
-    results.run(run_id(0, 0)).finish(as_result(result(None, status="diverged")))
-    for variant, seed in ((0, 0), (0, 1), (2, 1), (3, 2)):
-        write_losses(results, run_id(variant, seed), [4.0, 2.0 + seed], [3.0])
+    finish(results, 0, 0, result(None, status="diverged"))
+    for index, seed in ((0, 0), (0, 1), (2, 1), (3, 2)):
+        write_losses(results, run_id(index, seed), [4.0, 2.0 + seed], [3.0])
     write_losses(results, run_id(1, 1), [4.0, 2.0], every=1000)
     with open(results.run(run_id(0, 1)).losses, "a") as file:
         file.write('{"epoch": 1, "first": 3, "every": 1, "losses": [2.5]}\n{"epoch": 2, "fir')
@@ -210,14 +188,6 @@ def searched(root: Path) -> Results:
     ends = {path: [max(0, share - 0.1), share + 0.05] for path, share in FIELDS.items()}
     known = {name: {"PED-ANOVA": ends, "fANOVA": ends} for name in (SCORE, "gflops")}
     told = {"trials": 25, "importance": found, "intervals": known}
-    write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", told)
-    return results
-
-
-def one_method(root: Path) -> Results:
-    """Importance by one method, and why the other is missing."""
-    results, found = write_search(root, search={"objectives": {SCORE: "max"}}), {SCORE: {"PED-ANOVA": FIELDS}}
-    told = {"trials": 24, "importance": found, "missing": {"fANOVA": "<b>no package</b>"}}
     write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", told)
     return results
 
@@ -243,17 +213,17 @@ def wrong(root: Path, *images: Any, names: tuple[str, ...] = ("cat", "dog"), lab
     named = variants()
     named[0]["label"] = label or named[0]["label"]
     results = write_study(root, variants=named)
-    for variant, own in enumerate(images):
-        write_mistakes(results, run_id(variant, variant == 0), own, names=np.array(names))
+    for index, own in enumerate(images):
+        write_mistakes(results, run_id(index, index == 0), own, names=np.array(names))
     write_mistakes(results, run_id(0, 2), GREY[:1])
     return results
 
 
-def thinking(root: Path, *changes: dict[str, Any]) -> Results:
-    """Puzzles of the first variants."""
+def thinking(root: Path) -> Results:
+    """A puzzle of digits and one of colours."""
     results = write_study(root)
-    for variant, own in enumerate(changes):
-        write_thinking(results, run_id(variant, 0), **own)
+    write_thinking(results, run_id(0, 0))
+    write_thinking(results, run_id(1, 0), **ARC)
     return results
 
 
@@ -323,24 +293,23 @@ def ranked(
     """Runs a tenth of a point apart: of each data set the models in their order; no score, no run."""
     cells = [(data, at, score) for data, own in scores.items() for at, score in enumerate(own)]
     made = [
-        {
-            "label": f"data={data}, model={'ABCD'[model]}",
-            "levels": {"data": data, "model": "ABCD"[model]},
-            "changes": {"model": {**VIT, "width": at}, "data": {"name": data}},
-            "model": "ABCD"[model],
-            "data": data,
-            "leaks": at in leaky,
-        }
+        variant(
+            f"data={data}, model={'ABCD'[model]}",
+            {"data": data, "model": "ABCD"[model]},
+            {"model": {**VIT, "width": at}, "data": {"name": data}},
+            "ABCD"[model],
+            data,
+        )
+        | {"leaks": at in leaky}
         for at, (data, model, _) in enumerate(cells)
     ]
-    results = Results(root).create()
-    told = plan(variants=made, axes={"data": "data", "model": "model"}, seeds=[*range(seeds)], report=[])
-    write_json(results.study("made_up", "paper") / "plan.json", told)
+    axes = {"data": "data", "model": "model"}
+    results = write_plan(root, plan(variants=made, axes=axes, seeds=[*range(seeds)], report=[]))
     for at, (_, _, score) in enumerate(cells):
         for seed in range(seeds if score is not None else 0):
             found = result(score + 0.1 * (seed - (seeds - 1) / 2))
             found["cost"]["params"] = params[at] if params else 1000
-            results.run(run_id(at, seed)).finish(as_result(found))
+            finish(results, at, seed, found)
     return results
 
 
@@ -363,7 +332,6 @@ COUNTED = {
 ONE_BATCH = {"model": "ViTRM", "batch_size": 64}
 BY_MODEL = {"y": "top1_accuracy", "by": "model"}
 CAPTION_SETTINGS = ("model.backbone", ("model.middle_cycles", "model.tuned"))
-ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
 
 SCENARIOS: dict[str, tuple[Build, Part]] = {
     # curves
@@ -376,44 +344,30 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "curve with a panel a line": (seven, Curve("c", x="batch_size", **BY_MODEL)),
     "curve of hostile names": (hostile, Curve("c", x="batch_size", title=HOSTILE, **BY_MODEL)),
     "curve without runs": (partial(write_study, seeds=[]), specs()[2]),
-    "curve of puzzles": (grids, Curve("c", x="eval.depth", y="exact_accuracy", by="variant", where={"model": "ViTRM"})),
     "residuals": (grids, Residuals(where={"model": "ViTRM"})),
     "effort": (solved, Effort(where=ONE_BATCH)),
     "budgets": (solved, Budgets(where=ONE_BATCH)),
     "heat map": (write_study, HeatMap("h", x="batch_size", y="model")),
-    "heat map that pools": (leaky, HeatMap("h", x="batch_size", y="data")),
     "interactions": (write_study, Interactions()),
-    "interactions of two axes": (leaky, Interactions(x="batch_size", by="model")),
     # training
     "learning curves": (write_study, LearningCurves()),
     "learning curves smoothed": (write_study, LearningCurves(metrics=("train_loss", "selection_aurco"), window=3)),
     "learning curves with lost epochs": (lost_epochs, LearningCurves()),
     "learning curves with a panel a variant": (seven, LearningCurves()),
-    "learning curves without runs": (partial(write_study, seeds=[]), LearningCurves()),
     "loss trace": (losses, LossTrace(window=3)),
     # searches
     **{f"search {spec.name}": (searched, spec) for spec in search_specs()},
-    **{f"search of two families {spec.name}": (two_families, spec) for spec in (History(), ParallelCoordinates(), Slices())},
-    "search for the least history": (partial(write_search, search={"objectives": {"gflops": "min"}}), History()),
-    "search importance of one method": (one_method, Importance()),
+    "search of two families": (two_families, ParallelCoordinates()),
     "search importance before there is any": (write_search, Importance()),
     **{f"search without trials {spec.name}": (partial(write_search, trials={}), spec) for spec in (Best(), Slices(), Pareto())},
     "search of failed trials best": (partial(write_search, trials={2: TRIALS[2], 5: TRIALS[5]}), Best()),
     "search of stopped trials history": (partial(write_search, trials={3: TRIALS[3]}), History()),
     "search of hostile names parallel": (hostile_search, ParallelCoordinates()),
-    "search of hostile names slices": (hostile_search, Slices()),
-    "search without fresh seeds": (
-        partial(write_search, search={"confirm": {"best": 0, "seeds": []}, "objectives": {SCORE: "max"}}), Best()
-    ),
-    "pareto of variants": (write_study, Pareto(y="top1_accuracy")),
     "pareto without what leaks": (leaky, Pareto(x="params", y="top1_accuracy")),
     # what models do
     "mistakes": (lambda root: wrong(root, GREY, np.zeros((2, 3, 28, 28))), Mistakes()),
-    "mistakes of two": (lambda root: wrong(root, GREY, GREY), Mistakes(most=2, where={"batch_size": 64})),
     "mistakes of hostile names": (lambda root: wrong(root, GREY, names=('<b>"&', "<script>"), label='<b>"&'), Mistakes()),
-    "mistakes that none makes": (lambda root: wrong(root, GREY[:0]), Mistakes(where={"batch_size": 128})),
-    "thinking": (lambda root: thinking(root, {}), Thinking()),
-    "thinking of two": (lambda root: thinking(root, {}, ARC), Thinking(most=1)),
+    "thinking": (thinking, Thinking(most=1)),
     "alignment": (aligned, Alignment(most=2)),
     "captions": (
         lambda root: written(root, (["A large mass.", "The mass, left"], "the mass is small"), (["Normal film"], "")), Captions()
@@ -421,9 +375,7 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "captions that are hostile": (lambda root: written(root, ([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)), Captions()),
     "expert load": (inside, ExpertLoad()),
     "expert path": (inside, ExpertPath()),
-    "expert path without experts": (no_mixture, ExpertPath()),
     "attention": (inside, AttentionMaps(example=1)),
-    "attention of a head": (inside, AttentionMaps(example=1, layer=2, head=2)),
     "attention alone": (no_mixture, AttentionMaps()),
     # questions
     "claims": (lambda root: study(root, []), Claims(claims=tuple(by(PLAIN, HURTS, HELPS, SAME, CLOSE)))),
@@ -441,19 +393,9 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "table crossed": (write_study, specs()[1]),
     "table beside published values": (write_study, Table("t", metrics=("top1_accuracy", "params", "gflops", "macro_f1", "nll"), targets=TABLE1)),
     "table after steps": (write_study, Table("t", metrics=("top1_accuracy", "top1_accuracy@1", "auroc"))),
-    "table that pools": (write_study, Table("t", rows="data", columns="batch_size")),
     "table without what leaks": (leaky, Table("t", rows="model", columns="batch_size", targets=TABLE1)),
     "table of what leaks": (leaky, Table("t", metrics=("top1_accuracy", "params"))),
     "table across": (write_chest, Table("t", metrics=("auroc", "auroc.*", "top1_accuracy", "epoch_seconds"), across=True)),
-    "table across beside published values": (
-        write_chest,
-        Table("t", metrics=("auroc", "auroc.*", "ece"), across=True,
-              targets=(auroc("HRM", 81.5), auroc("CNN", 88.1, "auroc.Effusion"), auroc("HRM", 1, "ece"))),
-    ),
-    "table of a metric and its pattern": (write_chest, Table("t", metrics=("auroc.Effusion", "auroc*"))),
-    "table of two data sets": (mixed, Table("t", metrics=("top1_accuracy", "nll"))),
-    "table of synthetic data": (synthetic, specs()[0]),
-    "table of a smoke run": (smoke, specs()[0]),
     "table of hostile names": (hostile, Table("h", title=HOSTILE, targets=TABLE1)),
     "table by data set": (lambda root: ranked(root, SETS), Table("t", metrics=("top1_accuracy", "nll", "params"), group="data")),
     "table by cost": (
@@ -464,16 +406,11 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
         lambda root: ranked(root, SETS),
         Table("t", metrics=("top1_accuracy", "top1_accuracy_delta", "nll_delta"), improvement={"model": "C"}, group="data"),
     ),
-    "table of captions": (write_caption_study, Table("t", metrics=("bleu_1", "cider", "meteor", "trained_params"))),
     "table of captions with settings": (
         write_caption_study,
         Table("t", metrics=("rouge_l", "cider"), settings=CAPTION_SETTINGS, targets=published("000_table2_imagetrm")),
     ),
-    "table of captions on the paper's data": (
-        partial(write_caption_study, data=ROCO), Table("t", metrics=("rouge_l", "cider"), targets=published("000_table1_imagehrm"))
-    ),
     "tuned": (swept, Tuned(rows="data", columns="model", over="batch_size")),
-    "arithmetic": (write_study, Arithmetic(counted=COUNTED)),
     "arithmetic given": (write_study, Arithmetic(counted=COUNTED, given=("vocab_old", "vocab_new"), title="Counted | again")),
 }  # fmt: skip
 

@@ -1,70 +1,20 @@
 """What figures are made of, by hand: axes, names and labels that fit, tiles of images, pieces of puzzles, fronts and averages."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.analysis.figures.captions import folded, known_words
-from recstudy.analysis.figures.images import short_names
-from recstudy.analysis.figures.layout import apart
 from recstudy.analysis.figures.learning import moving_average, thin
 from recstudy.analysis.figures.search import running_best
-from recstudy.analysis.figures.theme import brief, clipped, log_ticks, powers_of_two, style, y_range
+from recstudy.analysis.figures.theme import brief
 from recstudy.analysis.search import front
 
 
-@pytest.mark.parametrize(
-    ("levels", "log"),
-    [([1, 2, 4, 8, 16], True), ([64, 128], False), ([1, 2, 3, 6], False), ([0, 1, 8], False), ([1, 2, 4], True)],
-)
-def test_powers_of_two_ask_for_a_log_axis(levels, log):
-    assert powers_of_two(levels) is log
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
-        (16, 256, [16, 32, 64, 128, 256]),
-        (1e-5, 1e-3, [1e-5, 1e-4, 1e-3]),
-        (0.02, 0.3, [0.02, 0.05, 0.1, 0.2]),
-        (3, 40, [5, 10, 20]),
-        (0.6, 1.2, [0.6, 1.2]),
-        (0.3, 0.3, [0.3]),
-    ],
-)
-def test_ticks_of_a_log_axis(low, high, ticks):
-    assert log_ticks(low, high) == pytest.approx(ticks)
-
-
-def test_no_interval_is_cut_off_by_the_y_axis():
-    data = pd.DataFrame({"value": [90.0, 94.0, None], "low": [60.0, 93.0, None], "high": [120.0, 95.0, None]})
-
-    assert y_range(data["value"], data["low"], data["high"]) == pytest.approx([60 - 3, 120 + 3])
-    assert y_range(data["value"][2:]) is None
-    assert y_range([100.0, 99.0])[1] < 100.2
-
-
-def test_names_are_short_apart_and_different():
-    assert len({tuple(style(index).values()) for index in range(210)}) == 210
-    assert clipped("one two three", 7, 2) == "one two<br>three"
-    assert clipped("one two three <four>", 7, 2) == "one two<br>three …"
+def test_names_leave_out_what_all_share():
     assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == (["b=2", "b=3", "a=1"], "a=1")
     assert brief(["a=1"]) == (["a=1"], "")
     assert brief(["model=TRM, b=2", "model=a, b, b=2"]) == (["TRM", "a, b"], "b=2")
-    assert brief(["data=x, steps=1", "data=x, steps=2"]) == (["steps=1", "steps=2"], "data=x")
-    assert apart([1.0, 0.9, 1.0], [0.5] * 3, 1.2) == pytest.approx([0.45, -0.05, 0.95])
-    assert short_names(["cat", "aquarium_fish", "automobile", "strawberries"], 10) == {
-        "cat": "cat", "aquarium_fish": "aquarium…", "automobile": "automobile", "strawberries": "strawberr…",
-    }  # fmt: skip
-    assert list(short_names(["Pleural_Thickening", "Pleural_Effusion"], 10).values()) == ["Pleur…ning", "Pleur…sion"]
-
-
-# --------------------------------------------------------------------------------------------------------------- tiles
-
-
-# ------------------------------------------------------------------------------------------------------------- numbers
 
 
 def test_the_front_by_hand():
@@ -102,8 +52,3 @@ def test_a_thinned_trace_is_short_in_order_and_as_wide_as_before(losses, most):
     assert len(kept) <= most
     assert (np.diff(kept) > 0).all()
     assert (values[kept].min(), values[kept].max()) == (values.min(), values.max())
-
-
-def test_words_are_compared_without_case_and_punctuation():
-    assert known_words(["CT: a Mass,", "mass-like"]) == {"ct": 1, "a": 1, "mass": 1, "like": 1}
-    assert folded("Mass; massive", {"mass"}) == "<mark>Mass</mark>; massive"

@@ -7,7 +7,7 @@ import io
 import re
 
 import pytest
-from made_up import TABLE1, as_result, read, result, run_id, specs, variants, write_study
+from made_up import TABLE1, finish, read, result, specs, variants, write_study
 from rich.console import Console
 from scenarios import SCENARIOS, records_of
 from tex import compiled, letters, needs_siunitx, run
@@ -18,7 +18,7 @@ from recstudy.analysis.kinds import shown
 from recstudy.analysis.report import write_report
 from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.entries import Interval, Number, Printed, TableEntry
-from recstudy.analysis.tables.latex import latex, sentence
+from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.render import narrow, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.command import main
@@ -44,7 +44,7 @@ def complete(root, **changes):
     results = write_study(root, **changes)
     for at in range(len(variants())):
         for seed in range(3):
-            results.run(run_id(at, seed)).finish(as_result(result(90.0 + at + seed / 10)))
+            finish(results, at, seed, result(90.0 + at + seed / 10))
     return read(results)
 
 
@@ -100,36 +100,6 @@ def test_a_table_stands_where_it_has_room(tmp_path):
     assert floats(most) == ["table*", "table*"]
     assert re.findall(r"part \d of \d", most) == ["part 1 of 2", "part 2 of 2"]
     assert re.findall(r"\\label\{(.*)\}", most) == ["tab:t", "tab:t-2"]
-
-
-def test_a_table_longer_than_a_page_goes_on_in_another(tmp_path):
-    many = [variants()[0] | {"label": f"variant {at}", "levels": {"model": f"m{at}", "batch_size": 64}} for at in range(120)]
-    records = load_study(write_study(tmp_path / "r", variants=many), "made_up", "paper")
-
-    text = table(records, "top1_accuracy").latex_for(VENUES["icml"])
-
-    assert len(floats(text)) == 3
-    assert len(re.findall(r"^variant \d+ &", text, re.MULTILINE)) == 120
-
-
-@pytest.mark.parametrize(
-    ("title", "finding", "said"),
-    [
-        ("Table II: backbones and depth", "", "Backbones and depth."),
-        ("Table 1", "", "Table 1."),
-        ("table1", "no significant difference", "No significant difference."),
-        ("solved", "best by accuracy: A", "Solved (best by accuracy: A)."),
-    ],
-)
-def test_a_caption_is_one_sentence_without_the_number_of_another_paper(title, finding, said):
-    assert sentence(title, finding) == said
-
-
-def test_columns_to_leave_out_take_their_published_one_along(records):
-    text = table(records, "top1_accuracy", "params", targets=TABLE1).latex_for(paper_of(without=("PARAM*",)))
-
-    assert "Parameters" not in text.partition("\\toprule")[2].partition("\\midrule")[0]
-    assert text.partition("\\toprule")[2].partition("\\midrule")[0].count("published") == 1
 
 
 def test_a_column_that_no_table_has_is_named(tmp_path, caplog):

@@ -8,21 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from golden_pages import PARTS as GOLDEN
-from golden_pages import Tags, part_file, part_text
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from golden_pages import Tags, compare, part_file, part_text
 from made_up import (
-    as_result,
     base,
+    finish,
     plan,
     read,
     result,
     run_id,
+    variant,
     write_alignment,
     write_caption_study,
     write_captions,
     write_chest,
     write_mistakes,
+    write_plan,
     write_study,
     write_thinking,
 )
@@ -31,7 +31,6 @@ from PIL import Image
 from pycocoevalcap.bleu.bleu import Bleu
 from rich.console import Console
 from scenarios import (
-    COUNTED,
     GREY,
     LOAD,
     SCENARIOS,
@@ -39,7 +38,6 @@ from scenarios import (
     leaky,
     records_of,
     routed,
-    seven,
     trace,
 )
 
@@ -49,7 +47,7 @@ from recstudy.analysis.kinds import drawn, shown
 from recstudy.analysis.targets import Placement
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS
-from recstudy.records import Results, write_json
+from recstudy.records import write_json
 from recstudy.report import (
     PARTS,
     Alignment,
@@ -65,7 +63,6 @@ from recstudy.report import (
     Mistakes,
     Pareto,
     Replications,
-    Slices,
     Table,
     Thinking,
 )
@@ -73,8 +70,7 @@ from recstudy.report import (
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_golden_parts(name, tmp_path):
-    """`python tests/analysis/golden_pages.py parts` writes them anew."""
-    assert part_text(name, tmp_path / "r") == part_file(name).read_text()
+    compare(part_text(name, tmp_path / "r"), part_file(name))
 
 
 def test_every_kind_of_part_has_a_scenario_and_every_file_too():
@@ -110,7 +106,7 @@ def test_hostile_names_are_text_in_every_form(name, tmp_path):
 
 
 def mistakes_of(results, **changes):
-    write_mistakes(results, run_id(0, 0), changes.pop("of", GREY), **changes)
+    write_mistakes(results, run_id(0, 0), GREY, **changes)
 
 
 def puzzles_of(results, **changes):
@@ -136,29 +132,21 @@ def load_of(results, **changes):
 
 
 DAMAGES = [
-    (Mistakes(), mistakes_of, {"images": np.zeros((3, 2, 8, 8), np.uint8)}, "ValueError: "),
     (Mistakes(), mistakes_of, {"labels": np.array([0, 1, 2])}, "ValueError: "),
     # An array of objects needs pickle, which may run anything.
     (Mistakes(), mistakes_of, {"names": np.array([{"cat": 1}, "dog"], dtype=object)}, "ValueError: "),
     (Thinking(), puzzles_of, {"cells": np.zeros((2, 0, 4), np.uint8)}, "cells of (2, 0, 4)"),
-    (Thinking(), puzzles_of, {"rows": np.zeros(0, int)}, "for 0 puzzles"),
-    (Thinking(), puzzles_of, {"answers": np.zeros((2, 3), np.uint8)}, "answers of (2, 3)"),
     (Thinking(), puzzles_of, {"given": np.full((2, 4), 4, np.uint8)}, "token 4, but 4 symbols"),
     (Thinking(), puzzles_of, {"colours": np.array(["#000000"])}, "colours are not one #RRGGBB a token"),
     (Thinking(), puzzles_of, {"boxes": np.array([2, 3])}, "boxes of (2, 3) in 2x2 cells"),
     (Thinking(), puzzles_of, {"halt": np.zeros((2, 2), np.float32)}, "halt of (2, 2) for 3 segments"),
     (ExpertPath(), trace_of, {"router": np.full((2, 2, 2, 2), 0.75)}, "a row does not sum to 1"),
     (ExpertPath(), trace_of, {"chosen": np.full((2, 2, 2, 1), 2)}, "an expert that is none of 2"),
-    (ExpertPath(), trace_of, {"chosen": None}, "KeyError"),
     (AttentionMaps(), trace_of, {"cross_attention": np.full((2, 2, 2, 2, 5), 0.2)}, "5 places are no square grid"),
-    (AttentionMaps(), trace_of, {"words": np.array([["a", "b"]] * 2)}, "2 words with the attention of 2 tokens"),
     (AttentionMaps(), trace_of, {"rows": np.array([{}], dtype=object)}, "an array of object"),
-    (Captions(), captions_of, {"format": 1}, "it has no list of examples"),
     (Captions(), captions_of, {"examples": [{"row": 1}]}, "examples[0] lacks one of row, references, hypothesis"),
     (Captions(), captions_of, {"images": np.zeros((2, 2, 8, 8))}, "captions.npz is damaged (ValueError: "),
     (Alignment(), pairs_of, {"after": 1.5}, "pairs[0]"),
-    (Alignment(), pairs_of, {"after": "0.3"}, "pairs[0]"),
-    (ExpertLoad(), load_of, {"entropy": [1.0]}, "result.json is damaged (routing"),
     (ExpertLoad(), load_of, {"load": [[0, 0], [1, 1]]}, "result.json is damaged (routing"),
 ]
 
@@ -178,21 +166,11 @@ def test_damage_is_one_line_that_names_the_file_and_the_fix(tmp_path, part, dama
     assert "\n" not in note
 
 
-@given(st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_any_damage_is_an_error_of_ours_or_still_readable(results, data):
-    """The mistakes of another run are drawn all the same."""
-    mistakes_of(results)
+def test_damage_of_one_run_leaves_the_others(results):
+    mistakes_of(results, labels=np.array([0, 1, 2]))
     write_mistakes(results, run_id(1, 0), GREY)
-    path = results.run(run_id(0, 0)).mistakes
-    whole = path.read_bytes()
-    at = data.draw(st.integers(0, len(whole) - 1))
-    cut = data.draw(st.booleans())
-    path.write_bytes(whole[:at] if cut else whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :])
 
-    made = drawn(read(results), Mistakes())
-
-    assert len(made.data) == (3 if any("is damaged" in note for note in made.notes) else 6)
+    assert len(drawn(read(results), Mistakes()).data) == 3
 
 
 # ----------------------------------------------------------------------------------------------------------- refusals
@@ -202,15 +180,12 @@ def test_any_damage_is_an_error_of_ours_or_still_readable(results, data):
     ("part", "message"),
     [
         (Best(), "'best' shows a search, but made_up is a study of given variants. Take it out"),
-        (Slices(), "'slices' shows a search, but made_up is a study of given variants. Take it out"),
         (Pareto(), "'pareto' needs y: made_up is no search"),
         (
             HeatMap("h", x="batch_sise", y="model"),
             r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'",
         ),
         (Interactions(where={"model": "ViTRM"}), "interactions 'interactions' needs two axes, but batch_size varies here"),
-        (Table("t", settings=("model.wdith",)), r"the report names 'model\.wdith', .* Did you mean 'model\.width'"),
-        (Table("t", group="dta"), "the report names 'dta', but the study has model, batch_size"),
         (
             Table("c", rows="model", columns="data", metrics=("roc*",)),
             r"table 'c' has nothing to show: no run has a metric roc\*",
@@ -222,26 +197,15 @@ def test_parts_that_do_not_fit_the_study_are_refused(records, part, message):
         shown(records, part)
 
 
-IMPROVEMENT = {"model": "MicarVLMoE"}
-
-
 @pytest.mark.parametrize(
     ("part", "fields", "message"),
     [
         (Curve, {"x": "batch_size", "y": "top1_accuracy", "drop": True, "log": True}, "drops are zero or less, which log cannot"),
         (Replications, {"cell": "trm_mlp_sudoku"}, r"no cell 'trm_mlp_sudoku': there are .* Did you mean 'trm_mlp_sudoku_"),
-        (Arithmetic, {"counted": COUNTED, "given": ("vocab_odl",)}, r"given 'vocab_odl', but counted are .* mean 'vocab_old'"),
         (Arithmetic, {"counted": {"embed_odl": 1.0}}, r"counted 'embed_odl', but the targets have .* Did you mean 'embed_old'"),
         (Table, {"across": True, "rows": "model"}, "table 'p': across puts metrics in rows"),
-        (Table, {"rows": "data", "columns": "model", "group": "data"}, "table 'p': group goes with one row a variant"),
-        (Table, {"rows": "model", "columns": "data", "settings": ("a",)}, "table 'p': settings goes with one row a variant"),
         (Table, {"metrics": ("avg_bleu_delta",)}, r"improvement=\{AXIS: LEVEL\} and a metric such as top1_accuracy_delta"),
-        (Table, {"improvement": IMPROVEMENT}, "but only one of them is given"),
-        (
-            Table,
-            {"across": True, "metrics": ("avg_bleu_delta",), "improvement": IMPROVEMENT},
-            "table 'p': improvement goes with one row a variant",
-        ),
+        (Table, {"improvement": {"model": "MicarVLMoE"}}, "but only one of them is given"),
     ],
 )
 def test_fields_that_do_not_go_together_are_refused(part, fields, message):
@@ -268,36 +232,17 @@ def test_the_best_variants_are_shown_where_there_are_too_many(tmp_path, monkeypa
     assert shown_variants(chest, 1) == [0]
 
 
-@pytest.mark.parametrize("part", [Thinking(), Captions()])
-def test_one_finished_seed_of_six_variants_at_most_is_shown(tmp_path, part):
-    results = seven(tmp_path / "r")
-    for at in range(7):
-        for seed in (1, 2):
-            write_thinking(results, run_id(at, seed))
-            write_captions(results, run_id(at, seed), [(["a"], "b")])
-
-    made = shown(read(results), part)
-
-    assert made.frame.groupby("label")["seed"].nunique().tolist()[:6] == [1] * 6
-    assert set(made.frame["label"]) == {f"model={name}, batch_size=4" for name in "BCDEFG"}
-    assert "the 6 best of 7 variants by top-1 accuracy" in (*made.notes, *(made.drawn.notes if made.drawn else ()))
-
-
 # --------------------------------------------------------------------------------------------------- curves and panels
 
 
 def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seeds(tmp_path):
     """One fit for all that is shown of a metric. The mean of 60 and 90 % is known as well as each: to what their seeds differ by."""
-    made = [
-        {"label": f"copy {at}", "levels": {"copy": at}, "changes": {"seed": at}, "model": "TRM", "data": "X"} for at in range(2)
-    ]
-    results = Results(tmp_path / "r").create()
-    told = plan(variants=made, axes={"copy": "seed"}, report=[], seeds=[0, 1])
-    write_json(results.study("made_up", "paper") / "plan.json", told)
-    for variant, first in enumerate((60.0, 90.0)):
+    made = [variant(f"copy {at}", {"copy": at}, {"seed": at}, "TRM", "X") for at in range(2)]
+    results = write_plan(tmp_path / "r", plan(variants=made, axes={"copy": "seed"}, report=[], seeds=[0, 1]))
+    for index, first in enumerate((60.0, 90.0)):
         for seed in (0, 1):
             depths = {"top1_accuracy": {"1": first + 0.4 * seed, "2": first}}
-            results.run(run_id(variant, seed)).finish(as_result(result(first + 0.4 * seed) | {"depths": depths}))
+            finish(results, index, seed, result(first + 0.4 * seed) | {"depths": depths})
     records = read(results)
     pooled = drawn(records, Curve("c", x="eval.depth", y="top1_accuracy", by="model")).data.iloc[0]
     alone = drawn(records, Curve("c", x="copy", y="top1_accuracy")).data
@@ -343,7 +288,7 @@ def test_our_runs_stand_among_replications_where_they_compare(tmp_path, train_pu
     own = base(ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
     own |= {"data": {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}}
     own |= {"model": model | {"gradient": "last_cycle"}}
-    made = [{"label": f"TRM {at}", "levels": {}, "changes": {}, "model": "TRM", "data": "Sudoku-Extreme"} for at in range(4)]
+    made = [variant(f"TRM {at}", {}, {}, "TRM", "Sudoku-Extreme") for at in range(4)]
     records = read(write_study(tmp_path / "r", base=own, axes={}, variants=made))
     part = Replications(cell="trm_mlp_sudoku_extreme")
 

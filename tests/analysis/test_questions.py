@@ -22,7 +22,7 @@ from asking import (
     study,
     written,
 )  # fmt: skip
-from made_up import as_result, plan, result, run_id, write_study
+from made_up import finish, plan, result, run_id, write_study
 from scipy import stats
 
 from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
@@ -36,7 +36,7 @@ from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast
 from recstudy.models import ViTRM
 from recstudy.records.reading import dumped
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report import Claims, Differences, Effects, dump_report, read_report
+from recstudy.report import Differences, Effects
 from recstudy.report.claims import weights
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
@@ -124,7 +124,7 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
     results = study(tmp_path / "r", [claim])
     for seed in range(3):
         made = result(92.0 + AROUND[seed]) | {"selected": {"epoch": 4, "split": "validation", "top1_accuracy": 40.0}}
-        results.run(run_id(2, seed)).finish(as_result(made))
+        finish(results, 2, seed, made)
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
 
@@ -148,7 +148,7 @@ def test_depths_at_test_are_compared_run_by_run(tmp_path):
     results = study(tmp_path / "r", [claim], means={1: 93.0})
     for seed, gain in enumerate((1.9, 2.0, 2.1)):
         made = result(80.0 + 5 * seed) | {"depths": {"top1_accuracy": {"1": 80.0 + 5 * seed - gain, "2": 80.0 + 5 * seed}}}
-        results.run(run_id(0, seed)).finish(as_result(made))
+        finish(results, 0, seed, made)
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
 
@@ -181,14 +181,6 @@ def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp
     assert (found.value, found.error, found.df) == pytest.approx((-0.9, theirs.error, theirs.df))
     assert rows["without MoE"].answer.p == pytest.approx(2 * stats.t.sf(0.9 / theirs.error, theirs.df))
     assert rows["without MoE"].group == "full"
-    assert {label: str(row.verdict) for label, row in rows.items()} == {
-        "without MoE": "lower",
-        "without EMA": "no significant difference",
-        "two experts": "higher",
-        "a failed seed": "undecided",
-        "one seed": "no significant difference",  # by two degrees of freedom of the others
-        "no seed": "not run",
-    }
     assert [row.better for row in rows.values()] == [None] * 6  # a cosine is neither good nor bad
 
     tested = [row for row in rows.values() if row.answer.p is not None]
@@ -212,7 +204,7 @@ def test_a_lower_loss_is_better(tmp_path):
     results = ablation(tmp_path / "r", {"full": FULL, "b": FULL})
     for at, first in enumerate((0.5, 0.3)):
         for seed in range(5):
-            results.run(run_id(at, seed)).finish(as_result(result(90.0) | {"metrics": {"nll": first + 0.01 * seed}}))
+            finish(results, at, seed, result(90.0) | {"metrics": {"nll": first + 0.01 * seed}})
 
     (row,) = family(read(results), Differences(metric="nll")).rows
     assert (row.verdict, row.better) == (Verdict.LOWER, True)
@@ -227,10 +219,9 @@ def test_a_lower_loss_is_better(tmp_path):
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path, at, changes, said):
-    scores = {"full": FULL, "b": ABLATION["without MoE"]}
-    variants = [dumped(variant) for variant in read(ablation(tmp_path / "a", scores)).variants]
-    variants[at] |= changes
-    (row,) = differences(tmp_path, scores=scores, variants=variants).values()
+    records = read(ablation(tmp_path / "r", {"full": FULL, "b": ABLATION["without MoE"]}))
+    variants = [replace(one, **(changes if index == at else {})) for index, one in enumerate(records.variants)]
+    (row,) = family(replace(records, plan=replace(records.plan, variants=tuple(variants))), Differences()).rows
 
     assert (row.refused, row.verdict, row.terms, row.answer.p) == (said, Verdict.NOT_COMPARABLE, (), None)
     assert row.estimate.value is None
@@ -243,13 +234,6 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
     (row,) = family(read(written(tmp_path / "r", made, [FULL])), Differences()).rows
 
     assert (row.refused, row.terms) == ("the base itself: it changes nothing", ())
-
-
-def test_any_variant_may_be_named_as_the_base(tmp_path):
-    found = differences(tmp_path, Differences(base="without MoE", metric=PLAIN))
-
-    assert list(found) == ["full", *list(ABLATION)[2:]]
-    assert found["full"].estimate.value == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
@@ -351,13 +335,6 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
         weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
     with pytest.raises(ConfigError, match="by is a direction's margin and within that of no difference: give one"):
         Claim("x", less={}, than={}, by=0.5, within=0.5)
-
-
-def test_a_plan_gives_back_what_was_claimed():
-    gain = Claim("x", less=Gain(of={"steps": 1}, over={"steps": 2}), than={"steps": 4}, within=0.5, metric="nll")
-    parts = [Claims(claims=(HURTS, gain))]
-
-    assert read_report(dump_report(parts)) == parts
 
 
 def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):

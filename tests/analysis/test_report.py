@@ -20,24 +20,22 @@ from made_up import (
     write_captions,
     write_losses,
     write_mistakes,
+    write_plan,
     write_study,
 )
 from rich.console import Console
+from scenarios import HOSTILE, hostile
 
 from recstudy import Claim
 from recstudy.analysis import Alignment, Arithmetic, Captions, Claims, Curve, LossTrace, Mistakes, Table
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.kinds import drawn
 from recstudy.analysis.page import packed, safe_names
 from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.status import show_status, studies_at
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records import Results, write_json
+from recstudy.records import write_json
 from recstudy.records.files import append_line
 from recstudy.records.locks import locked
-from recstudy.report import FigurePart, dump_report
-
-HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
+from recstudy.report import dump_report
 
 
 def test_a_plan_with_the_papers_numbers_is_read_with_their_names(tmp_path):
@@ -76,17 +74,15 @@ def test_reports_are_the_same_byte_for_byte(results):
 
 def test_hostile_names_add_no_tag(tmp_path):
     plain = Tags(write_report(write_study(tmp_path / "plain"), "made_up", "paper").read_text())
-    named = variants()
-    named[0] |= {"label": HOSTILE, "data": HOSTILE, "levels": {"model": HOSTILE, "batch_size": 64}}
-    results = write_study(tmp_path / "hostile", variants=named, question=HOSTILE, description=HOSTILE, command=HOSTILE)
+    results = hostile(tmp_path / "hostile", question=HOSTILE, description=HOSTILE)
     write_json(results.run(run_id(1, 2)).failure, failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE})
 
-    hostile = Tags(write_report(results, "made_up", "paper").read_text())
+    page = Tags(write_report(results, "made_up", "paper").read_text())
 
     kinds = {tag for tag, _ in plain.tags}
-    assert {tag for tag, _ in hostile.tags} <= kinds
-    assert [tag for tag, _ in hostile.tags].count("script") == [tag for tag, _ in plain.tags].count("script")
-    assert HOSTILE in hostile.words
+    assert {tag for tag, _ in page.tags} <= kinds
+    assert [tag for tag, _ in page.tags].count("script") == [tag for tag, _ in plain.tags].count("script")
+    assert HOSTILE in page.words
 
 
 def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
@@ -174,13 +170,6 @@ def test_a_linked_file_of_the_report_is_replaced(tmp_path):
     assert not (page.parent / "tables/scores.md").is_symlink()
 
 
-def test_a_study_that_has_not_begun_has_a_report(tmp_path):
-    page = write_report(write_study(tmp_path / "r", seeds=[]), "made_up", "paper").read_text()
-
-    assert "Nothing to draw yet" in page
-    assert "No run has finished yet" in page
-
-
 def every_part(root, **changes):
     """A study whose report has every kind of part, and each something to show."""
     shown = [*specs(), LossTrace(), Mistakes(), Arithmetic(counted={"embed_new": 131_072.0}), Table("a", across=True)]
@@ -191,14 +180,6 @@ def every_part(root, **changes):
     write_captions(results, run_id(0, 0), [(["a film"], "a film")])
     write_alignment(results, run_id(0, 0), [(0.1, 0.4)])
     return results
-
-
-def test_a_kind_without_its_method_is_told_so(tmp_path):
-    class Empty(FigurePart):
-        name: str = "empty"
-
-    with pytest.raises(ConfigError, match=r"Empty does not define how it is made: see recstudy\.report\.parts"):
-        drawn(load_study(write_study(tmp_path / "r"), "made_up", "paper"), Empty())
 
 
 def test_every_part_writes_its_files(tmp_path):
@@ -251,8 +232,7 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
 
 def test_show_status_says_which_runs_are_under_way(tmp_path):
     """Begun five minutes ago, in its third epoch; one without a sign of life for a minute is not, nor one whose lock is free."""
-    results = Results(tmp_path / "r").create()
-    write_json(results.study("made_up", "paper") / "plan.json", plan())
+    results = write_plan(tmp_path / "r", plan())
     begun = datetime.now(UTC) - timedelta(minutes=5)
     for seed in (0, 1):
         folder = results.run(run_id(0, seed))
@@ -296,22 +276,6 @@ def test_an_unknown_format_or_study_is_refused(results):
         write_report(results, "made_up", "paper", export=["gif"])
     with pytest.raises(ConfigError, match="no study 'other'"):
         write_report(results, "other", "paper")
-
-
-def test_report_needs_neither_torch_nor_ray_nor_optuna(results):
-    """In a process where importing any of them fails."""
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(('torch', 'torchvision', 'ray', 'optuna')))\n"
-        "from pathlib import Path; from recstudy.records import Results; from recstudy.analysis.report import write_report\n"
-        f"print(write_report(Results(Path({str(results.root)!r})), 'made_up', 'paper'))"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().endswith("report.html")
 
 
 def test_the_specs_load_without_pandas():
