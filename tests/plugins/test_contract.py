@@ -41,7 +41,6 @@ class Line(ModelConfig):
     recursive: ClassVar[bool] = {recursive}
     family: Literal["line"] = "line"
     broken: str = "{broken}"
-    {field}
 
     def build(self, shape, classes):
         return Net(self, shape, classes)
@@ -61,9 +60,9 @@ def contract(capsys, file: Path, *arguments: str) -> tuple[int, list[str]]:
     return int(ended.value.code or 0), (out + errors).splitlines()
 
 
-def write(folder: Path, broken: str = "", recursive: bool = False, field: str = "") -> Path:
+def write(folder: Path, broken: str = "", recursive: bool = False) -> Path:
     file = folder / "line.py"
-    file.write_text(FAMILY.replace("{recursive}", str(recursive)).replace("{broken}", broken).replace("{field}", field))
+    file.write_text(FAMILY.replace("{recursive}", str(recursive)).replace("{broken}", broken))
     return file
 
 

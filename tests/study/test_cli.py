@@ -112,6 +112,9 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
 
     assert ids("--config", file) == ids("train.epochs=3")
     assert ids("--config", file, "train.epochs=4") == ids("train.epochs=4")
+    both = ids("--set", "train.epochs=5", "--set", "model.width=32")
+    assert both == ids("train.epochs=5", "--seeds", "1", "model.width=32")
+    assert both == ids("--set", "model.width=16", "--set", "train.epochs=5", "model.width=32")
 
 
 @pytest.mark.parametrize(
@@ -131,22 +134,6 @@ def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, said, capsy
     (line,) = ends_with(capsys, 2, "--dry-run", "--config", str(tmp_path / "mine.yaml")).splitlines()
 
     assert re.match(rf"ConfigError: --config {tmp_path}/mine.yaml: {said}", line)
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [
-        ("train.epochs=5", "--seeds", "1", "model.width=32"),
-        ("--set", "model.width=16", "--set", "train.epochs=5", "model.width=32"),
-    ],
-    ids=" ".join,
-)
-def test_fields_stand_anywhere_with_a_flag_or_without(typed, capsys, tmp_path):
-    def ids(*words: str) -> list[str]:
-        rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *words))
-        return [row["id"] for row in rows]
-
-    assert ids(*typed) == ids("--set", "train.epochs=5", "--set", "model.width=32")
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,7 @@ import tiny
 from notebooks import executed
 
 import recstudy
-from recstudy.errors import ConfigError
 from recstudy.testing import write_study
-
-
-def test_what_is_mistyped_is_an_error_with_the_nearest_and_no_end(tmp_path):
-    with pytest.raises(ConfigError, match=r"no field 'model.latent_stpes': .* Did you mean 'latent_steps'\?"):
-        recstudy.run(tiny.study, results=tmp_path / "r", vary={"model.latent_stpes": [1, 2]})
-
-    assert not (tmp_path / "r").exists()
 
 
 def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):

@@ -12,7 +12,6 @@ from recstudy.analysis import Curve, Table
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
-from recstudy.study.search import make_search
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
 STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})], "seeds": 3}
@@ -89,11 +88,6 @@ def test_the_second_one_of_a_kind_is_explained_as_the_first_is():
     for _ in range(2):
         with pytest.raises(ConfigError, match="Deviation needs 'why'"):
             Deviation(field="train.epochs", paper=1, ours=2)
-
-
-def test_a_search_of_too_many_runs_is_refused():
-    with pytest.raises(ConfigError, match="a budget is 100,000 runs at most, but got 99,999,999"):
-        make_search(Search(**SEARCHED, budget="99999999 runs"))
 
 
 def test_what_a_file_states_wrongly_is_one_line_with_its_place(tmp_path):

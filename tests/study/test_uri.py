@@ -61,12 +61,9 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     there = stored()
     ((run, result),) = results(there).items()
     assert result["metrics"] == alone(there[f"runs/{run}/config.json"], tmp_path / "alone/runs/x")["metrics"]
-    files = {name.rpartition("/")[2] for name in there if name.startswith("runs/")}
-    assert files == {
-        "answers.npz", "attempts.jsonl", "config.json", "epochs.jsonl", "files.json", "losses.jsonl", "mistakes.npz",
-        "result.json", "weights.safetensors",
-    }  # fmt: skip
-    assert {"recstudy.json", "studies/tiny/quick/plan.json", "studies/tiny/quick/report/report.html"} < set(there)
+    assert not [name for name in there if name.endswith(("/lock", ".pt"))]
+    assert {f"runs/{run}/answers.npz", f"runs/{run}/weights.safetensors", "recstudy.json"} < set(there)
+    assert {"studies/tiny/quick/plan.json", "studies/tiny/quick/report/report.html"} < set(there)
     assert not list(shell.results.with_suffix(".work").glob("*"))
 
     other = machine("b")
