@@ -36,14 +36,14 @@ def series(session: Path) -> Series:
 
 @pytest.mark.whole
 def test_the_endpoint_counts_runs_and_shows_how_they_do(tmp_path):
-    """Six runs of some ten seconds, of which one fails at once; two run at a time."""
-    runs = make_plan(tiny.study, changes={"train.epochs": 150}).runs
+    """Six runs of some seconds, of which one fails at once; two run at a time."""
+    runs = make_plan(tiny.study, changes={"train.epochs": 80}).runs
     (broken,) = (run.id for run in runs if run.label == BROKEN)
     half = str(max(1, (os.cpu_count() or 1) // 2))
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as ray:  # short, for Ray's sockets lie below
         shell = Shell(tmp_path, environment={"RAY_TMPDIR": ray, "RAY_metrics_report_interval_ms": "500"})
         (Results(shell.results).create().run(broken).path / "losses.jsonl").mkdir(parents=True)
-        with shell.start("--set", "train.epochs=150", "--cpus-per-run", half, "--log", "tensorboard") as driver:
+        with shell.start("--set", "train.epochs=80", "--cpus-per-run", half, "--log", "tensorboard") as driver:
             try:
                 session = Path(ray, "ray/session_latest")
                 found = until(lambda: series(session) or driver.poll() is not None, "a finished run and every gauge")
