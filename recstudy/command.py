@@ -104,16 +104,14 @@ class Board:
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
 
     def run(self) -> int:
-        from recstudy.board.server import BoardServer  # it loads Dash
+        from recstudy.board.server import BoardServer  # it loads Flask
 
         token = self.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
         links = dict(link.partition("=")[::2] for link in self.link)
         server = BoardServer(self.path, self.host, self.port, token, links, self.trust)
         asks = ", which asks once for ?token=TOKEN" if token else ""
         print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
-        if not server.run():
-            sys.stdout.flush()
-            os._exit(0)  # what hangs may have begun threads that Python would wait for
+        server.run()
         return 0
 
 

@@ -158,10 +158,7 @@ def write_files(
             tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
         sections.append(section(records, part, out, file, export, paper))
     out.finish()
-    last = {TITLE: audit_html(audit(records)), "Settings": settings(records), "Provenance": provenance(records)}
-    failed = failures(records)
-    last = ({"What failed": failed} if failed else {}) | last | {"Finish or repeat": again(records)}
-    sections += [Section(*one) for one in last.items()]
+    sections += [Section(title, content) for title, make in LAST.items() if (content := make(records))]
     told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
     question = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
     tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
@@ -177,6 +174,16 @@ def write_files(
     picture = next(iter([*alone, *drawn]), None)  # a figure, else the first table that has one over it
     write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections, picture))
     return folder / "report.html"
+
+
+# What a page has after the report's parts: heading -> its HTML, empty if there is nothing to say.
+LAST: dict[str, Callable[[StudyRecords], str]] = {
+    "What failed": failures,
+    TITLE: lambda records: audit_html(audit(records)),
+    "Settings": settings,
+    "Provenance": provenance,
+    "Finish or repeat": again,
+}
 
 
 def section(

@@ -7,12 +7,9 @@ names only. Where it listens for others, a token in the address is exchanged onc
 import hashlib
 import hmac
 import ipaddress
-from typing import Literal
 from urllib.parse import urlencode, urlsplit
 
-from dash.exceptions import DependencyException
 from flask import Flask, Response, abort, redirect, request
-from pydantic import BaseModel, ValidationError
 from werkzeug.wrappers import Response as Answer
 
 from recstudy.errors import ConfigError
@@ -20,7 +17,10 @@ from recstudy.errors import ConfigError
 SHORTEST = 16  # characters of a token
 MAKE_ONE = "python -c 'import secrets; print(secrets.token_urlsafe())'"
 LARGEST = 2**20  # bytes of a request
-ROUTE = "/_dash-update-component"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
 
 
 def is_local(host: str) -> bool:
@@ -42,20 +42,15 @@ def check(host: str, token: str) -> None:
         )
 
 
-def guard(server: Flask, host: str, port: int, token: str, scripts: list[str]) -> None:
+def guard(server: Flask, host: str, port: int, token: str) -> None:
     """Check every request, and say in every answer what its page may load.
 
     Args:
         server: the board's.
         host, port: where it listens.
         token: what readers must have; none is asked for where it is empty.
-        scripts: hashes of the inline scripts that Dash writes.
     """
     name, kept = f"recstudy_board_{port}", hashlib.sha256(token.encode()).hexdigest()
-    policy = (
-        f"default-src 'none'; script-src 'self' {' '.join(scripts)}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-        "connect-src 'self'; font-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    )
     server.config["MAX_CONTENT_LENGTH"] = LARGEST
 
     @server.before_request
@@ -72,22 +67,9 @@ def guard(server: Flask, host: str, port: int, token: str, scripts: list[str]) -
         answer.set_cookie(name, kept, httponly=True, samesite="Lax")
         return answer
 
-    @server.before_request
-    def refuse_malformed() -> None:
-        if request.path == ROUTE and request.method == "POST":
-            try:
-                UpdateRequest.model_validate_json(request.get_data())
-            except ValidationError:
-                abort(400, "This is not what a page of the board asks.")
-
-    @server.errorhandler(DependencyException)
-    def no_such_file(error: DependencyException) -> tuple[str, int]:
-        """Say that a file is of none of Dash's packages."""
-        return f"no such file: {error}", 404
-
     @server.after_request
     def careful(answer: Response) -> Response:
-        answer.headers["Content-Security-Policy"] = policy
+        answer.headers["Content-Security-Policy"] = POLICY
         answer.headers["X-Content-Type-Options"] = "nosniff"
         answer.headers["Referrer-Policy"] = "no-referrer"
         if not answer.headers.get("Cache-Control"):
@@ -105,43 +87,3 @@ def _name(host: str) -> str:
 
 def _same(given: str, known: str) -> bool:
     return hmac.compare_digest(given.encode(), known.encode())
-
-
-class _Output(BaseModel):
-    id: Literal["update", "have"]
-    property: Literal["data"]
-
-
-class _Address(BaseModel):
-    id: Literal["at"]
-    property: Literal["pathname", "search"]
-    value: str | None = None
-
-
-class _Tick(BaseModel):
-    id: Literal["tick"]
-    property: Literal["n_intervals"]
-    value: int | None = None
-
-
-class _Parts(BaseModel):
-    """What a browser has: the address it was given for, and each part's mark; nothing at first."""
-
-    at: tuple[str, str] | None = None
-    parts: dict[str, str] = {}
-
-
-class _Have(BaseModel):
-    id: Literal["have"]
-    property: Literal["data"]
-    value: _Parts
-
-
-class UpdateRequest(BaseModel):
-    """What the script of a page asks, as Dash's own script sends it."""
-
-    output: Literal["..update.data...have.data.."]
-    outputs: tuple[_Output, _Output]
-    inputs: tuple[_Address, _Address, _Tick]
-    state: tuple[_Have]
-    changedPropIds: list[str] = []

@@ -1,16 +1,19 @@
-"""Addresses, a page as parts, each made again only when what it shows has changed, and links, pages of rows and forms as HTML.
+"""Addresses, the parts of a page, and links and pages of rows as HTML.
 
 Every word is escaped here or in `analysis.page`. What takes or gives `Html` is markup already; all other words are text.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from recstudy.analysis.page import Html, Section, escape
+from recstudy.analysis.page import Html, escape, warning_lines
+from recstudy.errors import RecstudyError
 
 ROWS = 50  # of a table on one page
 FIELDS = 24  # of an address
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,22 +44,9 @@ def address_of(path: str, search: str = "") -> Address:
     return Address(words, tuple(sorted(dict(parse_qsl(fields)).items())))
 
 
-@dataclass(frozen=True, eq=False)
-class Same:
-    """What a part is made from, told from others by which object it is: records are too large to compare."""
-
-    what: object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.what is self.what
-
-    def __hash__(self) -> int:
-        return id(self.what)
-
-
 @dataclass(frozen=True)
 class PagePart:
-    """One part of a page: its place in it, its heading (none for the first), its content, and what it found in a few words."""
+    """One part of a page: its key in the address, its heading (empty for the first), its HTML, and its finding in a few words."""
 
     key: str
     title: str
@@ -64,20 +54,19 @@ class PagePart:
     finding: str = ""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a part is made, and what it is made from: where `needs` is as before, so is the part."""
+def make_part(key: str, title: str, make: Callable[[], str]) -> PagePart:
+    """Make a part. If a damaged record or a study's own module raises an error, the part says so and the page has the others."""
+    try:
+        return PagePart(key, title, make())
+    except (Exception, SystemExit) as error:
+        return PagePart(key, title, describe_problem(error))
 
-    key: str
-    title: str
-    needs: object
-    make: Callable[[], str | Section]
 
-    def part(self) -> PagePart:
-        """Make it, from its content alone or with what it found."""
-        made = self.make()
-        body, finding = (made.content, made.finding) if isinstance(made, Section) else (made, "")
-        return PagePart(self.key, self.title, body, finding)
+def describe_problem(error: BaseException) -> str:
+    if isinstance(error, RecstudyError):
+        return warning_lines([str(error)])
+    log.error("cannot be shown", exc_info=error)
+    return warning_lines([f"This cannot be shown: {type(error).__name__}: {error}"])
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,7 @@ class Page:
     """A page's title, and its parts in their order."""
 
     title: str
-    recipes: Sequence[Recipe]
+    parts: Sequence[PagePart]
 
 
 def href(*path: str, **query: str) -> str:

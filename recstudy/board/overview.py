@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from recstudy.analysis.page import Html, code, facts, table, warning_lines
-from recstudy.board.markup import Address, Page, Recipe, bar, href, link, page_of, run_link, state, study_link, text
+from recstudy.board.markup import Address, Page, PagePart, bar, href, link, page_of, run_link, state, study_link, text
 from recstudy.board.poller import PlannedStudy, StudyKey
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.sources import Sources
@@ -25,29 +25,24 @@ ELSEWHERE = {
 
 def overview(sources: Sources, address: Address) -> Page:
     """Return the first page."""
-    poller, store, now, live = sources.poller, sources.store, sources.under_way(), sources.poller.live()
-    of = {run.run_id: ", ".join(f"{name} ({preset})" for name, preset in poller.studies_of(run.run_id)) for run in now[:MOST]}
-    found = {study: progress(poller, planned) for study, planned in poller.studies.items() if not planned.error}
-    shown, pages = page_of(address, "studies", len(found))
-
-    def studies() -> str:
-        if not found:
-            return f"<p>No study here yet. One is there as soon as it starts:</p>{code('python studies/vitrm_depth_sweep.py')}"
-        rows = [_study(study, poller.studies[study], one) for study, one in list(found.items())[shown]]
-        return table("Studies", STUDIES, rows, {5: "prose"}, "stack") + pages
-
-    def findings() -> str:  # a part of its own, because it takes the longest
-        rows = [[study_link(*study), text(sources.finding(study))] for study in list(found)[shown]]
-        return table("What they found", ("study", "finding"), rows, {1: "prose"}, "stack") if rows else "<p>Nothing yet.</p>"
-
+    poller, running = sources.poller, sources.under_way()
+    studies_of = {
+        run.run_id: ", ".join(f"{name} ({preset})" for name, preset in poller.studies_of(run.run_id)) for run in running[:MOST]
+    }
+    progresses = {study: progress(poller, planned) for study, planned in poller.studies.items() if not planned.error}
+    shown, pages = page_of(address, "studies", len(progresses))
+    rows = [_study(study, poller.studies[study], state) for study, state in list(progresses.items())[shown]]
+    begin = f"<p>No study here yet. One is there as soon as it starts:</p>{code('python studies/vitrm_depth_sweep.py')}"
+    findings = [[study_link(*study), text(sources.finding(study))] for study in list(progresses)[shown]]
+    found = table("What they found", ("study", "finding"), findings, {1: "prose"}, "stack")
     return Page(
         "recstudy board",
         [
-            Recipe("head", "", (poller.version, live, store and store.problem), lambda: _head(sources)),
-            Recipe("studies", "Studies", (poller.version, live, address), studies),
-            Recipe("findings", "What they found", (poller.version, address), findings),
-            Recipe("running", "Running now", live, lambda: running_table(now[:MOST], len(now), of)),
-            Recipe("elsewhere", "Elsewhere", sources.links, lambda: _elsewhere(sources)),
+            PagePart("head", "", _head(sources)),
+            PagePart("studies", "Studies", table("Studies", STUDIES, rows, {5: "prose"}, "stack") + pages if rows else begin),
+            PagePart("findings", "What they found", found if findings else "<p>Nothing yet.</p>"),
+            PagePart("running", "Running now", running_table(running[:MOST], len(running), studies_of)),
+            PagePart("elsewhere", "Elsewhere", _elsewhere(sources)),
         ],
     )
 
@@ -80,11 +75,11 @@ def running_table(running: list[RunUnderWay], whole: int, of: Mapping[str, str])
 
 
 def _head(sources: Sources) -> str:
-    poller, store = sources.poller, sources.store
+    poller = sources.poller
     named = {run_id for planned in poller.studies.values() for run_id in planned.named}
     counts = Counter(poller.outcome(run_id).status for run_id in named)
     planned, loose = len(named) - counts["stopped"], len(poller.runs.keys() - named)
-    paid = sum(seen.outcome.paid for seen in poller.runs.values()) + sum(run.spent for run in sources.under_way())
+    paid = sum(run.outcome.paid for run in poller.runs.values()) + sum(run.spent for run in sources.under_way())
     pairs = [
         ("Studies", f"{len(poller.studies):,}"),
         ("Runs", f"{counts['done']:,} of {planned:,} done" + (f", {loose:,} of no study" if loose else "")),
@@ -93,8 +88,8 @@ def _head(sources: Sources) -> str:
         ("Compute used", duration(paid)),
     ]
     problems = [f"{name} ({preset}): {one.error}" for (name, preset), one in poller.studies.items() if one.error]
-    problems += [store.problem] if store and store.problem else []
-    where = f'<p class="note">In <code>{text(store.results.store if store else poller.root)}</code></p>'
+    problems += sources.problems
+    where = f'<p class="note">In <code>{text(sources.store or poller.root)}</code></p>'
     return f"<h1>Studies and runs</h1>{where}{warning_lines(problems)}{facts(pairs)}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.analysis.rows import Outcome
-from recstudy.board.poller import PlannedStudy, PolledRun, ResultsPoller
+from recstudy.board.poller import PlannedStudy, ResultsPoller
 from recstudy.config import flatten
 from recstudy.records import EpochLine, score_name
 from recstudy.records.schema import Values
@@ -121,12 +121,12 @@ def progress(poller: ResultsPoller, planned: PlannedStudy) -> StudyProgress:
     )
 
 
-def run_under_way(planned: PlannedStudy, run_id: str, seen: PolledRun) -> RunUnderWay:
+def run_under_way(planned: PlannedStudy, run_id: str, lines: dict[int, EpochLine]) -> RunUnderWay:
     variant, seed = planned.named[run_id]
     chosen = planned.plan.variants[variant]
     config = flatten(planned.plan.base) | chosen.changes
     epochs, patience = (int(config.get(f"train.{name}") or 0) for name in ("epochs", "patience"))
-    return RunUnderWay(run_id, chosen.label, seed, epochs, patience, dict(seen.log.lines) if seen.log else {})
+    return RunUnderWay(run_id, chosen.label, seed, epochs, patience, lines)
 
 
 def _lefts(planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[RunUnderWay]) -> list[float] | None:

@@ -12,7 +12,7 @@ from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
-from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
+from recstudy.board.markup import Address, Page, PagePart, make_part, state, study_link, text
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
@@ -63,31 +63,26 @@ def run_page(sources: Sources, address: Address) -> Page:
     """
     run_id, poller = address.path[1], sources.poller
     records, baseline = run_records(sources, run_id)
-    row, seen, folder = records.rows[0], poller.runs.get(run_id), records.results.run(run_id)
+    row, folder = records.rows[0], records.results.run(run_id)
     kept = {file.name for file in folder.path.iterdir()} if folder.path.is_dir() else set()
-    needs, running = Same(seen), run_id in poller.running
-    live = (needs, seen.offset if seen is not None else 0, running)
-    epochs = read_log(folder.epochs, EpochLine)
-    body = [
-        Recipe("head", "", live, lambda: _head(sources, records, running)),
-        Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
-        Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(folder)),
-        Recipe("curves", "Curves", live, lambda: _curves(records, epochs)),
-        Recipe("log", "Log", live, lambda: _log(folder, row, epochs, running)),
-        *(_drawn(records, key, live if key == "losses" else needs) for key in DRAWN),
-        Recipe("machine", "Machine", needs, lambda: _machine(row)),
-        Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
-        Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
-    ]
-    there = {key: file in kept and row.status in states for key, (_, file, states, _) in DRAWN.items()} | {
-        "numbers": bool(measured(row)),
-        "failure": row.status in ("failed", "diverged"),
-        "curves": "epochs.jsonl" in kept,
-        "log": bool({"attempts.jsonl", "epochs.jsonl"} & kept) or row.result is not None or row.failure is not None,
-        "machine": row.result is not None,
-    }
-    there["experts"] = there["experts"] and bool(records.configs[0].get("model.experts"))
-    return Page(f"{row.label}, seed {row.seed}", [part for part in body if there.get(part.key, True)])
+    running = run_id in poller.running
+    parts = [make_part("head", "", lambda: _head(sources, records, running))]
+    if measured(row):
+        parts.append(make_part("numbers", "Numbers", lambda: _numbers(row)))
+    if row.status in ("failed", "diverged"):
+        parts.append(make_part("failure", "What failed", lambda: failures(records) + _hang(folder)))
+    if "epochs.jsonl" in kept:
+        parts.append(make_part("curves", "Curves", lambda: _curves(records, read_log(folder.epochs, EpochLine))))
+    if {"attempts.jsonl", "epochs.jsonl"} & kept or row.result is not None or row.failure is not None:
+        parts.append(make_part("log", "Log", lambda: _log(folder, row, read_log(folder.epochs, EpochLine), running)))
+    for key, (title, file, states, drawn) in DRAWN.items():
+        if file in kept and row.status in states and (key != "experts" or records.configs[0].get("model.experts")):
+            parts.append(PagePart(key, title, "".join(part_html(records, part) for part in drawn)))
+    if row.result is not None:
+        parts.append(make_part("machine", "Machine", lambda: _machine(row)))
+    parts.append(make_part("settings", "Settings", lambda: _settings(records.configs[0], baseline, records.plan.changes)))
+    parts.append(make_part("provenance", "Provenance", lambda: provenance(records)))
+    return Page(f"{row.label}, seed {row.seed}", parts)
 
 
 def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | None]:
@@ -124,11 +119,6 @@ def difference(sides: Sequence[Json], heads: Sequence[str]) -> str:
 def measured(row: Row) -> dict[str, float]:
     """Return the metrics and costs of a run that are numbers."""
     return {name: value for name in row.measured if (value := row.value(name)) is not None}
-
-
-def _drawn(records: StudyRecords, key: str, needs: object) -> Recipe:
-    title, _, _, parts = DRAWN[key]
-    return Recipe(key, title, needs, lambda: "".join(part_html(records, part) for part in parts))
 
 
 def _head(sources: Sources, records: StudyRecords, running: bool) -> str:

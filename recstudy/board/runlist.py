@@ -14,7 +14,7 @@ from recstudy.analysis.figures.theme import is_number
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, table
 from recstudy.analysis.rows import STATUSES, Row, origin
-from recstudy.board.markup import Address, Page, Recipe, Same, choice, page_of, run_link, state, study_link, text
+from recstudy.board.markup import Address, Page, PagePart, choice, page_of, run_link, state, study_link, text
 from recstudy.board.sources import Sources, main_metric
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report.names import DASH, axis_title, level_of, metric, number, plain
@@ -41,15 +41,9 @@ def runs_page(sources: Sources, address: Address) -> Page:
     """
     _, name, preset = address.path
     records = sources.records((name, preset))
-    live = sources.poller.live(sources.poller.studies[name, preset])
-    running = {run_id for run_id, _ in live}
     head = f"<h1>Runs of {text(name)} ({text(preset)})</h1><p>{study_link(name, preset)}</p>"
-    needs = (Same(records), live, address)
-    body = [
-        Recipe("head", "", (), lambda: head),
-        Recipe("runs", "Runs", needs, lambda: run_list(records, address, running)),
-    ]
-    return Page(f"Runs of {name} ({preset})", body)
+    runs = run_list(records, address, set(sources.poller.running))
+    return Page(f"Runs of {name} ({preset})", [PagePart("head", "", head), PagePart("runs", "Runs", runs)])
 
 
 def run_list(records: StudyRecords, address: Address, running: set[str]) -> str:

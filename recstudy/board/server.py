@@ -1,49 +1,68 @@
-"""The board's address, the server that answers there until it is stopped, and the Dash application that it serves.
+"""The board's address, and the server that answers there until it is stopped.
 
-The application is one page that shows the parts of the address it is at, and every two seconds those that changed.
+A page is made when somebody asks for it and kept until the folder changes. An open page asks every two seconds whether it is
+still the same, and takes in the parts that are not.
 """
 
 import gzip
 import hashlib
 import socket
-import sys
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import closing
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc
-from dash.exceptions import PreventUpdate
-from flask import Flask, Response, request
+from flask import Flask, Response, abort, request
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
 from recstudy.analysis.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS, anchor, escape, titled
 from recstudy.board.guard import check, guard
-from recstudy.board.markup import PagePart, address_of, link
-from recstudy.board.poller import ResultsPoller, StoreFollower
-from recstudy.board.renderer import PageRenderer
+from recstudy.board.markup import Address, PagePart, address_of, link
+from recstudy.board.pages import page_or_problem
+from recstudy.board.poller import ResultsPoller
 from recstudy.board.sources import LINKS, Sources
 from recstudy.errors import ConfigError
 from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
 
-SWITCH_S = 0.0005  # an answer waits for the renderer's thread at each read and write: by Python's 5 ms that adds up to 0.1 s
-TICK_MS = 2000
-WAIT_S = 0.5  # for the parts of a page that is not whole yet
+POLL_S = 1.0  # between two looks at the folder
+REST = 3.0  # or this often as long as the last look took: the board leaves the cores to the runs
+FETCH_S = 5.0  # between two fetches from an object store
+PAGES = 32  # pages that are kept
 PLOTLY = f"plotly-{get_plotlyjs_version()}.js"
-META = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
-JS, STYLE, INDEX = (
-    (files("recstudy.board") / "web" / name).read_text(encoding="utf-8") for name in ("board.js", "board.css", "index.html")
-)
+JS, STYLE = ((files("recstudy.board") / "web" / name).read_text(encoding="utf-8") for name in ("board.js", "board.css"))
 FILES = {
-    "board.js": ("text/javascript", f'{SCRIPT}{COPY}{VIEWER}const PLOTLY = "/_board/{PLOTLY}";\n{JS}'),
+    "board.js": ("text/javascript", f"{JS}{SCRIPT}{COPY}{VIEWER}"),
     "style.css": ("text/css", CSS + VIEWER_CSS + STYLE),
 }
+FRAME = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="{icon}">
+<link rel="stylesheet" href="/_board/style.css">
+</head>
+<body>
+<a class="skip" href="#page">To the page</a>
+<noscript><p class="warning">Figures and live updates need JavaScript; the tables do without.</p></noscript>
+<nav class="top" aria-label="Board"><a href="/">Studies and runs</a> <a href="#contents">On this page</a></nav>
+<p class="lost" id="lost" role="status"></p>
+<main id="page" tabindex="-1">
+{parts}
+</main>
+{library}<script src="/_board/board.js"></script>
+</body>
+</html>
+"""
 
 
 class BoardServer:
@@ -54,7 +73,7 @@ class BoardServer:
         host, port: where to listen; port 0 takes a free one.
         token: what readers must have; needed where others than this machine reach `host`.
         links: name -> address of programs to point to, beside `LINKS` or in their place.
-        trust: import what studies define themselves, whatever it is now.
+        trust: import what studies define themselves.
 
     Raises:
         ConfigError: no results folder, an address that cannot be had, or one that needs a token.
@@ -76,34 +95,87 @@ class BoardServer:
             if not url.startswith(("http://", "https://")):
                 raise ConfigError(f"--link {name}={url} must be NAME=http://... or NAME=https://...")
         results = Results(place)
-        self._store = StoreFollower(results, lambda: self._renderer.wanted()) if results.store else None
+        if results.store:
+            results.pull()
         if not there(results.root / MARKER):
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
-        poller = ResultsPoller(results.root)
-        self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store, trust))
-        app = make_app(self._renderer)
-        self._server = _listen(host, port, app.server)
-        taken = int(self._server.socket.getsockname()[1])
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{taken}"
-        guard(app.server, host, taken, token, list(app.csp_hashes()))
+        app = make_app(Pages(results, tuple(shown.items()), trust))
+        self._server = _listen(host, port, app)
+        free = int(self._server.socket.getsockname()[1])
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{free}"
+        guard(app, host, free, token)
 
-    def run(self) -> bool:
-        """Answer until stopped, by `stop` from another thread or by a signal; tell whether all that it began has ended."""
-        self._renderer.start()
-        if self._store:
-            self._store.start()
-        sys.setswitchinterval(SWITCH_S)
+    def run(self) -> None:
+        """Answer until stopped, by `stop` from another thread or by a signal."""
         try:
             self._server.serve_forever(poll_interval=0.2)
         finally:
             self._server.server_close()
-            self._renderer.stop()
-            if self._store:
-                self._store.stop()
-        return not self._renderer.hangs
 
     def stop(self) -> None:
         self._server.shutdown()
+
+
+class Pages:
+    """The pages of a results folder, each made once for each state of the folder, one at a time."""
+
+    def __init__(self, results: Results, links: tuple[tuple[str, str], ...], trust: bool) -> None:
+        self._results = results
+        self.sources = Sources(ResultsPoller(results.root), links, results.store, trust)
+        self._lock = threading.Lock()
+        self._made: OrderedDict[Address, tuple[object, bytes]] = OrderedDict()
+        self._polled, self._took, self._fetched = float("-inf"), 0.0, time.monotonic()
+
+    def show(self, address: Address) -> bytes:
+        """Return the page at this address as HTML."""
+        with self._lock:
+            self._poll()
+            state, html = self._made.pop(address, (self, b""))
+            if state != self.sources.poller.state or self.sources.trust:
+                state, html = self.sources.poller.state, page_html(self.sources, address)
+            self._made[address] = state, html
+            while len(self._made) > PAGES:
+                self._made.popitem(last=False)
+            return html
+
+    def _poll(self) -> None:
+        began = time.monotonic()
+        if began - self._polled < max(POLL_S, REST * self._took):
+            return
+        problems = self.sources.problems
+        if self._results.store and began - self._fetched > max(FETCH_S, REST * self._took):
+            problems.clear()
+            try:
+                self._results.pull()
+            except Exception as error:  # the store may come back; what was fetched is still shown
+                problems.append(f"This is older than the store, which cannot be read: {error}")
+            self._fetched = time.monotonic()
+        try:
+            self.sources.poller.poll()
+        except OSError as error:  # the folder's file system may come back; what was read is still shown
+            problems[:] = [f"The folder cannot be read: {error}"]
+        self._polled = time.monotonic()
+        self._took = self._polled - began
+
+
+def page_html(sources: Sources, address: Address) -> bytes:
+    """Return a page as HTML. Each part is a section, so that an open page can take in those that changed."""
+    page = page_or_problem(sources, address)
+    parts = list(page.parts)
+    items = [f"<li>{link('#' + part.key, part.title)}</li>" for part in parts if part.title]
+    if len(items) > 1:
+        nav = f'<nav id="contents" tabindex="-1" aria-label="On this page"><ul>{"".join(items)}</ul></nav>'
+        first = next(position for position, part in enumerate(parts) if part.title)
+        parts.insert(first, PagePart("contents", "", nav))
+    sections = "\n".join(f'<section class="part" data-key="{part.key}">{_with_heading(part)}</section>' for part in parts)
+    library = f'<script src="/_board/{PLOTLY}"></script>\n' if 'class="figure"' in sections else ""
+    return FRAME.format(title=escape(page.title), icon=ICON, parts=sections, library=library).encode()
+
+
+def _with_heading(part: PagePart) -> str:
+    if not part.title:
+        return part.body
+    return f'<h2 id="{part.key}" tabindex="-1">{escape(titled(part.title, part.finding))}</h2>{anchor(part.key)}{part.body}'
 
 
 class _Quiet(WSGIRequestHandler):
@@ -128,77 +200,24 @@ def _listen(host: str, port: int, app: Flask) -> BaseWSGIServer:
         raise ConfigError(f"cannot listen on {host}, port {port}: {reason}. Give another --port, or --host.") from None
 
 
-# ---------------------------------------------------------------------------------------------------------- application
+def make_app(pages: Pages) -> Flask:
+    """Return the application: pages, the drawing library, the style sheet and the script."""
+    app = Flask("recstudy.board", static_folder=None)
 
+    @app.get("/")
+    @app.get("/<path:path>")
+    def page(path: str = "") -> Answer:
+        html = pages.show(address_of(request.path, request.query_string.decode("utf-8", "replace")))
+        return _cacheable(Response(html, mimetype="text/html"))
 
-def make_app(renderer: PageRenderer) -> Dash:
-    """Return the application, whose pages the renderer makes."""
-    server = Flask("recstudy.board", static_folder=None)
-    app = Dash(
-        "recstudy.board", server=server,  # type: ignore[arg-type]  # a Flask, as its documentation says
-        title="recstudy board", update_title="", index_string=INDEX.replace("{%icon%}", ICON), include_assets_files=False,
-        suppress_callback_exceptions=True, enable_mcp=False, meta_tags=[META],
-    )  # fmt: skip
-    _serve_files(server)
-    app.layout = [
-        dcc.Location(id="at", refresh="callback-nav"),
-        dcc.Interval(id="tick", interval=TICK_MS),
-        dcc.Store(id="have", data={}),
-        dcc.Store(id="update"),
-    ]
-    app.callback(
-        Output("update", "data"), Output("have", "data"),
-        Input("at", "pathname"), Input("at", "search"), Input("tick", "n_intervals"), State("have", "data"),
-    )(lambda path, search, ticks, have: answer(renderer, path or "/", search or "", have))  # fmt: skip
-    app.clientside_callback(  # type: ignore[no-untyped-call]
-        ClientsideFunction("board", "show"), Output("update", "id"), Input("update", "data")
-    )
-    return app
-
-
-def answer(renderer: PageRenderer, path: str, search: str, have: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the parts of the page that the browser does not have as they are, and what it has then.
-
-    Raises:
-        PreventUpdate: it has them all.
-    """
-    at = have.get("at") or ["", ""]
-    title, parts, whole = renderer.show(address_of(path, search), WAIT_S)
-    linked = [f"<li>{link('#' + part.key, part.title)}</li>" for part in parts if part.title]
-    if len(linked) > 1:
-        nav = f'<nav id="contents" tabindex="-1" aria-label="On this page"><ul>{"".join(linked)}</ul></nav>'
-        first = next(place for place, part in enumerate(parts) if part.title)
-        parts = [*parts[:first], PagePart("contents", "", nav), *parts[first:]]
-    made = {part.key: _with_heading(part) for part in parts}
-    marks = {key: hashlib.sha256(html.encode()).hexdigest()[:16] for key, html in made.items()}
-    known = have.get("parts", {}) if at[0] == path else {}
-    changed = {key: html for key, html in made.items() if known.get(key) != marks[key]}
-    if whole and at == [path, search] and not changed and list(marks) == list(known):
-        raise PreventUpdate
-    update = {"path": path, "search": search, "title": title, "order": list(marks), "parts": changed, "whole": whole}
-    return update, {"at": [path, search], "parts": marks}
-
-
-def _with_heading(part: PagePart) -> str:
-    if not part.title:
-        return part.body
-    return f'<h2 id="{part.key}" tabindex="-1">{escape(titled(part.title, part.finding))}</h2>{anchor(part.key)}{part.body}'
-
-
-def _serve_files(server: Flask) -> None:
-    """Serve the drawing library, the style sheet and the script, each from memory."""
-
-    @server.get("/_board/<name>")
+    @app.get("/_board/<name>")
     def file(name: str) -> Answer:
         if name not in FILES:
-            return Response("no such file", 404)
+            abort(404)
         kind, content = FILES[name]
-        answer = Response(content, mimetype=kind)
-        answer.headers["Cache-Control"] = "no-cache"
-        answer.add_etag()
-        return answer.make_conditional(request)
+        return _cacheable(Response(content, mimetype=kind))
 
-    @server.get(f"/_board/{PLOTLY}")
+    @app.get(f"/_board/{PLOTLY}")
     def plotly() -> Response:
         """Send 4.8 MB, or 1.4 for a browser that can unpack it, which asks once, because the name says the version."""
         packed = request.accept_encodings.quality("gzip") > 0
@@ -209,8 +228,17 @@ def _serve_files(server: Flask) -> None:
             answer.headers["Content-Encoding"] = "gzip"
         return answer
 
+    return app
+
+
+def _cacheable(answer: Response) -> Answer:
+    """Let a browser ask whether the content is still the same."""
+    answer.headers["Cache-Control"] = "no-cache"
+    answer.set_etag(hashlib.sha256(answer.get_data()).hexdigest()[:32])
+    return answer.make_conditional(request)
+
 
 @lru_cache
 def _plotly(packed: bool) -> bytes:
-    whole = get_plotlyjs().encode()
-    return gzip.compress(whole) if packed else whole
+    library = get_plotlyjs().encode()
+    return gzip.compress(library) if packed else library

@@ -1,22 +1,16 @@
-"""What pages are made from: the folder as of the last poll, the records of its studies, and where other programs are.
+"""What pages are made from: the folder as of the last poll, the records of its studies, and the addresses of other programs."""
 
-A study's records are kept as its runs change: the rows that `load_study` reads, each made again only when its run changed.
-"""
-
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.rows import Row
-from recstudy.board.markup import Address
-from recstudy.board.poller import PlannedStudy, ResultsPoller, StoreFollower, StudyKey
+from recstudy.analysis.rows import Outcome, Row
+from recstudy.board.poller import PlannedStudy, ResultsPoller, StudyKey
 from recstudy.board.progress import RunUnderWay, run_under_way
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.metrics import METRICS
-from recstudy.plugins import reading
-from recstudy.records.study_schema import PlannedRun, PlanRecord
+from recstudy.records.study_schema import PlannedRun
 from recstudy.report import TablePart
 
 LINKS = {
@@ -28,14 +22,21 @@ LINKS = {
 
 @dataclass(frozen=True)
 class Sources:
-    """`links`: name and address of the programs that the board points to. `store`: where the folder is a copy of one. `trust`:
-    studies' own modules are imported, whatever they are now."""
+    """What pages are made from.
+
+    Args:
+        poller: The folder.
+        links: Name and address of the programs that the board points to.
+        store: The URI of the object store that the folder is a copy of.
+        trust: Import what studies define themselves.
+    """
 
     poller: ResultsPoller
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
-    store: StoreFollower | None = None
+    store: str = ""
     trust: bool = False
-    _kept: dict[StudyKey, tuple[PlannedStudy, int, StudyRecords]] = field(default_factory=dict, init=False)
+    problems: list[str] = field(default_factory=list)  # why the copy is not as the store is
+    _records: dict[StudyKey, tuple[PlannedStudy, Sequence[Outcome], StudyRecords]] = field(default_factory=dict, init=False)
 
     def records(self, study: StudyKey) -> StudyRecords:
         """Return the study as of the last poll: the same object until something in it changes.
@@ -45,58 +46,39 @@ class Sources:
         """
         planned = self.poller.studies.get(study)
         if planned is None:
-            named = [f"{name} ({preset})" for name, preset in self.poller.studies]
-            here = f"there are {choices(named)}" if named else "there is none yet"
-            raise ConfigError(f"no study {study[0]!r} with the preset {study[1]!r}: {here}.{nearest(' '.join(study), named)}")
+            names = [f"{name} ({preset})" for name, preset in self.poller.studies]
+            here = f"there are {choices(names)}" if names else "there is none yet"
+            raise ConfigError(f"no study {study[0]!r} with the preset {study[1]!r}: {here}.{nearest(' '.join(study), names)}")
         if planned.error:
             raise ConfigError(planned.error)
-        before, version, records = self._kept.get(study, (None, -1, None))
-        if before is not planned or records is None:
-            rows = [self._row(planned.plan, run) for run in planned.plan.runs]
-            records = StudyRecords(self.poller.results, planned.plan, rows, trust=self.trust)
-        elif version < self.poller.version:
-            new = {
-                at: self._row(records.plan, PlannedRun(row.variant, row.seed, row.id))
-                for at, row in enumerate(records.rows)
-                if (seen := self.poller.runs.get(row.id)) is None or seen.version > version
-            }
-            if any(records.rows[at] != row for at, row in new.items()):
-                records = replace(records, rows=[new.get(at, row) for at, row in enumerate(records.rows)])
-        self._kept[study] = planned, self.poller.version, records
+        plan = planned.plan
+        outcomes = [self.poller.outcome(run.id) for run in plan.runs]
+        before, earlier, records = self._records.get(study, (None, (), None))
+        code = self.trust and bool(plan.plugins)  # which may have changed
+        if records is None or code or before is not planned or any(a is not b for a, b in zip(earlier, outcomes, strict=True)):
+            rows = [
+                Row.of(outcome, run.variant, plan.variants[run.variant], run.seed, run.id)
+                for run, outcome in zip(plan.runs, outcomes, strict=True)
+            ]
+            records = StudyRecords(self.poller.results, plan, rows, trust=self.trust)
+            self._records[study] = planned, outcomes, records
         return records
-
-    def _row(self, plan: PlanRecord, run: PlannedRun) -> Row:
-        return Row.of(self.poller.outcome(run.id), run.variant, plan.variants[run.variant], run.seed, run.id)
 
     def finding(self, study: StudyKey) -> str:
         """Return the first of a study's findings, or why there is none; nothing of the study's own is imported for it."""
         try:
             records = self.records(study)
             return records.once("finding", lambda: str(findings(replace(records, plan=replace(records.plan, plugins=())))[0]))
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             return f"It cannot be told: {type(error).__name__}: {error}"
-
-    @contextmanager
-    def plugins(self, address: Address) -> Iterator[list[str]]:
-        """Have in place what the studies of a page define themselves, as long as the block runs; gives digests of it."""
-        match address.path:
-            case ("study" | "runs", name, preset):
-                named = [(name, preset)]
-            case ("run", run_id):
-                named = self.poller.studies_of(run_id)[:1]
-            case _:
-                named = []
-        plans = [self.poller.studies[study].plan for study in named if study in self.poller.studies]
-        with ExitStack() as kept:
-            yield [kept.enter_context(reading(plan.plugins, self.trust)) for plan in plans]
 
     def under_way(self) -> list[RunUnderWay]:
         """Return the runs under way that a study names, each once."""
-        found = []
-        for run_id, seen in self.poller.running.items():
-            planned = next((one for one in self.poller.studies.values() if run_id in one.named), None)
-            found += [run_under_way(planned, run_id, seen)] if planned is not None else []
-        return found
+        runs = []
+        for run_id, lines in self.poller.running.items():
+            planned = next((planned for planned in self.poller.studies.values() if run_id in planned.named), None)
+            runs += [run_under_way(planned, run_id, lines)] if planned is not None else []
+        return runs
 
 
 def main_metric(records: StudyRecords) -> str:
@@ -106,7 +88,7 @@ def main_metric(records: StudyRecords) -> str:
     the one by which runs of their kind are ranked.
     """
 
-    def found() -> str:
+    def find() -> str:
         table = next((part for part in records.parts if isinstance(part, TablePart) and part.shows), None)
         search = records.plan.search
         scores = [name for row in records.rows for name in row.selected.scores if not name.endswith("loss")]
@@ -116,25 +98,15 @@ def main_metric(records: StudyRecords) -> str:
         known = (name for name in [*names, *ranked] if any(row.value(name) is not None for row in records.rows))
         return next(known, next(iter(names), ""))
 
-    return records.once("main metric", found)
+    return records.once("main metric", find)
 
 
 def one_run(records: StudyRecords, variant: int, run_id: str) -> StudyRecords:
     """Return the study as if it were of this run alone, for the report's functions."""
     rows = [replace(row, variant=0) for row in records.by_variant[variant] if row.id == run_id][:1]
-    return _only(records, [variant], rows)
-
-
-def some_variants(records: StudyRecords, chosen: list[int]) -> StudyRecords:
-    """Return the study as if it had these variants alone."""
-    at = {index: new for new, index in enumerate(chosen)}
-    return _only(records, chosen, [replace(row, variant=new) for index, new in at.items() for row in records.by_variant[index]])
-
-
-def _only(records: StudyRecords, chosen: list[int], rows: list[Row]) -> StudyRecords:
     plan = replace(
         records.plan,
-        variants=tuple(records.variants[index] for index in chosen),
+        variants=(records.variants[variant],),
         seeds=tuple(dict.fromkeys(row.seed for row in rows)),
         runs=tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows),
     )

@@ -28,10 +28,10 @@ def uploaded(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Results
     return results
 
 
-def looked(root: Path) -> Sources:
+def looked(root: Path, trust: bool = False) -> Sources:
     poller = ResultsPoller(root)
     poller.poll()
-    return Sources(poller)
+    return Sources(poller, trust=trust)
 
 
 @contextmanager

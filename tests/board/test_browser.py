@@ -148,8 +148,7 @@ def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, resul
 
 def test_runs_are_sorted_by_the_keyboard_and_the_address_has_the_order(tab):
     page = tab.open("/runs/made_up/paper")
-    page.get_by_role("link", name="seed", exact=True).focus()
-    page.keyboard.press("Enter")
-    tab.until("location.search === '?sort=seed' && document.activeElement.textContent === 'seed ▲'")
-    page.keyboard.press("Enter")
-    tab.until("location.search === '?sort=-seed'")
+    for name, search in (("seed", "?sort=seed"), ("seed ▲", "?sort=-seed")):
+        page.get_by_role("link", name=name, exact=True).focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**{search}")

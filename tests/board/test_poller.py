@@ -66,7 +66,7 @@ def test_a_log_that_was_cut_back_is_read_anew(results):
 
     sources.poller.poll()
 
-    lines = sources.poller.running[run_id(3, 2)].log.lines
+    lines = sources.poller.running[run_id(3, 2)]
     assert sorted(lines) == [0, 1]
     assert lines[1].values["train_loss"] == 9.0
 

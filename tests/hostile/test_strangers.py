@@ -14,8 +14,8 @@ from strangers import FOLDERS, RUN, SECRET, WHOLE, good, outside, plan_file, pla
 
 from recstudy.analysis.report import load
 from recstudy.board.markup import address_of
+from recstudy.board.pages import page_at
 from recstudy.board.poller import ResultsPoller
-from recstudy.board.renderer import page_at
 from recstudy.board.sources import Sources
 from recstudy.command import main
 from recstudy.errors import RecstudyError
@@ -83,9 +83,7 @@ def pages(root: Path) -> str:
     places = ["/", *(f"/{kind}/{name}/{preset}" for name, preset in poller.studies for kind in ("study", "runs"))]
     for place in [*places, f"/run/{RUN}"]:
         with suppress(RecstudyError):
-            for recipe in page_at(sources, address_of(place)).recipes:
-                with suppress(RecstudyError):
-                    told += recipe.part().body
+            told += "".join(part.body for part in page_at(sources, address_of(place)).parts)
     return told
 
 

@@ -3,7 +3,6 @@
 import html
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "board"))
@@ -11,10 +10,9 @@ sys.path.append(str(Path(__file__).parents[1] / "analysis"))
 
 from boards import looked
 from made_up import write_study
-from shell import until
 
 from recstudy.board.markup import Address
-from recstudy.board.renderer import PageRenderer
+from recstudy.board.server import page_html
 from recstudy.plugins import bundle_of
 
 PART = """
@@ -42,20 +40,16 @@ def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_pa
     plan = {"plugins": bundle_of(tmp_path, ["mine"]).record, "report": [{"kind": "mine", "name": "mine"}]}
     made.write_text(json.dumps(json.loads(made.read_text()) | plan))
 
-    def shown(trust: bool) -> str:
-        address = Address(("study", made.parts[-3], made.parts[-2]))
-        return html.unescape("".join(part.title + part.body for part in renderers[trust].show(address, wait=60)[1]))
+    pages = {trust: looked(results.root, trust) for trust in (False, True)}
 
-    renderers = {trust: PageRenderer(replace(looked(results.root), trust=trust)).start() for trust in (False, True)}
-    try:
-        assert "What they found" in [part.title for part in renderers[False].show(Address(), wait=60)[1]]
-        assert f"not imported: {file}; --trust imports it" in shown(trust=False)
-        assert not mark.exists()
-        assert "The figure" in shown(trust=True)
-        file.write_text(PART.format(title="Another"))
-        until(lambda: "Another" in shown(trust=True), "the figure of the changed file")
-        file.unlink()
-        until(lambda: f"not imported: {file} is not there" in shown(trust=True), "the reason why there is no figure")
-    finally:
-        for renderer in renderers.values():
-            renderer.stop()
+    def shown(trust: bool) -> str:
+        return html.unescape(page_html(pages[trust], Address(("study", made.parts[-3], made.parts[-2]))).decode())
+
+    assert "What they found" in page_html(pages[False], Address()).decode()
+    assert f"not imported: {file}; --trust imports it" in shown(trust=False)
+    assert not mark.exists()
+    assert "The figure" in shown(trust=True)
+    file.write_text(PART.format(title="Another"))
+    assert "Another" in shown(trust=True)
+    file.unlink()
+    assert f"not imported: {file} is not there" in shown(trust=True)
