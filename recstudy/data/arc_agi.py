@@ -307,18 +307,16 @@ def read_tasks(folder: Path, name: str) -> list[ArcTask]:
         DataError: a file is damaged, a task has no solutions, or a grid is none.
     """
     files = [folder / f"arc-agi_{name}_{kind}.json" for kind in ("challenges", "solutions")]
-    challenges, solutions = (_object(file) for file in files)
+    found: list[dict[str, Any]] = []
+    for file in files:
+        try:
+            found.append(json.loads(file.read_bytes()))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{file} cannot be read ({' '.join(str(error).split())}). Unpack or download it again.") from None
+        if not isinstance(found[-1], dict):
+            raise DataError(f"{file} must hold tasks by their names. Unpack or download it again.")
+    challenges, solutions = found
     return [_task(task, told, solutions.get(task), *files) for task, told in challenges.items()]
-
-
-def _object(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read ({' '.join(str(error).split())}). Unpack or download it again.") from None
-    if not isinstance(values, dict):
-        raise DataError(f"{file} must hold tasks by their names. Unpack or download it again.")
-    return values
 
 
 def _task(name: str, told: Any, solutions: Any, challenges: Path, solved: Path) -> ArcTask:

@@ -189,7 +189,11 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     if key not in _ON_GPU:
         for other in [other for other in _ON_GPU if _reading(other[0]) != _reading(split.source)]:
             del _ON_GPU[other]  # other data, or other features of the same, would only take memory from this run
-        images = here[0].to(device) if here[0].nbytes <= SHARE * _free(device) else here[0]
+        free = sys.maxsize  # bytes of the GPU that nobody uses, what torch keeps for later among them
+        if device.type == "cuda":
+            kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            free = torch.cuda.mem_get_info(device)[0] + kept
+        images = here[0].to(device) if here[0].nbytes <= SHARE * free else here[0]
         _ON_GPU[key] = images, here[1].to(device)
     return _ON_GPU[key]
 
@@ -198,10 +202,3 @@ def _reading(source: str) -> tuple[str, str]:
     """Return the data set and what is read of its images, of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING."""
     checksum, _, rest = source.partition("/")
     return checksum, rest.partition("/")[2]
-
-
-def _free(device: torch.device) -> int:
-    """Return bytes of the GPU that nobody uses, what torch keeps for later among them; other devices are not asked."""
-    if device.type != "cuda":
-        return sys.maxsize
-    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -26,6 +26,7 @@ from pydantic import Field
 
 from recstudy.config import DATASETS
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionReader, CaptionRow
+from recstudy.data.phantom_xray import draw_groups, with_noise
 from recstudy.data.reader import Decoded, DrawingReader, Labels, Pixels, np
 from recstudy.data.splits import Rows, as_text, json_object, utf8
 from recstudy.data.text import CLEANERS, with_tokens
@@ -308,9 +309,7 @@ def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
 def draw_cases(seed: int) -> DrawnShapes:
     """Draw one to three images a case; the first test image begins a new one. One image in ten shows nothing."""
     random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
-    count = TRAIN_IMAGES + TEST_IMAGES
-    train, test = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (TRAIN_IMAGES, TEST_IMAGES))
-    groups = np.concatenate([train, test + train[-1] + 1])
+    count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     kinds = random.integers(0, (len(SHAPES), 2, 2, 2), (count, 4))
     return DrawnShapes(
         groups=groups,
@@ -344,13 +343,9 @@ def _say(cases: DrawnShapes, row: int, way: int) -> str:
 def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
     """Draw (N, 3, S, S), a piece at a time."""
     random = np.random.default_rng([SEED, size, *filter(None, [seed])])
-    images = np.empty((len(cases.groups), 3, size, size), np.uint8)
-    for start in range(0, len(images), PIECE):
-        part = DrawnShapes._make(numbers[start : start + PIECE] for numbers in cases)
-        bright = draw(part, size)[:, None] * part.tint[:, :, None, None]
-        noisy = bright + NOISE * (random.random(bright.shape) - 0.5)
-        images[start : start + PIECE] = (noisy.clip(0, 1) * 255 + 0.5).astype(np.uint8)
-    return images
+    parts = (DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases) for row in range(0, len(cases.groups), PIECE))
+    tinted = (draw(part, size)[:, None] * part.tint[:, :, None, None] for part in parts)
+    return np.concatenate([with_noise(bright, NOISE, random) for bright in tinted])
 
 
 def draw(cases: DrawnShapes, size: int) -> Array:

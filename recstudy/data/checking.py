@@ -33,14 +33,23 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
         _labels(f"{part}_labels", labels, len(images), config)
         if (captions is not None) != ("captions" in takes):
             raise _wrong(config, f"{part}_captions", "must be there for captions, and for nothing else")
-        if captions is not None:
-            _captions(f"{part}_captions", captions, len(images), config)
+        if captions is not None and len(captions) != len(images):
+            raise _wrong(config, f"{part}_captions", f"must be of {len(images):,} images, but are of {len(captions):,}")
+        for row, texts in enumerate(captions or ()):
+            if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+                wrong = f"must be a list of texts, at least one, but is {str(texts)[:40]!r}"
+                raise _wrong(config, f"{part}_captions[{row}]", wrong)
     for name in ("groups", "puzzles", "ids"):
         _numbers(name, decoded, config, name == "groups" or name in takes)
     if decoded.train_groups is not None and len(both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))):
         raise _wrong(config, "test_groups", f"must not have groups of train_groups, but both have {both[0]}")
-    if decoded.train_held is not None:
-        _held(decoded.train_held, decoded, config)
+    if (held := decoded.train_held) is not None:
+        _array("train_held", held, np.bool_, (len(decoded.train_labels),), "N", config)
+        if held.all() or not held.any():
+            raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
+        groups = decoded.train_groups
+        if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
+            raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
     if (decoded.tokenizer is not None) != ("captions" in takes):
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
@@ -60,14 +69,6 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
         raise _wrong(config, name, f"must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
 
 
-def _captions(name: str, captions: Any, count: int, config: DataConfig) -> None:
-    if len(captions) != count:
-        raise _wrong(config, name, f"must be of {count:,} images, but are of {len(captions):,}")
-    for row, texts in enumerate(captions):
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-            raise _wrong(config, f"{name}[{row}]", f"must be a list of texts, at least one, but is {str(texts)[:40]!r}")
-
-
 def _numbers(name: str, decoded: Decoded, config: DataConfig, taken: bool) -> None:
     """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take them."""
     both: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
@@ -81,15 +82,6 @@ def _numbers(name: str, decoded: Decoded, config: DataConfig, taken: bool) -> No
         _array(f"{part}_{name}", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
         if numbers.min() < 0:
             raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
-
-
-def _held(held: Any, decoded: Decoded, config: DataConfig) -> None:
-    groups = decoded.train_groups
-    _array("train_held", held, np.bool_, (len(decoded.train_labels),), "N", config)
-    if held.all() or not held.any():
-        raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
-    if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
-        raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
 
 
 def _array(

@@ -103,7 +103,8 @@ def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pix
     """Draw images of so many steps each, and the colours that their marked chains end in."""
     count = len(steps)
     leads = chains(dominoes, steps, random)
-    signs, order, colours = (dealt(count, cards, random) for cards in (dominoes, dominoes, ENDS))
+    decks = (np.tile(np.arange(cards), (count, 1)) for cards in (dominoes, dominoes, ENDS))
+    signs, order, colours = (random.permuted(deck, axis=1) for deck in decks)  # dealt in another order for each image
     following = np.take_along_axis(signs, leads, 1)
     following[:, :ENDS] = -1 - colours
     signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))  # `order`: the domino of each place
@@ -119,11 +120,6 @@ def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
         beyond = at - ENDS - steps  # below 0: of the marked chain
         leads[:, at] = np.select([beyond < 0, beyond == 0], [own, 1], random.integers(0, at, len(steps)))
     return leads
-
-
-def dealt(count: int, cards: int, random: np.random.Generator) -> Labels:
-    """Deal the cards 0, 1, ... in another order for each image, (N, cards)."""
-    return random.permuted(np.tile(np.arange(cards), (count, 1)), axis=1)
 
 
 def picture(boards: Boards) -> Pixels:

@@ -137,7 +137,7 @@ def _check(about: Description, file: Path, config: Puzzles) -> None:
 
 def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
     paths = {array: folder / f"{name}__{array}.npy" for array in ARRAYS}
-    maps = {array: _opened(path, 2 if array in ("inputs", "labels") else 1) for array, path in paths.items()}
+    maps = {array: _opened(path) for array, path in paths.items()}
     count = len(maps["inputs"])
     for array in ("inputs", "labels"):
         if maps[array].shape != (count, about.seq_len):
@@ -146,28 +146,19 @@ def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
     identifiers, known = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
     if len(identifiers) != known:
         raise DataError(f"{paths['puzzle_identifiers']} has {len(identifiers):,} rows, but there are {known:,} puzzles. {FIX}")
-    beyond = (identifiers < 0) | (identifiers >= about.num_puzzle_identifiers)
-    if beyond.any():
-        row = int(beyond.argmax())
-        raise DataError(
-            f"{paths['puzzle_identifiers']}, row {row}: identifier {identifiers[row]} is beyond the table, which has "
-            f"{about.num_puzzle_identifiers:,} rows by num_puzzle_identifiers in dataset.json. {FIX}"
-        )
     groups = _members(paths["group_indices"], maps["group_indices"], known, paths["puzzle_identifiers"])
     inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
     labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
     return PuzzleSet(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
 
 
-def _opened(path: Path, axes: int) -> npt.NDArray[Any]:
+def _opened(path: Path) -> npt.NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
         raise DataError(f"{path} is damaged or missing ({' '.join(str(error).split())}). {FIX}") from None
     if array.dtype.kind not in "iu":
         raise DataError(f"{path} must hold whole numbers, but holds {array.dtype}. {FIX}")
-    if array.ndim != axes:
-        raise DataError(f"{path} must have {axes} axes, but has the shape {array.shape}. {FIX}")
     return np.asarray(array)
 
 

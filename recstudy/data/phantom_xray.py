@@ -112,9 +112,7 @@ def label(present: Mask) -> Labels:
 def draw_cases(seed: int) -> DrawnPatients:
     """Draw one to three images a patient; the first test image begins a new one."""
     random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
-    count = TRAIN_IMAGES + TEST_IMAGES
-    train, test = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (TRAIN_IMAGES, TEST_IMAGES))
-    groups = np.concatenate([train, test + train[-1] + 1])
+    count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     return DrawnPatients(
         groups=groups,
         present=random.random((count, len(SIGNS))) < [sign.probability for sign in SIGNS.values()],
@@ -125,16 +123,22 @@ def draw_cases(seed: int) -> DrawnPatients:
     )
 
 
+def draw_groups(random: np.random.Generator, train: int, test: int) -> Labels:
+    """Draw one to three images (N,) a group; no group is in both splits."""
+    first, second = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (train, test))
+    return np.concatenate([first, second + first[-1] + 1])
+
+
 def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
     """Draw (N, 1, S, S), a piece at a time."""
-    random = np.random.default_rng([SEED, size, *filter(None, [seed])])
-    images = np.empty((len(cases.groups), 1, size, size), np.uint8)
-    step = max(1, PIECE // size**2)
-    for start in range(0, len(images), step):
-        bright = draw(DrawnPatients._make(part[start : start + step] for part in cases), size)
-        noisy = bright + NOISE * (random.random(bright.shape) - 0.5)
-        images[start : start + step, 0] = (noisy.clip(0, 1) * 255 + 0.5).astype(np.uint8)
-    return images
+    random, step = np.random.default_rng([SEED, size, *filter(None, [seed])]), max(1, PIECE // size**2)
+    parts = (DrawnPatients._make(part[row : row + step] for part in cases) for row in range(0, len(cases.groups), step))
+    return np.concatenate([with_noise(draw(part, size)[:, None], NOISE, random) for part in parts])
+
+
+def with_noise(bright: Array, width: float, random: np.random.Generator) -> Pixels:
+    """Add uniform noise to brightness, and make pixels of it."""
+    return ((bright + width * (random.random(bright.shape) - 0.5)).clip(0, 1) * 255 + 0.5).astype(np.uint8)
 
 
 def draw(cases: DrawnPatients, size: int) -> Array:

@@ -192,17 +192,13 @@ def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
                 text = row[column] if column < len(row) else ""
                 tokens = text.encode("latin-1", "replace").translate(bytes(table))
                 if len(tokens) != config.cells or 0 in tokens:
-                    wrong = _fault(name, text, tokens, config)
-                    raise DataError(f"{file}, line {rows.line_num}: {wrong}. Mend or remove the line.")
+                    wrong = f"{len(text)} characters, but {config.title} has {config.cells} cells"
+                    if len(text) == config.cells:
+                        known, cell = " ".join(map(repr, "".join(config.spelled))), tokens.index(0)
+                        wrong = f"{text[cell]!r} in cell {cell}, but cells are one of {known}"
+                    raise DataError(f"{file}, line {rows.line_num}: the {name} has {wrong}. Mend or remove the line.")
                 grid += tokens
     if not grids[0]:
         raise DataError(f"{file} has no puzzles. Download it again.")
     given, answers = (np.frombuffer(grid, np.uint8).reshape(-1, config.cells) for grid in grids)
     return given, answers
-
-
-def _fault(name: str, text: str, tokens: bytes, config: Puzzles) -> str:
-    if len(text) != config.cells:
-        return f"the {name} has {len(text)} characters, but {config.title} has {config.cells} cells"
-    known = " ".join(map(repr, "".join(config.spelled)))
-    return f"the {name} has {text[tokens.index(0)]!r} in cell {tokens.index(0)}, but cells are one of {known}"

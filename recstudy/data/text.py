@@ -51,7 +51,7 @@ _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 
 
 class Tokenizer(ABC):
-    """Text to ids and back. `decode(encode(text))` is `normalise(text)`."""
+    """Text to ids and back."""
 
     name: ClassVar[str]
     size: int  # ids that it gives: 0 to size - 1
@@ -68,10 +68,6 @@ class Tokenizer(ABC):
     @abstractmethod
     def _contents(self) -> Any:
         """Return what `restore` needs beside the name, as JSON values."""
-
-    def normalise(self, text: str) -> str:
-        """Return what of a text the ids hold."""
-        return text
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left out."""
@@ -135,9 +131,6 @@ class WordTokenizer(Tokenizer):
     def encode(self, text: str) -> list[int]:
         return [self._ids.get(word, self.unk) for word in text.split()]
 
-    def normalise(self, text: str) -> str:
-        return " ".join(word for word in text.split() if word in self._ids)
-
     def _text(self, ids: list[int]) -> str:
         return " ".join(self.words[one - SPECIALS] for one in ids)
 
@@ -195,11 +188,7 @@ class ClipTokenizer(Tokenizer):
         self.unk = self.eos
 
     def encode(self, text: str) -> list[int]:
-        return list(self._pairs.encode(_unescaped(text)).ids)
-
-    def normalise(self, text: str) -> str:
-        split = self._pairs.pre_tokenizer.pre_tokenize_str(self._pairs.normalizer.normalize_str(_unescaped(text)))
-        return " ".join(self._pairs.decoder.decode([piece]) for piece, _ in split)
+        return list(self._pairs.encode(html.unescape(html.unescape(text)).strip()).ids)
 
     def decode(self, ids: Iterable[int]) -> str:
         kept = list(takewhile(lambda one: one != self.eos, ids))
@@ -215,10 +204,6 @@ class ClipTokenizer(Tokenizer):
 
     def _contents(self) -> Any:
         return {"vocabulary": self._vocabulary, "merges": [list(pair) for pair in self._merges]}
-
-
-def _unescaped(text: str) -> str:
-    return html.unescape(html.unescape(text)).strip()
 
 
 def _clip_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Pairs:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LIMIT = 4 * 2**20  # bytes of the file; of ImageNet's 50,000 x 1,000 answers the first 2,000 or so fit
 FORMAT = 1
 KEPT = "kept."  # before the names of what a task keeps
+INTEGERS = {"rows": "int32", "groups": "int32", "levels": "int32", "lawful": "uint8"}  # int64 in `Answers`, as they are kept
 
 
 class Kept(NamedTuple):
@@ -67,19 +68,17 @@ def unpacked(path: Path) -> Kept:
             raise StorageError(f"{path} was written by a newer recstudy (format {about['format']}). Update this one.")
         captions, labels = _text(arrays["captions"]), arrays["labels"]
         _check(about, arrays, captions)
+        integers: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in INTEGERS if name in arrays}
         found = Answers(
             about["task"],
             arrays["answers"].astype(np.float64),
             labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64),
             tuple(about["class_names"]),
-            arrays["groups"].astype(np.int64) if "groups" in arrays else None,
-            arrays["rows"].astype(np.int64),
-            captions["written"],
-            captions["references"],
-            arrays["levels"].astype(np.int64) if "levels" in arrays else None,
-            arrays.get("cells", np.empty(0, np.uint8)),
-            arrays["lawful"].astype(np.int64) if "lawful" in arrays else None,
-            {name.removeprefix(KEPT): array for name, array in arrays.items() if name.startswith(KEPT)},
+            written=captions["written"],
+            references=captions["references"],
+            cells=arrays.get("cells", np.empty(0, np.uint8)),
+            kept={name.removeprefix(KEPT): array for name, array in arrays.items() if name.startswith(KEPT)},
+            **integers,
         )
         return Kept(found, about["images"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
@@ -103,17 +102,16 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
     import numpy as np
 
     some = _first(answers, count)
+    labels = some.labels
     about = {"format": FORMAT, "task": answers.task, "class_names": list(answers.class_names), "images": whole}
     arrays: dict[str, Any] = {
         "about": _bytes(about),
         "answers": _halved(some),
-        "labels": _narrow(some.labels),
-        "rows": some.rows.astype(np.int32),
+        # Whole numbers in the least type that holds them and -1; others in single precision.
+        "labels": labels.astype(np.float32 if labels.dtype.kind == "f" else np.min_scalar_type(-1 - int(labels.max(initial=0)))),
         "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
-        **({} if some.groups is None else {"groups": some.groups.astype(np.int32)}),
-        **({} if some.levels is None else {"levels": some.levels.astype(np.int32)}),
+        **{name: value.astype(kind) for name, kind in INTEGERS.items() if (value := getattr(some, name)) is not None},
         **({"cells": some.cells.astype(np.uint8, copy=False)} if some.task == "grid" else {}),
-        **({} if some.lawful is None else {"lawful": some.lawful.astype(np.uint8)}),
         **{KEPT + name: array for name, array in some.kept.items()},
     }
     buffer = io.BytesIO()
@@ -126,13 +124,6 @@ def _first(answers: Answers, count: int) -> Answers:
     every = {field.name: getattr(answers, field.name) for field in fields(answers) if field.name not in ("task", "class_names")}
     some = {name: value[:count] for name, value in every.items() if value is not None and name != "kept"}
     return replace(answers, **some, kept={name: array[:count] for name, array in answers.kept.items()})
-
-
-def _narrow(labels: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
-    """Whole numbers in the least type that holds them and -1; others in single precision."""
-    import numpy as np
-
-    return labels.astype(np.float32 if labels.dtype.kind == "f" else np.min_scalar_type(-1 - int(labels.max(initial=0))))
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":

@@ -131,15 +131,10 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
             unavailable[name] = str(reason)
         except Exception as error:  # of whatever kind: one metric is no reason to lose a run
             raised.append(name)
-            unavailable[name] = f"{type(error).__name__}: {error} ({_place(error)})"
+            lines = extract_tb(error.__traceback__)  # the last of them that raised it, or called an installed package that did
+            line = ([line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines)[-1]
+            unavailable[name] = f"{type(error).__name__}: {error} ({Path(line.filename).name}, line {line.lineno})"
     return MeasuredMetrics(values, tuple(undefined), unavailable, tuple(raised))
-
-
-def _place(error: Exception) -> str:
-    """Return the line that raised it, or that called what raised it in an installed package."""
-    lines = extract_tb(error.__traceback__)
-    own = [line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines
-    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}"
 
 
 def score(name: str, answers: Answers) -> float:

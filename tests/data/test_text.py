@@ -33,7 +33,7 @@ CLIP_WORDS = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d|[a-z]+|[0-9]|[^\sa-z0-9]+")
 @given(st.text())
 def test_bytes_and_byte_pairs_lose_nothing(words):
     for tokenizer in (BYTES, PAIRS):
-        assert tokenizer.decode(tokenizer.encode(words)) == tokenizer.normalise(words) == words
+        assert tokenizer.decode(tokenizer.encode(words)) == words
 
 
 @given(st.lists(st.sampled_from(["two", "discs", "zebra", " ", "\n", "\u00a0", "."])))
@@ -41,7 +41,7 @@ def test_words_lose_white_space_and_the_unknown(words):
     joined = " ".join(words)
     expected = " ".join(word for word in words if word in ("two", "discs", "."))
 
-    assert WORDS.decode(WORDS.encode(joined)) == WORDS.normalise(joined) == expected
+    assert WORDS.decode(WORDS.encode(joined)) == expected
     assert WORDS.encode(joined).count(WORDS.unk) == words.count("zebra")
 
 
@@ -49,7 +49,7 @@ def test_words_lose_white_space_and_the_unknown(words):
 def test_clip_parts_words_and_drops_case(clip, words):
     expected = " ".join(CLIP_WORDS.findall(" ".join(words.lower().split())))
 
-    assert clip.decode(clip.encode(words)) == clip.normalise(words) == expected
+    assert clip.decode(clip.encode(words)) == expected
 
 
 @pytest.mark.parametrize(

@@ -81,18 +81,14 @@ def cut(written: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
     ends = list(accumulate(map(len, references), initial=len(written)))
     told = [[caption for caption in tokenised[start:end] if caption] for start, end in pairwise(ends)]
     pairs = [(hypothesis, own) for hypothesis, own in zip(tokenised, told, strict=False) if own]
-    return Words([one for one, _ in pairs], [own for _, own in pairs], tokenizer, _notes(written, pairs, reason))
-
-
-def _notes(written: Sequence[str], pairs: Sequence[tuple[str, list[str]]], reason: str | None) -> tuple[str, ...]:
-    """Return what a reader must know beside the numbers."""
     silent, empty = len(written) - len(pairs), sum(not hypothesis for hypothesis, _ in pairs)
     notes = {
         f"the tokenizer is an approximation, not comparable with Stanford's: {reason}": reason is not None,
         f"{silent:,} of {len(written):,} images have no reference caption and are left out": silent,
         f"{empty:,} of {len(pairs):,} generated captions have no word": empty,
     }
-    return tuple(note for note, holds in notes.items() if holds)
+    known = tuple(note for note, holds in notes.items() if holds)
+    return Words([one for one, _ in pairs], [own for _, own in pairs], tokenizer, known)
 
 
 STANFORD = "PTB (Stanford CoreNLP 3.4.1)"
@@ -172,7 +168,11 @@ def meteor(references: Texts, written: Texts) -> float:
     """
     if shutil.which("java") is None:
         raise NotAvailable(NO_JAVA)
-    clean = [{image: [_without_bars(text) for text in texts] for image, texts in part.items()} for part in (references, written)]
+    # Three bars end a field in METEOR's protocol, and a line break ends a line.
+    clean = [
+        {image: [" ".join(text.replace("|||", " ").split()) for text in texts] for image, texts in part.items()}
+        for part in (references, written)
+    ]
     try:
         if _meteor().meteor_p.poll() is not None:  # killed since the last call, as for memory
             _end_meteor()
@@ -207,11 +207,6 @@ def _end_meteor() -> None:
             with suppress(OSError):  # what was not sent yet
                 pipe.close()
         _meteor.cache_clear()
-
-
-def _without_bars(text: str) -> str:
-    """Return a text without what ends a field or a line in METEOR's protocol."""
-    return " ".join(text.replace("|||", " ").split())
 
 
 def _last_line(output: bytes) -> str:

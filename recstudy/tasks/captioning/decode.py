@@ -12,32 +12,22 @@ may be written there, and are no words.
 Shapes: B images, W beams, T tokens, V vocabulary.
 """
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from recstudy.data.text import Tokenizer
 from recstudy.models.networks.caption import Captioner, reorder
 
 Method = Literal["greedy", "beam", "official_quirk"]
 
 
-class Special(Protocol):
-    """Ids that are no words; any tokenizer says them."""
-
-    @property
-    def pad(self) -> int: ...
-    @property
-    def bos(self) -> int: ...
-    @property
-    def eos(self) -> int: ...
-
-
 def decode(
     network: Captioner,
     images: Tensor,
-    special: Special,
+    special: Tokenizer,
     *,
     length: int,
     steps: int,
@@ -65,7 +55,7 @@ def decode(
     return F.pad(tokens, (0, length - tokens.shape[1]), value=special.pad)
 
 
-def _greedy(network: Captioner, images: Tensor, special: Special, length: int, steps: int, goes_on: bool) -> Tensor:
+def _greedy(network: Captioner, images: Tensor, special: Tokenizer, length: int, steps: int, goes_on: bool) -> Tensor:
     tokens = _begin(images, special)
     ended = torch.zeros(len(images), dtype=torch.bool, device=images.device)
     cache = None
@@ -80,7 +70,9 @@ def _greedy(network: Captioner, images: Tensor, special: Special, length: int, s
         tokens = torch.cat([tokens, word[:, None]], dim=1)
         if ended.all():
             break
-    return _words_first(tokens, special) if goes_on else tokens
+    if goes_on:  # every EOS moves behind the words, so that the words after one are read too
+        tokens = tokens.gather(1, (tokens == special.eos).to(torch.int8).argsort(dim=1, stable=True))
+    return tokens
 
 
 class _Beams(NamedTuple):
@@ -93,9 +85,13 @@ class _Beams(NamedTuple):
 
 
 def _beam_search(
-    network: Captioner, images: Tensor, special: Special, length: int, steps: int, width: int, power: float
+    network: Captioner, images: Tensor, special: Tokenizer, length: int, steps: int, width: int, power: float
 ) -> Tensor:
-    beams = _one_beam(_begin(images, special), width)
+    # An image's captions at the start: one, because equal ones would stay equal.
+    tokens_BWT = _begin(images, special)[:, None].expand(-1, width, -1)
+    scores_BW = torch.zeros(len(images), width, device=images.device)
+    scores_BW[:, 1:] = -torch.inf
+    beams = _Beams(tokens_BWT, scores_BW, torch.zeros_like(scores_BW), scores_BW > 0)
     logits, cache = network.next(images, beams.tokens[:, 0], steps)
     rows = torch.arange(len(images), device=images.device).repeat_interleave(width)
     logits = logits[rows]
@@ -109,14 +105,7 @@ def _beam_search(
         logits, cache = network.next(images, beams.tokens.flatten(0, 1), steps, cache)
 
 
-def _one_beam(tokens: Tensor, width: int) -> _Beams:
-    """Return an image's captions at the start: one, because equal ones would stay equal."""
-    scores_BW = torch.zeros(len(tokens), width, device=tokens.device)
-    scores_BW[:, 1:] = -torch.inf
-    return _Beams(tokens[:, None].expand(-1, width, -1), scores_BW, scores_BW.new_zeros(scores_BW.shape), scores_BW > 0)
-
-
-def _grown(beams: _Beams, logits: Tensor, special: Special, power: float) -> tuple[_Beams, Tensor]:
+def _grown(beams: _Beams, logits: Tensor, special: Tokenizer, power: float) -> tuple[_Beams, Tensor]:
     """Return the best captions of one word more by equation (1), and of which row of `logits` (B W, V) each comes."""
     count, width, _ = beams.tokens.shape
     logp_BWV = _writable(logits, special).float().log_softmax(-1).unflatten(0, (count, width))
@@ -135,21 +124,16 @@ def _grown(beams: _Beams, logits: Tensor, special: Special, power: float) -> tup
     return grown, chosen
 
 
-def _begin(images: Tensor, special: Special) -> Tensor:
+def _begin(images: Tensor, special: Tokenizer) -> Tensor:
     return torch.full((len(images), 1), special.bos, dtype=torch.int64, device=images.device)
 
 
-def _writable(logits: Tensor, special: Special) -> Tensor:
+def _writable(logits: Tensor, special: Tokenizer) -> Tensor:
     """Return the logits (N, V) without PAD and BOS."""
     return logits.index_fill(1, torch.tensor([special.pad, special.bos], device=logits.device), -torch.inf)
 
 
-def _frozen(logp_BWV: Tensor, ended_BW: Tensor, special: Special) -> Tensor:
+def _frozen(logp_BWV: Tensor, ended_BW: Tensor, special: Tokenizer) -> Tensor:
     """Beams that have ended go on with PAD alone, at no cost."""
     only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(0, torch.tensor(special.pad, device=logp_BWV.device), 0)
     return torch.where(ended_BW[..., None], only_pad_V, logp_BWV)
-
-
-def _words_first(tokens: Tensor, special: Special) -> Tensor:
-    """Return every EOS moved behind the words, so that the words after one are read too."""
-    return tokens.gather(1, (tokens == special.eos).to(torch.int8).argsort(dim=1, stable=True))

@@ -27,10 +27,9 @@ from recstudy.data.cache import DataSet, Split, cached, making
 from recstudy.files import cache_folder
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.fuselip import Aligner
-from recstudy.models.networks.caption import BackboneNetwork, frozen
+from recstudy.models.networks.caption import frozen
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
-from recstudy.models.networks.vq import ImageTokenizer
 from recstudy.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 from recstudy.train.watchdog import alive
 
@@ -49,7 +48,14 @@ def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read
     if isinstance(model, Aligner):
         return _codes(model, config, data, device)
     if isinstance(model, CaptionModel) and model.reads_features:
-        return _features(model, frozen(model).to(device), device), {}
+        backbone = frozen(model).to(device)
+        name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
+
+        def read(split: Split) -> Split:
+            images: Any = features(split, backbone, name, device)
+            return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
+
+        return read, {}
     return lambda split: split, {}
 
 
@@ -82,19 +88,7 @@ def begin(network: Network, model: ModelConfig) -> None:
         network.get_submodule("encoder").load_state_dict(encoder.state_dict())
 
 
-def _features(model: CaptionModel, backbone: BackboneNetwork, device: torch.device) -> Read:
-    name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
-
-    def read(split: Split) -> Split:
-        images: Any = features(split, backbone, name, device, alive)
-        return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
-
-    return read
-
-
-def features(
-    split: Split, backbone: nn.Module, name: str, device: torch.device, report: Callable[[], None] = lambda: None
-) -> Features:
+def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
     """Return features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
 
     Args:
@@ -102,7 +96,6 @@ def features(
         backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on `device`.
         name: the backbone's with its grid, for the file.
         device: where to compute.
-        report: called after each batch that is computed.
 
     Raises:
         DataError: a cache folder that cannot be written.
@@ -110,16 +103,16 @@ def features(
 
     def save(path: Path) -> None:
         """Write a batch after the other: a grid of all images may be larger than memory."""
-        with making(path) as temporary, open(temporary, "wb") as opened:
+        with making(path) as temporary:
             for start in range(0, len(split.images), BATCH):
+                alive()
                 with torch.inference_mode():
-                    found = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())
-                part = found.float().cpu().contiguous().numpy()
+                    part = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float()).float().cpu()
                 if start == 0:
-                    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (len(split.images), *part.shape[1:])}
-                    np.lib.format.write_array_header_1_0(opened, header)
-                opened.write(part.data)
-                report()
+                    shape = (len(split.images), *part.shape[1:])
+                    file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
+                file[start : start + BATCH] = part.numpy()
+            file.flush()
 
     file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
     return np.asarray(np.load(cached(file, save), mmap_mode="c"))
@@ -136,24 +129,19 @@ def checksum(network: nn.Module) -> str:
 
 
 def _codes(aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
-    tokenizer, stated = _image_tokenizer(aligner, config, data, device)
+    """Return the codes of the public weights' tokenizer, or of a stand-in trained on the same images."""
+    if aligner.files:
+        _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
+        name = f"{aligner.tokenizer.name} (public weights)"
+        tokenizer, stated = tokenizer.to(device).eval(), {"image": name, "image_hash": public_hash(Path(aligner.files))}
+    else:
+        network, header = image_tokenizer(aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device)
+        facts, tokenizer = header["facts"], network.tokenizer
+        quality = f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,} codes used"
+        stated = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
 
     def read(split: Split) -> Split:
         codes: Any = image_codes(split, tokenizer, stated["image_hash"], device)
         return replace(split, images=codes, source=f"{split.source}/{stated['image_hash']}")
 
     return read, stated
-
-
-def _image_tokenizer(
-    aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
-) -> tuple[ImageTokenizer, dict[str, Any]]:
-    """Return the one of the public weights, or a stand-in trained on the same images; and what a result states of it."""
-    if aligner.files:
-        _, public = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
-        name = f"{aligner.tokenizer.name} (public weights)"
-        return public.to(device).eval(), {"image": name, "image_hash": public_hash(Path(aligner.files))}
-    network, header = image_tokenizer(aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device)
-    facts = header["facts"]
-    quality = f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,} codes used"
-    return network.tokenizer, {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}

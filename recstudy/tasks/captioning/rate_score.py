@@ -110,13 +110,10 @@ def agreement(entities: Entities, others: Entities, weights: Weights, negation: 
     cosines = F.normalize(entities.embeddings, dim=1) @ F.normalize(others.embeddings, dim=1).T
     found, nearest = cosines.max(1)
     pairs = [(kind, others.types[at]) for kind, at in zip(entities.types, nearest.tolist(), strict=True)]
+    flips = {*product(PRESENT, ABSENT), *product(ABSENT, PRESENT)}
     scores = zip(pairs, found.tolist(), strict=True)
     total = sum(weights[pair] for pair in pairs)
-    return sum(weights[pair] * (negation if _flips(*pair) else 1) * score for pair, score in scores) / total if total else 0.0
-
-
-def _flips(one: str, other: str) -> bool:
-    return (one in PRESENT and other in ABSENT) or (one in ABSENT and other in PRESENT)
+    return sum(weights[pair] * (negation if pair in flips else 1) * score for pair, score in scores) / total if total else 0.0
 
 
 def read_weights(path: Path) -> Weights:
@@ -159,12 +156,8 @@ def named(texts: Sequence[str], folder: Path) -> list[list[tuple[str, str]]]:
 
 def entity_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
     """Start, end and type of each run `B-type I-... I-...`; an `I-` without a beginning belongs to none."""
-    starts = [at for at, label in enumerate(labels) if label.startswith("B-")]
-    spans = []
-    for start in starts:
-        inside = (at for at in range(start + 1, len(labels)) if not labels[at].startswith("I-"))
-        spans.append((start, next(inside, len(labels)), labels[start][2:]))
-    return spans
+    runs = re.finditer("BI*", "".join(label[0] for label in labels))
+    return [(run.start(), run.end(), labels[run.start()][2:]) for run in runs]
 
 
 def embedded(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> list[Entities]:
