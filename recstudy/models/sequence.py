@@ -112,8 +112,11 @@ class SequenceModel(ModelConfig):
             wanted = "must be 'cell'" if cells else "must be 'pixel' or 'patch'"
             raise ValueError(f"model.tokens {wanted} for {data.title} ({data.task}), but got {self.tokens!r}")
         self._check_shapes(data.shape)
+        if cells and self.halves != "whole":
+            raise ValueError(f"model.halves must be 'whole' for {data.title}: a puzzle is read whole")
+        if cells and self.puzzle_emb in ("pathology_query", "patient"):
+            raise ValueError(f"model.puzzle_emb must be 'none' or 'puzzle' for {data.title}, but got {self.puzzle_emb!r}")
         if cells:
-            self._check_puzzles(data)
             return
         if (self.head == "multilabel") != (data.task == "multilabel"):
             wanted = "multilabel" if data.task == "multilabel" else "single_token"
@@ -123,12 +126,6 @@ class SequenceModel(ModelConfig):
                 f"model.vocabulary must hold a token for each of the {data.classes} classes of {data.title}, "
                 f"but got {self.vocabulary}"
             )
-
-    def _check_puzzles(self, data: DataConfig) -> None:
-        if self.halves != "whole":
-            raise ValueError(f"model.halves must be 'whole' for {data.title}: a puzzle is read whole")
-        if self.puzzle_emb in ("pathology_query", "patient"):
-            raise ValueError(f"model.puzzle_emb must be 'none' or 'puzzle' for {data.title}, but got {self.puzzle_emb!r}")
 
     def check_groups(self, count: int, data: str) -> None:
         if self.puzzle_emb not in ("patient", "puzzle"):

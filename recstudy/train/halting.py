@@ -37,8 +37,8 @@ def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
     """Return the slots after those that halted took their sample of `batch`; all of them at the start."""
     fresh = network.start(batch.images, batch.told)
     if slots is None:
-        count = len(batch.images)
-        return Slots(batch, fresh, torch.zeros(count, dtype=torch.int64, device=batch.images.device), _all(batch))
+        every = torch.ones(len(batch.images), dtype=torch.bool, device=batch.images.device)
+        return Slots(batch, fresh, torch.zeros_like(every, dtype=torch.int64), every)
 
     def take(new: Any, kept: Any) -> Any:
         if not isinstance(new, Tensor) or kept is None:
@@ -72,7 +72,3 @@ def proceed_target(following: Output, steps: Tensor, most: int) -> Tensor:
     assert following.proceed is not None
     halt, proceed = following.halt.float(), following.proceed.float()
     return torch.where(steps >= most, halt, torch.maximum(halt, proceed)).sigmoid()
-
-
-def _all(batch: Batch) -> Tensor:
-    return torch.ones(len(batch.images), dtype=torch.bool, device=batch.images.device)

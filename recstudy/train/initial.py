@@ -17,7 +17,7 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.contract import build
-from recstudy.models.networks.weight_files import check_names, read_weights
+from recstudy.models.networks.weight_files import check_names, check_shape, read_weights
 from recstudy.opened import there
 from recstudy.records import Results, write_record, write_whole
 from recstudy.records.reading import read_record
@@ -75,20 +75,7 @@ def taken_from(given: str, results: Results) -> Weights:
             raise ConfigError(
                 f"no weights {given!r}: it is neither a run of {place} nor a file of weights, nor a folder that has one"
             )
-    return Weights(tensors(file), Initial(source=source, sha256=sha256(file), date=now()))
-
-
-def tensors(file: Path) -> dict[str, Tensor]:
-    """Return a file's weights by name.
-
-    Raises:
-        DataError: it cannot be read, or holds other things.
-    """
-    found = read_weights(file)
-    others = [str(name) for name, value in found.items() if not isinstance(value, Tensor)]
-    if others:
-        raise DataError(f"{file} holds more than weights ({others[0]}). Save the network's state dict.")
-    return found
+    return Weights(read_weights(file), Initial(source=source, sha256=sha256(file), date=now()))
 
 
 def sha256(file: Path) -> str:
@@ -109,7 +96,7 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
     about = read_record(results.fetched(file.with_suffix(".json")), Initial)
     if not there(file) or about is None:
         raise DataError(f"the weights {digest} of train.init_from are not in {file.parent}. {FIX}.")
-    weights = Weights(tensors(file), about)
+    weights = Weights(read_weights(file), about)
     if weights.digest != digest:
         raise DataError(f"{file} holds other weights than those of its name, {weights.digest}. Remove it. {FIX}.")
     return weights
@@ -141,6 +128,4 @@ def check_state(weights: Weights, wanted: Mapping[str, Tensor], title: str) -> N
     """Refuse (DataError) weights of another network than that of this state."""
     check_names(weights.about.source, f"the weights of {title} as set here", wanted, weights.state)
     for name, value in wanted.items():
-        if (found := weights.state[name].shape) != value.shape:
-            source = weights.about.source
-            raise DataError(f"{source}: {name} must be of shape {tuple(value.shape)}, but is {tuple(found)}")
+        check_shape(weights.about.source, name, value, weights.state[name])

@@ -135,7 +135,8 @@ class Training:
     def epochs(self) -> Iterator[dict[str, float]]:
         """Train the epochs that are left; after each, what it gave: losses in nats, accuracy in percent."""
         state, config = self.state, self.config.train
-        while state.epoch < config.epochs and not self._out_of_patience():
+        patience = config.patience or config.epochs  # 0: it never ends early
+        while state.epoch < config.epochs and state.epoch - 1 - state.best.epoch < patience:
             started = time.perf_counter()
             rate = self._schedule()
             torch.manual_seed(draw(self.config.seed, "epoch", state.epoch, rank_and_world()[0]))
@@ -164,9 +165,11 @@ class Training:
             alive()
             if self._by_sample and batch.total < self._full_batch:
                 continue  # every slot needs its sample; the next epoch's order gives these images another place
-            begun += self._begins(batch)
+            slots = self.state.slots
+            begun += len(batch.images) if slots is None else slots.halted.sum()  # images seen for the first time in this epoch
             new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
-            ended += self._ends()
+            if (slots := self.state.slots) is not None:
+                ended += torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
             image_steps += batch.total * (1 if self._by_sample else len(new) + self.config.model.silent_steps)
             updates = new if self.config.train.detach_carry else [torch.stack(new).mean()]
             losses += updates
@@ -248,16 +251,6 @@ class Training:
     @property
     def _full_batch(self) -> int:
         return min(self.config.train.batch_size, self._train.size)
-
-    def _begins(self, batch: Batch) -> Tensor | int:
-        """Return how many images of this worker's share are now seen for the first time in this epoch."""
-        slots = self.state.slots
-        return len(batch.images) if slots is None else slots.halted.sum()
-
-    def _ends(self) -> Tensor | int:
-        """Return how many samples of this worker's share have just halted by themselves, and the sum of their steps."""
-        slots = self.state.slots
-        return 0 if slots is None else torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
 
     def _schedule(self) -> float:
         """Set learning rate and depth of recursion for what comes next, and say the rate."""
@@ -343,10 +336,6 @@ class Training:
         if self.state.average is not None:
             average_buffers(self.state.average.network)
             self.state.average.copy_buffers()
-
-    def _out_of_patience(self) -> bool:
-        patience = self.config.train.patience
-        return bool(patience) and self.state.epoch - 1 - self.state.best.epoch >= patience
 
 
 def batches(task: "Task", split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1) -> Batches:

@@ -103,14 +103,14 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> li
     groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in seeing]}]
     if seeing:
         groups.append({"params": [weight for weight in dense if id(weight) in seeing], "lr": rate})
-    return groups if config.decayed == "all" else [part for group in groups for part in _by_decay(group)]
-
-
-def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Matrices, which decay, apart from gains, biases and scales, which do not."""
-    flat = [weight for weight in group["params"] if weight.dim() < 2]
-    whole = {**group, "params": [weight for weight in group["params"] if weight.dim() >= 2]}
-    return [part for part in (whole, {**group, "params": flat, "weight_decay": 0.0}) if part["params"]]
+    if config.decayed == "all":
+        return groups
+    parts: list[dict[str, Any]] = []
+    for group in groups:  # matrices decay; gains, biases and scales do not
+        flat = [weight for weight in group["params"] if weight.dim() < 2]
+        whole = [weight for weight in group["params"] if weight.dim() >= 2]
+        parts += {**group, "params": whole}, {**group, "params": flat, "weight_decay": 0.0}
+    return [part for part in parts if part["params"]]
 
 
 def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:

@@ -53,18 +53,14 @@ def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
     gradients: list[Tensor] = []
     for weight in weights:
         if weight.grad is not None and weight.grad.is_sparse:
-            weight.grad = _sum_rows(weight.grad.coalesce())
+            rows = weight.grad.coalesce()
+            ids, values = concatenated(rows.indices()[0]), concatenated(rows.values())
+            weight.grad = torch.sparse_coo_tensor(ids[None], values, rows.shape)  # rows of equal ids stay apart
         elif weight.grad is not None:
             gradients.append(weight.grad)
     flat = total(torch.cat([gradient.flatten() for gradient in gradients]))
     for gradient, summed in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
         gradient.copy_(summed.view_as(gradient))
-
-
-def _sum_rows(gradient: Tensor) -> Tensor:
-    """Return a sparse gradient of all workers' rows; rows of equal ids stay apart, as in any gradient that is not coalesced."""
-    ids, values = concatenated(gradient.indices()[0]), concatenated(gradient.values())
-    return torch.sparse_coo_tensor(ids[None], values, gradient.shape)
 
 
 def concatenated(share: Tensor) -> Tensor:

@@ -3,11 +3,8 @@
 import gc
 import os
 import random
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,16 +13,6 @@ from torch.backends import cudnn
 from recstudy.config import RunConfig
 from recstudy.errors import ClusterError
 from recstudy.files import cache_folder
-
-# What some code may switch for a whole process, how it is read and how it is set.
-SWITCHES: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
-    (torch.get_default_dtype, torch.set_default_dtype),
-    (torch.is_grad_enabled, torch.set_grad_enabled),
-    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
-    *((partial(getattr, cudnn, name), partial(setattr, cudnn, name)) for name in ("enabled", "benchmark", "deterministic")),
-)
-FRESH = tuple(read() for read, _ in SWITCHES)
 
 _graphs = ""  # the network and batches that were compiled last
 
@@ -36,13 +23,20 @@ def reset_process(config: RunConfig) -> torch.device:
     Memory, generators, switches, threads and precision are reset; compiled graphs are kept for the same network on batches of
     the same shape alone, where they give the same numbers for a hundredth of the time.
     """
+    global _graphs
     gc.collect()
-    _forget(config)
     if config.place.compiles:
+        if config.graph != _graphs:  # torch compiles a function a few times at most, and then no more
+            torch.compiler.reset()
+            _graphs = config.graph
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))  # of later commands too
-    _forget_peak()
-    for (_, switch), value in zip(SWITCHES, FRESH, strict=True):
-        switch(value)
+    with suppress(OSError):  # the peak of this process's memory begins anew, where the kernel lets it (Linux)
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    torch.set_default_dtype(torch.float32)
+    torch.set_grad_enabled(True)
+    torch.use_deterministic_algorithms(False)
+    torch.set_autocast_cache_enabled(True)
+    cudnn.enabled, cudnn.benchmark, cudnn.deterministic = True, False, False
     torch.clear_autocast_cache()
     torch.set_num_threads(config.place.cpus_per_run)
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
@@ -69,12 +63,6 @@ def check_apple() -> None:
         raise ClusterError("place.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda.")
 
 
-def _forget_peak() -> None:
-    """Begin to measure the peak of this process's memory anew, where the kernel lets it (Linux)."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
-
-
 def peak_memory_mb(device: torch.device) -> float | None:
     """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None where nobody knows it."""
     if device.type == "cuda":
@@ -84,14 +72,6 @@ def peak_memory_mb(device: torch.device) -> float | None:
     except OSError:  # no Linux: what there is, of the process's whole life, may be that of a run before
         return None
     return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))
-
-
-def _forget(config: RunConfig) -> None:
-    """Graphs of other networks: torch compiles a function a few times at most, and then no more."""
-    global _graphs
-    if config.place.compiles and config.graph != _graphs:
-        torch.compiler.reset()
-        _graphs = config.graph
 
 
 def draw(seed: int, *purpose: str | int) -> int:

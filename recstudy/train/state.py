@@ -89,12 +89,28 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
             continue
         _check(path, "text", content.get("tokenizer"), "the data", _words(training), OTHER_CAPTIONS)
         _check(path, "image", content.get("image_tokenizer"), "this machine", _codes(training), OTHER_CODES)
+        state = training.state
         try:
-            _restore(training, content)
+            state.network.load_state_dict(content["network"])
+            if state.average is not None:
+                state.average.network.load_state_dict(content["average"])
+            for optimizer, values in zip(state.optimizers, content["optimizers"], strict=True):
+                optimizer.load_state_dict(values)
+            if content["slots"] is not None:
+                state.slots = _slots(training, [part.to(training.device) for part in content["slots"]])
+            best = content["best"]
+            weights = {name: value.to(training.device) for name, value in best["weights"].items()}
+            state.best = BestEpoch(best["epoch"], best["score"], weights)
+            state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, KeyError) as error:  # torch's own, of weights that are missing or of another shape
-            raise ConfigError(_other_network(path, error)) from None
+            why = " ".join(str(error).split())
+            why = f"{why[:MOST]}..." if len(why) > MOST else why
+            raise ConfigError(
+                f"{path} does not fit the network, whose code has changed since the run began: {why} "
+                f"Put the old code back, or remove {path.parent} to train anew."
+            ) from None
         return True
     return False
 
@@ -117,15 +133,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
 
 
-def _other_network(path: Path, error: Exception) -> str:
-    why = " ".join(str(error).split())
-    said = f"{why[:MOST]}..." if len(why) > MOST else why
-    return (
-        f"{path} does not fit the network, whose code has changed since the run began: {said} "
-        f"Put the old code back, or remove {path.parent} to train anew."
-    )
-
-
 def _words(training: Training) -> str:
     """Return the data's text tokenizer by name and checksum; empty for data without captions."""
     tokenizer = training.data.tokenizer
@@ -144,21 +151,6 @@ def _check(path: Path, kind: str, own: str | None, place: str, found: str, fix: 
             f"{path} was trained with the {kind} tokenizer {own or 'none'}, but that of {place} is {found or 'none'}: {fix}, "
             f"or remove {path.parent} to train anew."
         )
-
-
-def _restore(training: Training, content: dict[str, Any]) -> None:
-    state = training.state
-    state.network.load_state_dict(content["network"])
-    if state.average is not None:
-        state.average.network.load_state_dict(content["average"])
-    for optimizer, values in zip(state.optimizers, content["optimizers"], strict=True):
-        optimizer.load_state_dict(values)
-    if content["slots"] is not None:
-        state.slots = _slots(training, [part.to(training.device) for part in content["slots"]])
-    best = content["best"]
-    weights = {name: value.to(training.device) for name, value in best["weights"].items()}
-    state.best = BestEpoch(best["epoch"], best["score"], weights)
-    state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
 
 
 def _parts(slots: Slots) -> list[Tensor]:

@@ -38,7 +38,7 @@ from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_f
 from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.run_folder import beside, locked_run_folder
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
-from recstudy.train.usage import usage_measured
+from recstudy.train.usage import Usage
 from recstudy.train.watchdog import waiting, watched
 from recstudy.train.work import Report, Trial, failed
 
@@ -122,9 +122,15 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
     with watched(60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])):
         load_checkpoint(training, folder.path)
         if write:
-            _keep_epochs(training, folder)
-            _keep_files(training, folder, trial.files)
-        with usage_measured(device) as usage:
+            folder.keep_epochs(below=training.state.epoch)
+            if lost := folder.lost_epochs(training.state.epoch):
+                told = "the run goes on without these lines, and its curves lack them"
+                log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
+            before = folder.user_files if training.state.epoch else {}
+            if before or trial.files:  # both versions of a file count if the run resumes after the file changed
+                versions = {path: dict.fromkeys([*before.get(path, "").split(), sha]) for path, sha in trial.files.items()}
+                write_json(folder.files, before | {path: " ".join(digests) for path, digests in versions.items()})
+        with Usage(device) as usage:
             outcome = _outcome(training, folder, report, leave, write)
         if write:
             _record(
@@ -132,22 +138,6 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
             )
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
-
-
-def _keep_epochs(training: Training, folder: RunFolder) -> None:
-    """Keep the logs up to where the run goes on, and warn where they have not all of that."""
-    folder.keep_epochs(below=training.state.epoch)
-    if lost := folder.lost_epochs(training.state.epoch):
-        told = "the run goes on without these lines, and its curves lack them"
-        log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
-
-
-def _keep_files(training: Training, folder: RunFolder, files: Mapping[str, str]) -> None:
-    """Write which user files compute the run. Both versions of a file count if the run resumes after the file changed."""
-    before = folder.user_files if training.state.epoch else {}
-    if before or files:
-        versions = {path: dict.fromkeys([*before.get(path, "").split(), digest]) for path, digest in files.items()}
-        write_json(folder.files, before | {path: " ".join(digests) for path, digests in versions.items()})
 
 
 def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:

@@ -6,9 +6,8 @@ The first worker of a run measures it over its attempt. The peak of memory is `r
 import ctypes
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
+from typing import Self
 
 import torch
 
@@ -18,7 +17,7 @@ STEP_S = 10.0  # seconds between two samples of the GPU; a shorter run has no me
 
 
 class Usage:
-    """Means and peaks so far.
+    """Means and peaks so far of what this process uses within the block.
 
     Args:
         device: The run's device.
@@ -49,20 +48,13 @@ class Usage:
                 return
             self.gpu.append(use)
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        if self.device.type == "cuda":
+            threading.Thread(target=self.sample, name="usage", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
-
-
-@contextmanager
-def usage_measured(device: torch.device) -> Iterator[Usage]:
-    """Measure what this process uses within the block."""
-    usage = Usage(device)
-    if device.type == "cuda":
-        threading.Thread(target=usage.sample, name="usage", daemon=True).start()
-    try:
-        yield usage
-    finally:
-        usage.stop()
 
 
 class _Rates(ctypes.Structure):

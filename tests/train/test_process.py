@@ -16,7 +16,7 @@ from recstudy.errors import ClusterError
 from recstudy.models import ResNet
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train import process
-from recstudy.train.process import SWITCHES, reset_process
+from recstudy.train.process import reset_process
 from recstudy.train.trial import hardware, run_trial
 from recstudy.train.work import Trial
 
@@ -75,14 +75,21 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
         reset_process(config)
 
 
+def switched() -> list[object]:
+    cudnn = torch.backends.cudnn
+    switches = [torch.get_default_dtype(), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()]
+    drawn = [torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()]
+    return [*switches, torch.is_autocast_cache_enabled(), cudnn.enabled, cudnn.benchmark, cudnn.deterministic, *drawn]
+
+
 def test_whatever_was_switched_is_as_it_was():
     reset_process(RECURSIVE)
-    before = [read() for read, _ in SWITCHES], torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()
+    before = switched()
 
     spoil()
     reset_process(RECURSIVE)
 
-    assert ([read() for read, _ in SWITCHES], torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()) == before
+    assert switched() == before
     assert torch.get_num_threads() == 1
 
 

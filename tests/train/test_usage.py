@@ -11,7 +11,7 @@ from recstudy.records import RunFolder
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train import usage
 from recstudy.train.trial import run_trial
-from recstudy.train.usage import Usage, usage_measured
+from recstudy.train.usage import Usage
 
 
 def test_values_are_means_and_peaks(monkeypatch):
@@ -40,7 +40,7 @@ def test_a_run_records_the_cores_that_it_used(tmp_path, monkeypatch):
 
 
 def test_a_run_shorter_than_a_step_has_no_means():
-    with usage_measured(torch.device("cpu")) as measured:
+    with Usage(torch.device("cpu")) as measured:
         assert measured.values == {}
 
 

@@ -52,14 +52,10 @@ class BackboneNetwork(VisionEncoder):
         images = (images / 255 - self.mean) / self.deviation
         if self.grid is None:
             return self.net(images)
-        return F.adaptive_avg_pool2d(self.last_map(images), self.grid).flatten(2).transpose(1, 2)
-
-    def last_map(self, images: Tensor) -> Tensor:
-        """Return (B, F, height, width) of standardised images."""
-        if isinstance(self.net, nn.Sequential):
-            return self.net[:-POOLING](images)
-        map_ = self.net.forward_features(images)
-        return map_.permute(0, 3, 1, 2) if getattr(self.net, "output_fmt", "") == "NHWC" else map_  # Swin's
+        map_ = self.net[:-POOLING](images) if isinstance(self.net, nn.Sequential) else self.net.forward_features(images)
+        if getattr(self.net, "output_fmt", "") == "NHWC":  # Swin's
+            map_ = map_.permute(0, 3, 1, 2)
+        return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)
 
 
 def frozen(config: CaptionModel) -> BackboneNetwork:

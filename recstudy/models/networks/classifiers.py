@@ -19,6 +19,8 @@ ViT, the baseline of 002: pre-norm layers over patches and a class token. Query,
 Shapes: B images, N patches, S = N + 1 tokens, D width.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, channels_last, nn
 
@@ -60,7 +62,16 @@ def stage(channels: int, width: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.MaxPool2d(2))
 
 
-class ResNetNetwork(Classifier):
+class TorchvisionNetwork(Classifier):
+    """A network of torchvision's behind the contract."""
+
+    net: Any
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        return Output(self.net(images)), ()
+
+
+class ResNetNetwork(TorchvisionNetwork):
     """torchvision's ResNet behind the contract."""
 
     def __init__(self, config: ResNet, shape: Shape, classes: int) -> None:
@@ -75,9 +86,6 @@ class ResNetNetwork(Classifier):
         elif shape[0] != 3:
             self.net.conv1 = convolution(shape[0], size=7, stride=2)
 
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        return Output(self.net(images)), ()
-
 
 def convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
     """Make the first convolution, drawn as torchvision draws all of them."""
@@ -86,7 +94,7 @@ def convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
     return layer
 
 
-class DenseNetNetwork(Classifier):
+class DenseNetNetwork(TorchvisionNetwork):
     """torchvision's DenseNet behind the contract."""
 
     def __init__(self, config: DenseNet, shape: Shape, classes: int) -> None:
@@ -98,9 +106,6 @@ class DenseNetNetwork(Classifier):
         if shape[0] != 3:
             self.net.features.conv0 = nn.Conv2d(shape[0], first, kernel_size=7, stride=2, padding=3, bias=False)
             nn.init.kaiming_normal_(self.net.features.conv0.weight)
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        return Output(self.net(images)), ()
 
 
 class ViTNetwork(Classifier):

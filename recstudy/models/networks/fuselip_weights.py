@@ -6,17 +6,15 @@ with `weights_only`, so that nothing in them is executed.
 """
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.models.networks.fuselip import FuseLIPNetwork
 from recstudy.models.networks.vq import ImageTokenizer
-from recstudy.models.networks.weight_files import check_names, public_names, read_weights
+from recstudy.models.networks.weight_files import check_names, check_shape, public_names, read_weights
 from recstudy.records.files import read_json
 
 # Our names to the public ones, by pattern; LAYERS come last.
@@ -71,7 +69,14 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
     if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
         raise DataError(f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded.")
     for part, table in names:
-        _fill(part, table, found, path)
+        weights = {}
+        for own, value in part.state_dict().items():
+            public = found[table[own]]
+            if own == "encoder.project.weight" and public.shape[2:] == (1, 1):
+                public = public[:, :, 0, 0]  # a 1x1 convolution over one column is a linear layer
+            check_shape(path, table[own], value, public)
+            weights[own] = public
+        part.load_state_dict(weights)
     return network, tokenizer
 
 
@@ -116,15 +121,3 @@ def _file(folder: Path) -> Path:
     if not paths:
         raise DataError(f"no model.safetensors or pytorch_model.bin in {folder}. Download the weights again.")
     return paths[0]
-
-
-def _fill(network: nn.Module, names: Mapping[str, str], found: Mapping[str, Tensor], path: Path) -> None:
-    weights = {}
-    for own, value in network.state_dict().items():
-        public = found[names[own]]
-        if own == "encoder.project.weight" and public.shape[2:] == (1, 1):
-            public = public[:, :, 0, 0]  # a 1x1 convolution over one column is a linear layer
-        if public.shape != value.shape:
-            raise DataError(f"{path}: {names[own]} must be of shape {tuple(value.shape)}, but is {tuple(public.shape)}")
-        weights[own] = public
-    network.load_state_dict(weights)

@@ -27,7 +27,7 @@ from recstudy.config import Shape
 from recstudy.models.classifiers import HRMImage
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.models.networks.layers import GEGLU, TRUNCATED, Attention, PostNorm, Rotary, lecun_normal, truncated_normal
-from recstudy.models.networks.recursion import hierarchy
+from recstudy.models.networks.recursion import nested, schedule
 from recstudy.models.networks.sequence import SequenceCore, make_layers
 from recstudy.models.sequence import HRM
 
@@ -40,15 +40,15 @@ class HRMCore(SequenceCore):
         self.config = config
         self.f_high = make_layers(config, length, config.high_layers)
         self.f_low = make_layers(config, length, config.low_layers)
+        self.turns = tuple(schedule([config.low_cycles, config.high_cycles]))
         lecun_normal(self)
         for name in ("z_high", "z_low"):
             self.register_buffer(name, truncated_normal(torch.empty(config.width), 1.0))
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        c = self.config
-        return hierarchy(
-            self.f_low, self.f_high, x_BSD, z_high_BSD, z_low_BSD, cycles=c.high_cycles, steps=c.low_cycles, mode=c.gradient
-        )  # (1)-(2)
+        updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
+        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)  # (1)-(2)
+        return z_high_BSD, z_low_BSD
 
 
 class HRMImageNetwork(Network):
@@ -68,6 +68,7 @@ class HRMImageNetwork(Network):
         rotary = Rotary(tokens, config.width // config.heads)
         self.f_low = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.low_layers)))
         self.f_high = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.high_layers)))
+        self.turns = tuple(schedule([config.low_cycles, config.high_cycles]))
         self.classify = nn.Linear(config.width, classes, bias=False)
         lecun_normal(self)
         for name in ("z_low", "z_high"):
@@ -81,10 +82,8 @@ class HRMImageNetwork(Network):
         z_high_BSD, z_low_BSD = carry
         patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
         x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # (I1)
-        c = self.config
-        z_high_BSD, z_low_BSD = hierarchy(
-            self.f_low, self.f_high, x_BSD, z_high_BSD, z_low_BSD, cycles=c.high_cycles, steps=c.low_cycles, mode=c.gradient
-        )  # (1)-(2)
+        updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
+        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)  # (1)-(2)
         return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # (I3)
 
 

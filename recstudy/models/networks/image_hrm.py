@@ -52,7 +52,7 @@ from recstudy.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection
 from recstudy.models.networks.layers import Attention, Past, PostNorm, Rotary, Stack, SwiGLU, lecun_normal, truncated_normal
-from recstudy.models.networks.recursion import hierarchy, nested, schedule
+from recstudy.models.networks.recursion import nested, schedule
 from recstudy.models.sequence import hidden_width
 
 
@@ -160,10 +160,17 @@ def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> St
     return Stack(made)
 
 
-class ImageHRMCore(nn.Module):
-    """Equations (1)-(4); levels and states the lowest first."""
+class FromVectors(nn.Module):
+    """A core whose states start at one vector each, the same at every place."""
 
-    starts: Tensor  # (levels, D)
+    starts: Tensor  # (states, D)
+
+    def start(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
+        return tuple(start_D.expand_as(x_BTD) for start_D in self.starts)
+
+
+class ImageHRMCore(FromVectors):
+    """Equations (1)-(4); levels and states the lowest first."""
 
     def __init__(self, config: ImageHRM) -> None:
         super().__init__()
@@ -174,9 +181,6 @@ class ImageHRMCore(nn.Module):
         lecun_normal(self)
         self.register_buffer("starts", truncated_normal(torch.empty(len(self.f), config.width), 1.0))
 
-    def start(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
-        return tuple(start_D.expand_as(x_BTD) for start_D in self.starts)
-
     def forward(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> tuple[Tensor, ...]:
         updates = [partial(f, past=past) for f in self.f.values()]
         return nested(updates, self.turns, x_BTD, states, self.config.top_down, self.config.gradient)  # (1)-(4)
@@ -186,26 +190,20 @@ def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
     return RecursiveCaptioner(config, classes, ImageHRMCore(config))
 
 
-class ImageTRMCore(nn.Module):
+class ImageTRMCore(FromVectors):
     """Equations (T1)-(T2); the states are z and y, of which y is read."""
-
-    starts: Tensor  # (2, D)
 
     def __init__(self, config: ImageTRM) -> None:
         super().__init__()
         self.config = config
         self.f = make_stack(config, config.layers, Rotary(LONGEST, config.width // config.heads))
+        self.turns = tuple(schedule([config.latent_steps, config.cycles]))
         lecun_normal(self)
         self.register_buffer("starts", truncated_normal(torch.empty(2, config.width), 1.0))
 
-    def start(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
-        return tuple(start_D.expand_as(x_BTD) for start_D in self.starts)
-
-    def forward(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> tuple[Tensor, Tensor]:
-        z_BTD, y_BTD = states
-        c, f = self.config, partial(self.f, past=past)
-        y_BTD, z_BTD = hierarchy(f, f, x_BTD, y_BTD, z_BTD, cycles=c.cycles, steps=c.latent_steps, mode=c.gradient)  # (T1)-(T2)
-        return z_BTD, y_BTD
+    def forward(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> tuple[Tensor, ...]:
+        updates = [partial(self.f, past=past)] * 2
+        return nested(updates, self.turns, x_BTD, states, "chain", self.config.gradient)  # (T1)-(T2)
 
 
 def image_trm(config: ImageTRM, classes: int) -> RecursiveCaptioner:

@@ -46,16 +46,23 @@ def recur(lstm: nn.LSTM, x_BTD: Tensor, h_1BD: Tensor, c_1BD: Tensor) -> tuple[T
     return lstm(x_BTD, (h_1BD.contiguous(), c_1BD.contiguous()))
 
 
-class ImageLSTMNetwork(PlainCaptioner):
-    """Equations (L1)-(L3)."""
+class LSTMCaptioner(PlainCaptioner):
+    """What sees, words, LSTM and answer, with features of the image that are `parts` states wide."""
 
-    def __init__(self, config: ImageLSTM, classes: int) -> None:
+    def __init__(self, config: ImageLSTM | ShowTell, classes: int, parts: int = 1) -> None:
         super().__init__()
-        self.merges = config.image == "merge"
-        self.eyes = VisionProjection(config, config.width if self.merges else 2 * config.width, bias=True)
+        self.eyes = VisionProjection(config, parts * config.width, bias=True)
         self.embed = nn.Embedding(classes, config.width)
         self.lstm = nn.LSTM(config.width, config.width, batch_first=True)
         self.answer = nn.Linear(config.width, classes)
+
+
+class ImageLSTMNetwork(LSTMCaptioner):
+    """Equations (L1)-(L3)."""
+
+    def __init__(self, config: ImageLSTM, classes: int) -> None:
+        super().__init__(config, classes, 1 if config.image == "merge" else 2)
+        self.merges = config.image == "merge"
 
     def begin(self, images: Tensor) -> Cache:
         """Return what is added to every token, and h and c at the start, (B, D) each."""
@@ -72,15 +79,8 @@ class ImageLSTMNetwork(PlainCaptioner):
         return h_BTD, (e_BD, h_1BD[0], c_1BD[0])
 
 
-class ShowTellNetwork(PlainCaptioner):
+class ShowTellNetwork(LSTMCaptioner):
     """Equations (T1)-(T4)."""
-
-    def __init__(self, config: ShowTell, classes: int) -> None:
-        super().__init__()
-        self.eyes = VisionProjection(config, config.width, bias=True)
-        self.embed = nn.Embedding(classes, config.width)
-        self.lstm = nn.LSTM(config.width, config.width, batch_first=True)
-        self.answer = nn.Linear(config.width, classes)
 
     def begin(self, images: Tensor) -> Cache:
         """Equation (T1): h and c, (B, D) each."""

@@ -99,7 +99,9 @@ class MicarNetwork(Captioner):
         self.norm = nn.RMSNorm(config.width, eps=EPS)
         self.answer = nn.Linear(config.width, classes, bias=False)
         for part in (self.project, self.encoder, self.embed, self.decoder, self.answer):
-            xavier_uniform(part)
+            for module in part.modules():  # the experts draw their own so
+                if isinstance(module, nn.Linear | nn.Embedding):
+                    nn.init.xavier_uniform_(module.weight)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
@@ -209,13 +211,6 @@ def earlier(tokens: Tensor) -> Tensor:
     """Return what each token sees, (B, T, T): itself and those before it, and no PAD."""
     count = tokens.shape[1]
     return (tokens != PAD)[:, None] & torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
-
-
-def xavier_uniform(part: nn.Module) -> None:
-    """Draw every matrix of a part; the experts draw their own so."""
-    for module in part.modules():
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.xavier_uniform_(module.weight)
 
 
 class Bottleneck(nn.Module):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from recstudy.errors import ConfigError, DataError, choices
 from recstudy.models.networks.sequence import SequenceNetwork
-from recstudy.models.networks.weight_files import check_names, public_names, read_weights
+from recstudy.models.networks.weight_files import check_names, check_shape, public_names, read_weights
 from recstudy.models.sequence import HRM, TRM
 from recstudy.records.reading import fault
 
@@ -147,13 +147,7 @@ def read_official(path: Path) -> dict[str, Tensor]:
     Raises:
         DataError: the file cannot be read, or holds other things than tensors.
     """
-    found = read_weights(path)
-    inner = found.get("model")
-    named = inner if isinstance(inner, dict) else found  # some versions save their optimisers beside it
-    others = sorted(str(name) for name, value in named.items() if not isinstance(value, Tensor))
-    if others:
-        raise DataError(f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict.")
-    return {WRAPPED.sub("", str(name)): value for name, value in named.items()}
+    return {WRAPPED.sub("", str(name)): value for name, value in read_weights(path).items()}
 
 
 def from_official(network: SequenceNetwork, found: Mapping[str, Tensor], path: object) -> dict[str, Tensor]:
@@ -174,8 +168,7 @@ def from_official(network: SequenceNetwork, found: Mapping[str, Tensor], path: o
         theirs = found[names[own]]
         if own == "puzzle.weight" and theirs.ndim == 2 and theirs.shape[1] < value.shape[1]:
             theirs = nn.functional.pad(theirs, (0, value.shape[1] - theirs.shape[1]))
-        if theirs.shape != value.shape:
-            raise DataError(f"{path}: {names[own]} must be of shape {tuple(value.shape)}, but is {tuple(theirs.shape)}")
+        check_shape(path, names[own], value, theirs)
         if own.endswith(".up.weight"):
             theirs = torch.cat(theirs.chunk(2)[::-1])
         state[own] = theirs.to(value.dtype)

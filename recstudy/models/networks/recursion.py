@@ -27,24 +27,6 @@ def updating(mode: GradientMode, *, last_cycle: bool, last_step: bool) -> Abstra
     return nullcontext() if wanted else torch.no_grad()
 
 
-def hierarchy(
-    f_low: Update, f_high: Update, x: Tensor, z_high: Tensor, z_low: Tensor, *, cycles: int, steps: int, mode: GradientMode
-) -> tuple[Tensor, Tensor]:
-    """Run one segment of a hierarchical reasoning model and return z_H and z_L after it.
-
-    z_L <- f_L(z_L + z_H + x)    `steps` times    (1)
-    z_H <- f_H(z_H + z_L)        once; (1)-(2) make one cycle, `cycles` of them a segment    (2)
-    """
-    for cycle in range(cycles):
-        last = cycle == cycles - 1
-        for step in range(steps):
-            with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                z_low = f_low(z_low + z_high + x)  # (1)
-        with updating(mode, last_cycle=last, last_step=True):
-            z_high = f_high(z_high + z_low)  # (2)
-    return z_high, z_low
-
-
 class Turn(NamedTuple):
     """One update of a hierarchy of any number of levels."""
 
@@ -76,7 +58,7 @@ def nested(
     z_k <- f_k(z_k + TD_k + z_k-1)      for k > 0; in the order of `schedule`    (2)
     TD_k = 0 (`literal`), z_k+1 (`chain`), z_k+1 + z_k+2 + ... (`full`); the highest level has none    (3)
 
-    Two levels with `chain` are `hierarchy`.
+    Two levels with `chain` are HRM: z_L <- f_L(z_L + z_H + x), z_H <- f_H(z_H + z_L).
     """
     z = list(states)
     for level, last_cycle, last_step in turns:

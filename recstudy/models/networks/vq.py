@@ -207,7 +207,14 @@ def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
     Raises:
         DataError: no such file, not a tokenizer's, or damaged.
     """
-    header, weights = _read(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {}).get(KEY, "{}"))
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
+    except (OSError, SafetensorError, ValueError) as error:
+        raise DataError(f"{path} is damaged or missing ({error}). Train the tokenizer again.") from None
+    if header.get("format") != FORMAT:
+        raise DataError(f"{path} holds no image tokenizer of this version ({FORMAT}).")
     config = configure(VQ, header["config"], "tokenizer")
     if tokenizer_hash(config, weights) != header["hash"]:
         raise DataError(f"{path} is damaged: its weights are not those its header names. Train the tokenizer again.")
@@ -223,17 +230,3 @@ def tokenizer_hash(config: VQ, weights: dict[str, Tensor]) -> str:
         digest.update(name.encode())
         digest.update(weights[name].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:20]
-
-
-def _read(path: Path) -> tuple[Json, dict[str, Tensor]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(KEY, "{}"))
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
-    except FileNotFoundError:
-        raise DataError(f"no tokenizer at {path}.") from None
-    except (SafetensorError, ValueError):
-        raise DataError(f"{path} is damaged: it is not a safetensors file. Train the tokenizer again.") from None
-    if header.get("format") != FORMAT:
-        raise DataError(f"{path} holds no image tokenizer of this version ({FORMAT}).")
-    return header, weights

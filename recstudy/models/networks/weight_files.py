@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
-from recstudy.errors import DataError
+from recstudy.errors import DataError, choices
 
 
-def read_weights(path: Path) -> dict[str, Any]:
-    """Return what a file holds: tensors by name, of a pickled file whatever `weights_only` lets pass.
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file, or of its `model`, beside which some programs save their optimisers.
 
     Raises:
-        DataError: there is no such file, or it cannot be read.
+        DataError: there is no such file, it cannot be read, or it holds other things than tensors.
     """
     try:
         if path.suffix == ".safetensors":
@@ -31,7 +31,17 @@ def read_weights(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read as weights ({reason}). Download it again.") from None
     if not isinstance(found, dict):
         raise DataError(f"{path} holds no weights by name, but a {type(found).__name__}. Save the network's state dict.")
-    return found
+    weights: dict[str, Any] = found["model"] if isinstance(found.get("model"), dict) else found
+    others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
+    if others:
+        raise DataError(f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict.")
+    return weights
+
+
+def check_shape(path: object, name: str, wanted: Tensor, found: Tensor) -> None:
+    """Refuse (DataError) a weight of another shape than the network's."""
+    if found.shape != wanted.shape:
+        raise DataError(f"{path}: {name} must be of shape {tuple(wanted.shape)}, but is {tuple(found.shape)}")
 
 
 def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
