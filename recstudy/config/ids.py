@@ -25,6 +25,7 @@ from recstudy.config.base import Config
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
 from recstudy.config.parts import KINDS, DataConfig, ModelConfig
 from recstudy.config.train import AUGMENTATIONS, Augment, TrainConfig
+from recstudy.plugins import Registry
 
 FIELDS: dict[str, str] = {
     "RunConfig": "data model train seed",
@@ -179,26 +180,20 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
         if now in kept:
             kept[before] = kept.pop(now)
     kept.update(REMOVED.get(part, {}))
-    kept.update(_revised(config))
+    if config.revised > 1:  # a part that computes something else than it did, and so the registered functions that it names
+        kept["revision"] = config.revised
+    if isinstance(config, TrainConfig | Augment):
+        counts = {name: getattr(registry.get(name), "revision", 1) for registry, name in _functions(config)}
+        if revisions := {name: count for name, count in counts.items() if count > 1}:
+            kept["revisions"] = revisions
     return kept
 
 
-def _revised(config: Config) -> dict[str, Any]:
-    """Return what tells a part that computes something else than it did, and the registered functions that it names."""
-    revised: dict[str, Any] = {"revision": config.revised} if config.revised > 1 else {}
-    if isinstance(config, TrainConfig | Augment):
-        counts = {name: getattr(function, "revision", 1) for name, function in _functions(config)}
-        if any(count > 1 for count in counts.values()):
-            revised["revisions"] = {name: count for name, count in counts.items() if count > 1}
-    return revised
-
-
-def _functions(config: TrainConfig | Augment) -> list[tuple[str, Any]]:
+def _functions(config: TrainConfig | Augment) -> list[tuple[Registry[Any], str]]:
     if isinstance(config, TrainConfig):
-        named = ((OPTIMIZERS, config.optimizer), (LOSSES, config.loss), (SCHEDULES, config.schedule))
-        return [(name, registry.get(name)) for registry, name in named]
+        return [(OPTIMIZERS, config.optimizer), (LOSSES, config.loss), (SCHEDULES, config.schedule)]
     own = {"crop": config.crop, "flip": config.flip, "randaugment": config.randaugment_ops}
-    return [(name, AUGMENTATIONS.get(name)) for name in (*(name for name, used in own.items() if used), *config.more)]
+    return [(AUGMENTATIONS, name) for name in (*(name for name, used in own.items() if used), *config.more)]
 
 
 def _inside(own: Any, value: Any) -> Any:

@@ -53,12 +53,9 @@ def example_of_task(task: str) -> RunConfig:
     Raises:
         ConfigError: the task has no example, or the example is no run.
     """
-    given = TASKS[task].example
-    if not {"data", "model"} <= given.keys():
-        raise ConfigError(
-            f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model': {{...}}}}"
-        )
-    return small_run(given)
+    if {"data", "model"} <= TASKS[task].example.keys():
+        return small_run(TASKS[task].example)
+    raise ConfigError(f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model': {{...}}}}")
 
 
 def small_run(values: Mapping[str, Mapping[str, Any]]) -> RunConfig:

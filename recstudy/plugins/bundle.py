@@ -54,9 +54,9 @@ class Bundle:
         return files + [{"module": name, "file": ""} for name in self.modules if not self.path(name)]
 
     @cached_property
-    def packages(self) -> frozenset[str]:
-        """Name the packages that modules are in, whether they have a file or not."""
-        return frozenset(".".join(path.split("/")[:depth]) for path in self.files for depth in range(1, path.count("/") + 1))
+    def names(self) -> set[str]:
+        """Name the modules of the files and the packages that they are in, whether these have a file or not."""
+        return {name for path in self.files for name in parents(module_of(path))}
 
     def path(self, module: str) -> str:
         """Tell where a module's source is below the root; nothing where it is not in the bundle."""
@@ -78,24 +78,23 @@ def code_key(*entries: type | str) -> list[str]:
     key = [version("recstudy")]
     for entry in entries:
         module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
-        if module in sys.modules:
-            file = getattr(sys.modules[module], "__file__", None)
-        else:
-            file = spec.origin if (spec := find_spec(module)) else None
-        if not file or not Path(file).is_file():
+        spec = None if module in sys.modules else find_spec(module)  # which imports no network
+        file = Path(getattr(sys.modules.get(module, spec), "__file__" if spec is None else "origin", None) or "")
+        if not file.is_file():
             key.append(f"process {os.getpid()}, {id(entry)}")
             continue
-        key.append(hashlib.sha256(Path(file).read_bytes()).hexdigest())
-        key += [sha([text]) for _, text in sorted(_files_beside(module, Path(file).resolve()).items())]
+        key.append(hashlib.sha256(file.read_bytes()).hexdigest())
+        name, file = file.stem if module == "__main__" else module, file.resolve()
+        if INSTALLED.isdisjoint(file.parts) and name.partition(".")[0] != "recstudy":
+            beside = bundle_of(file.parents[name.count(".") + (file.stem == "__init__")], [name])
+            key += [sha([text]) for _, text in sorted(beside.files.items())]
     return key
 
 
-def _files_beside(module: str, file: Path) -> Mapping[str, str]:
-    """Return a user's file, with what it imports from its folder; nothing of an installed package, or of recstudy."""
-    name = file.stem if module == "__main__" else module
-    if not INSTALLED.isdisjoint(file.parts) or name.partition(".")[0] == "recstudy":
-        return {}
-    return bundle_of(file.parents[name.count(".") + (file.stem == "__init__")], [name]).files
+def parents(name: str) -> list[str]:
+    """Return a module's packages, and itself."""
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
 def module_of(path: str) -> str:
@@ -153,8 +152,7 @@ def _imported(text: str, package: str) -> Iterator[str]:
         else:
             continue
         for name in found:
-            parts = name.split(".")
-            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+            yield from parents(name)
 
 
 # ------------------------------------------------------------------------------------------- the file that is run

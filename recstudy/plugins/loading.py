@@ -38,7 +38,6 @@ class Layer:
 
     def __init__(self, bundle: Bundle, root: Path, problems: Sequence[str] = ()) -> None:
         self.bundle, self.root = bundle, root
-        self.names = {*map(module_of, bundle.files), *bundle.packages}
         self.modules: dict[str, ModuleType] = {}
         self.entries: list[Entry] = []
         self.problems = list(problems)
@@ -70,7 +69,7 @@ class Layer:
         if not self.bundle:
             yield
             return
-        hidden = {name: sys.modules.pop(name) for name in self.names if name in sys.modules}
+        hidden = {name: sys.modules.pop(name) for name in self.bundle.names if name in sys.modules}
         writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cached file hides an edit within a second
         sys.modules.update(self.modules)
         sys.path.insert(0, str(self.root))
@@ -80,7 +79,7 @@ class Layer:
         finally:
             sys.path.remove(str(self.root))
             sys.dont_write_bytecode = writes
-            self.modules = {name: sys.modules.pop(name) for name in self.names if name in sys.modules}
+            self.modules = {name: sys.modules.pop(name) for name in self.bundle.names if name in sys.modules}
             sys.modules.update(hidden)
 
 
@@ -233,15 +232,14 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
         yield ""
         return
     with _lock:
-        layer = _trusted(wanted) if trust else _untrusted(wanted)
+        if trust:
+            layer = _trusted(wanted)
+        else:
+            offered = {point.module for point in entry_points(group=GROUP)}
+            names = [file or module for module, file in wanted if file or module not in offered]
+            layer = Layer(Bundle(), Path(), [f"not imported: {', '.join(names)}; --trust imports it"] if names else [])
         with layer.standing():
             yield sha([layer.bundle.digest, *layer.problems])
-
-
-def _untrusted(wanted: Sequence[tuple[str, str]]) -> Layer:
-    offered = {point.module for point in entry_points(group=GROUP)}
-    names = [file or module for module, file in wanted if file or module not in offered]
-    return Layer(Bundle(), Path(), [f"not imported: {', '.join(names)}; --trust imports it"] if names else [])
 
 
 def _trusted(wanted: tuple[tuple[str, str], ...]) -> Layer:

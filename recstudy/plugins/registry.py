@@ -44,8 +44,19 @@ class Registry(dict[str, T], Generic[T]):
 
     def add(self, name: str) -> Callable[[Added], Added]:
         def register(thing: Added) -> Added:
-            by = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
-            _add(Entry(self, name, thing, by))
+            module = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
+            entry, own = Entry(self, name, thing, module), _is_own(module)
+            if dict.__contains__(self, name):
+                by = self.modules.get(name, OWN)
+                if _is_own(by) and not own:
+                    raise ConfigError(f"the {self.kind} {name!r} is recstudy's own. Give yours another name")
+                # A study may take a name that another study has.
+                if own or not _gathering or any(one.registry is self and one.name == name for one in _gathering[-1]):
+                    raise ConfigError(f"the {self.kind} {name!r} is registered twice{_where(by, module)}")
+            if _gathering and not own:
+                _gathering[-1].append(entry)
+            else:
+                entry.put()
             return thing
 
         return register
@@ -86,22 +97,6 @@ def look_further() -> bool:
     while further:
         further.pop()()
     return True
-
-
-def _add(entry: Entry) -> None:
-    """Refuse a name that is taken; a study may take one that another study has."""
-    registry, name = entry.registry, entry.name
-    own = _is_own(entry.module)
-    if dict.__contains__(registry, name):
-        by = registry.modules.get(name, OWN)
-        if _is_own(by) and not own:
-            raise ConfigError(f"the {registry.kind} {name!r} is recstudy's own. Give yours another name")
-        if own or not _gathering or any(one.registry is registry and one.name == name for one in _gathering[-1]):
-            raise ConfigError(f"the {registry.kind} {name!r} is registered twice{_where(by, entry.module)}")
-    if _gathering and not own:
-        _gathering[-1].append(entry)
-    else:
-        entry.put()
 
 
 def _is_own(module: str) -> bool:
