@@ -1,10 +1,13 @@
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recstudy.data import Digits
-from recstudy.data.splits import hold_out, limit, stratified_order, whole_groups
+from recstudy.data.splits import Rows, check_filled, check_whole, draw, hold_out, limit, stratified_order, whole_groups
 from recstudy.errors import DataError
 
 # Patients by how many images each has, as neighbours in the file, and how many of them the set itself holds out.
@@ -88,6 +91,46 @@ def test_patients_are_taken_while_they_fit():
 
 def test_smallest_patient_is_taken_where_none_fits():
     assert whole_groups(np.repeat([5, 7, 9], [4, 3, 6]), 2, 0).tolist() == [False] * 4 + [True] * 3 + [False] * 6
+
+
+def test_drawn_splits_are_whole_groups_in_their_shares():
+    groups = np.repeat(np.arange(100), 3)
+    splits = draw(groups, 0.1, 0.2, seed=4)
+
+    assert Counter(splits.tolist()) == {"train": 210, "val": 30, "test": 60}
+    assert len(set(zip(groups.tolist(), splits.tolist(), strict=True))) == 100
+    assert np.array_equal(splits == "test", draw(groups, 0.3, 0.2, seed=4) == "test")
+    assert not np.array_equal(splits, draw(groups, 0.1, 0.2, seed=5))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"id,split\n", " has no rows."),
+        (b'id,split\n"a,b', " cannot be read as CSV (unexpected end of data). Write it as comma-separated UTF-8 text."),
+        (b"id;split\nx;y\n", " has no column 'id': there are id;split."),
+        (b"id,split\nx,\xe9\n", ", line 2: the byte 0xE9 is not UTF-8. Save the file with that encoding."),
+        (b"split,id\ntrain,x\ntrain\n", ", line 3: 1 cells, but the header names 2 columns."),
+        (b"id,split\n ,train\n", ", line 2, column 'id' must not be blank."),
+        (b"id,split\nx,train\ny,\n", ", line 3, column 'split' must be train, val, test or blank in all rows, but got ''."),
+    ],
+)
+def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
+    (tmp_path / "table.csv").write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(f"table.csv{message}")):
+        list(Rows(tmp_path / "table.csv").keys("id"))
+        Rows(tmp_path / "table.csv").splits()
+
+
+def test_divided_patients_and_empty_splits_are_refused(tmp_path):
+    fix = "Give all images of a patient the same split, or give no splits to have them drawn."
+    with pytest.raises(DataError, match=f"^T: patient a is in train and val; 2 patients are in more than one split. {fix}$"):
+        check_whole("patient", ["a", "b", None, "a", "b", None], ["train", "train", "train", "val", "test", "test"], "T: ")
+    check_filled(["train", "val", "test"], ["train", "val", "test"], tmp_path, "none")
+    with pytest.raises(DataError, match=r"has no images for the split 'test': the tables name none. Give it some."):
+        check_filled(["train"], ["train"], tmp_path, "the tables name none")
+    with pytest.raises(DataError, match=r"has no images for the split 'val': none of its 2 images can be used. Give it some."):
+        check_filled(["train", "test", "val", "val"], ["train", "test"], tmp_path, "none")
 
 
 @given(sizes=PATIENTS, most=st.integers(16, 300), seed=st.integers(0, 99))
