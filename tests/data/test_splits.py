@@ -117,9 +117,13 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
 )
 def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
     (tmp_path / "table.csv").write_bytes(content)
+
+    def read():
+        rows = Rows(tmp_path / "table.csv")
+        return list(rows.keys("id")), rows.splits()
+
     with pytest.raises(DataError, match=re.escape(f"table.csv{message}")):
-        list(Rows(tmp_path / "table.csv").keys("id"))
-        Rows(tmp_path / "table.csv").splits()
+        read()
 
 
 def test_divided_patients_and_empty_splits_are_refused(tmp_path):

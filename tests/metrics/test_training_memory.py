@@ -58,6 +58,16 @@ def test_activations_grow_with_the_images_of_a_worker_and_half_precision_needs_l
     assert memory(batch_size=2048) > 70e9  # counted without taking it
 
 
+@pytest.mark.parametrize(("gradient", "least", "most"), [("one_step", 0.95, 1.05), ("full_bptt", 5, 100)])
+def test_a_one_step_gradient_needs_no_more_memory_in_a_deeper_recursion(gradient, least, most):
+    """N = T = 2 and N = T = 8: through all 72 updates it is many times as much."""
+    plain = config("HRM", **{"model.gradient": gradient, "model.high_cycles": 2, "model.low_cycles": 2})
+    deep = plain.with_changes({"model.high_cycles": 8, "model.low_cycles": 8})
+    shares = [training_memory(made) - 3 * weights("HRM") for made in (plain, deep)]
+
+    assert least < shares[1] / shares[0] < most
+
+
 def test_a_gradient_through_all_supervision_steps_keeps_them_all():
     four = {"train.supervision_steps": 4}
     held = 4 * weights("ViTRM")

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from recstudy.models import ImageLSTM, ImageTRM
+from recstudy.models import ImageLSTM
 from recstudy.models.captioners import BACKBONES
 from recstudy.models.networks.caption import BackboneNetwork, frozen
 
@@ -67,11 +67,6 @@ def test_frozen_random_weights_are_the_same_for_every_seed():
     assert torch.equal(draws[0], torch.rand(1))
     assert not any(weight.requires_grad for weight in networks[0].parameters())
     assert not networks[0].training
-
-
-def test_names_say_what_is_not_the_papers():
-    assert ImageTRM().title == "ImageTRM (ResNet-18)"
-    assert ImageTRM(backbone="swin_t", weights="random", tuned=True).title == "ImageTRM (Swin-T, random, tuned)"
 
 
 def test_without_a_network_pretrained_weights_are_refused(tmp_path):

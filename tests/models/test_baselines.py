@@ -65,10 +65,6 @@ def test_a_last_cycle_gradient_costs_less(mode, passes):
     assert cost(config).train_gflops == pytest.approx(passes * one_cycle, rel=2e-3)
 
 
-def test_a_resized_vit_says_so():
-    assert (ViT(width=64, heads=4).title, ViT(patch=2).title) == ("ViT-Small (resized)", "ViT-Small")
-
-
 def test_the_cnn_starts_lecun_normal():
     """Flax's default: deviation fan_in^-1/2, which is 128^-1/2 = 0.0884 of the head, and (9 x 64)^-1/2 of a convolution."""
     torch.manual_seed(0)

@@ -140,9 +140,7 @@ EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index 
         ({"mask_prediction_head.decoder.weight": torch.zeros(75, 8)}, {}, "decoder.weight must equal token_embedding.weight"),
         ({}, {"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model's is 75"),
         ({}, {"context_length": 77}, "the context is 77, but the model's is 9"),
-        ({}, {"text": {"heads": 4}}, "the heads is 4, but the model's is 2"),
         ({}, {"image_tokenizer": "somebody/other"}, "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'"),
-        ({}, {"use_eoi": True}, "the end-of-image token is True"),
         ({}, {"mask_pad": False}, "the masking of padding is False"),
     ],
 )

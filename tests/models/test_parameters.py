@@ -70,9 +70,7 @@ def unfilled(model, words):
         (SudokuExtreme(), HRM(tokens="cell", puzzle_emb="puzzle", identifiers=1), 27_275_266 + 512),
         (SudokuExtreme(), Transformer(tokens="cell", heads=12), 27_275_266 - 8 * 4 * 512 * 8),  # 12 heads of 42 leave out 8
         (Cifar10(), HRMImage(), 3_552_576),
-        (Cifar100(), HRMImage(), 3_569_856),
         (Mnist(), HRMImage(width=128, heads=4, low_layers=2, high_layers=2), 1_053_056),
-        (Cifar10(), CNN(), 261_824),
         (Cifar100(), CNN(), 273_344),
         (Cifar10(), ResNet(stem="cifar"), 11_173_962),
         (Cifar10(), ResNet(depth=50, stem="cifar"), 23_520_842),
@@ -91,7 +89,6 @@ def test_networks_that_judge_images(data, model, params):
     [
         # 7.21 and 7.35 M with W_v of ResNet-18's 512 features and the halting head
         (ImageTRM(), 128, 7_209_986),
-        (ImageTRM(), 260, 7_345_154),
         (ImageTRM(tuned=True), 260, 7_345_154 + RESNET18),
         (ImageHRM(), 6144, 27_001_858),  # untied embeddings give the triple model 27.0 M (000 says 27 M of HRM)
         (ImageHRM(middle_cycles=0), 6144, 20_186_114),
@@ -110,29 +107,13 @@ def test_networks_that_judge_images(data, model, params):
         (R2Gen(), 1000, 36_218_344 + RESNET101),
         # models.md 8.10: the published code's layout
         (MicarVLMoE(), 1000, 156_793_024),
-        (MicarVLMoE(encoder_layers=3, decoder_layers=3), 1000, 190_079_744),
+        (MicarVLMoE(encoder_layers=3, decoder_layers=3), 1000, 190_079_744),  # 4,080,832 and 29,205,888 a layer more
     ],
     ids=lambda value: getattr(value, "title", value),
 )
 def test_captioners(model, words, params):
     assert size(unfilled(model, words)) == params
     assert model.frozen_params == (0 if model.tuned else RESNET18 if model.backbone == "resnet18" else RESNET101)
-
-
-@pytest.mark.parametrize(
-    ("model", "core"), [(ImageHRM(), 20_447_232), (ImageHRM(middle_cycles=0), 13_631_488), (ImageTRM(), 6_815_744)]
-)
-def test_cores_of_000(model, core):
-    assert size(unfilled(model, 260).core) == core
-
-
-def test_parts_of_micar():
-    network = unfilled(MicarVLMoE(), 1000)
-
-    assert (size(network.eyes.backbone), size(network.eyes)) == (RESNET101, RESNET101 + PYRAMID)
-    assert (size(network.encoder), size(network.decoder)) == (2 * 4_080_832, 2 * 29_205_888)
-    assert size(network.project) == 1_051_136
-    assert size(network.embed) + size(network.answer) + size(network.norm) == 1_024_000 + 512
 
 
 PYRAMID = 7_888_896 + 37_754_880  # of the four stages, and the convolution over them

@@ -1,22 +1,12 @@
 """Which updates a recursion makes, what they compute, and which of them carry gradient: by hand, and family by family."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import ImageFolder
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, ImageTRM, ViTRM
 from recstudy.models.networks.recursion import nested, schedule
 
-STEP = Path(__file__).parents[1] / "step_memory.py"
-DATA = ImageFolder(path="grids", class_count=10, size=16, channels=1)
 GRIDS, IMAGES = torch.zeros(2, 1, 2, 2), torch.zeros(2, 1, 4, 4)
 FEATURES, TOKENS = torch.zeros(2, 256), torch.tensor([[1, 4, 5, 6], [1, 7, 4, 2]])
 NET = {"width": 8, "heads": 2}
@@ -122,20 +112,3 @@ def test_the_updates_of_a_segment_and_which_carry_gradient(model, default, one_s
     found = [updates(model.model_copy(update={"gradient": mode})) for mode in ("one_step", "last_cycle", "full_bptt")]
 
     assert (model.gradient, *found) == (default, one_step, last_cycle, full_bptt)
-
-
-@pytest.mark.whole
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak")
-def test_peak_memory_of_a_step_is_the_same_at_any_depth():
-    """N = T = 2 and N = T = 8 within 5 %. With the gradient through all 72 updates it is many times that, so the peak tells.
-    It is that of a process that trains one step of 8 images, above what it holds before."""
-    model = HRM(vocabulary=12, width=64, heads=2, high_layers=1, low_layers=1, high_cycles=2, low_cycles=2)  # 0.13 M parameters
-    deeper = model.model_copy(update={"high_cycles": 8, "low_cycles": 8})
-    models = model, deeper, deeper.model_copy(update={"gradient": "full_bptt"})
-    configs = [json.dumps(RunConfig(data=DATA, model=own, train=TrainConfig(batch_size=8)).values) for own in models]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([sys.executable, str(STEP), *configs], env=environment, stdout=subprocess.PIPE, check=True)
-    shallow, deep, everything = map(int, done.stdout.split())
-
-    assert deep == pytest.approx(shallow, rel=0.05)
-    assert everything > 5 * deep

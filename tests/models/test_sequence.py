@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from recstudy.config import RunConfig
-from recstudy.data import Digits, PhantomXray
+from recstudy.data import PhantomXray
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM, HRMImage, Transformer
 from recstudy.models.costs import cost
@@ -88,38 +88,6 @@ def test_a_patient_has_a_row_and_an_unseen_one_is_nobody():
     assert not torch.equal(known, nobody)
     with pytest.raises(ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"):
         HRM(head="multilabel", puzzle_emb="patient", identifiers=4).check_groups(12, "Phantom chest X-rays")
-
-
-XRAYS, DIGITS, HALVES = PhantomXray(size=32), Digits(), {"head": "multilabel", "halves": "carry"}
-TWO_STEPS = {"supervision_steps": 2, "evaluation_steps": 2}
-
-
-@pytest.mark.parametrize(
-    ("data", "model", "train", "message"),
-    [
-        (XRAYS, HRM(puzzle_emb="pathology_query"), {}, "leaks the label: the finding's id at the input is the answer"),
-        (XRAYS, HRM(), {}, "model.head must be 'multilabel' for Phantom"),
-        (XRAYS, HRM(head="multilabel", puzzle_emb="patient"), {}, "model.identifiers must be the number of patients"),
-        (XRAYS, HRM(head="multilabel", identifiers=7), {}, "model.identifiers must be the number of patients"),
-        (XRAYS, HRM(head="multilabel", width=24, heads=8), {}, r"must be even and not 0, but got 24 // 8 = 3"),
-        (XRAYS, HRM(head="multilabel", tokens="patch", patch=5), {}, "model.patch must divide the 32x32 pixels"),
-        (XRAYS, TRM(head="multilabel", tokens="patch", patch=32, halves="carry"), {}, "must divide the 32x16 pixels"),
-        (XRAYS, HRM(**HALVES), {}, "must be above 1, the steps in which HRM has not seen the whole image"),
-        (XRAYS, HRM(**HALVES, half_loss="both", half_steps=2), {"supervision_steps": 2, "evaluation_steps": 3},
-         "must be above 2, the steps in which HRM has not seen the whole image, but got 2 and 3"),
-        (XRAYS, HRM(**HALVES), TWO_STEPS | {"halting": "sample"},
-         "train.halting must be 'batch' for HRM without a loss on the left half"),
-        (XRAYS, HRM(head="multilabel"), {"loss": "stablemax"}, "is for one label an image or token"),
-        (DIGITS, HRM(**SMALL, head="multilabel"), {}, r"model\.head must be 'single_token' for Digits"),
-        (DIGITS, HRM(**SMALL, vocabulary=9), {}, "a token for each of the 10 classes"),
-        (DIGITS, HRM(**SMALL), {"augment": {"mixup": 0.2}}, "mixup and cutmix must be 0 for HRM on pixel tokens"),
-        (DIGITS, TRM(feedback=1.0), {}, r"model\.feedback must be 0 for Digits \(multiclass\): an answer is no input there"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)  # fmt: skip
-def test_what_does_not_fit_the_data_is_refused_when_it_is_read(data, model, train, message):
-    with pytest.raises(ConfigError, match=message):
-        RunConfig(data=data, model=model, train=train)
 
 
 def test_swiglu_width_is_rounded_up_to_256s():
