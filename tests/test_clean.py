@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from recstudy.errors import StorageError
 from recstudy.records import (
     PlanRecord,
     Results,
-    RunFolder,
     append_record,
     clean,
     locked,
@@ -163,24 +161,6 @@ with locked(run.lock, "a worker", wait=True):
 """
 
 
-@pytest.fixture
-def worker():
-    """A real process that begins a run, and ends it when it is told to."""
-    begun: list[subprocess.Popen[str]] = []
-
-    def begin(run: RunFolder) -> Callable[[], int]:
-        command = [sys.executable, "-c", WORK, str(run.path)]
-        begun.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        assert begun[-1].stdout is not None
-        assert begun[-1].stdout.readline() == "holds it\n"
-        return lambda: begun[-1].communicate("\n") and begun[-1].returncode
-
-    yield begin
-    for process in begun:
-        process.kill()
-        process.communicate()
-
-
 def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, monkeypatch):
     """After the plans were read and before all is listed, or the other way round."""
     named = clean._named
@@ -230,23 +210,27 @@ def test_a_driver_that_begins_while_runs_are_removed_waits_and_does_not_count_on
     assert seen == [False]
 
 
-def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, capsys, monkeypatch, worker):
-    """It comes when the first file is about to go."""
-    rmtree, ends = shutil.rmtree, []
+def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, capsys, monkeypatch):
+    """It comes when the first file is about to go: a real process, which ends when it is told to."""
+    rmtree, run, workers = shutil.rmtree, results.run("orphan"), []
 
     def slow(path, *args, **kwargs):
         if "orphan" in str(path):
-            ends.append(worker(results.run("orphan")))
+            command = [sys.executable, "-c", WORK, str(run.path)]
+            workers.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            assert workers[-1].stdout.readline() == "holds it\n"
         rmtree(path, *args, **kwargs)
 
     monkeypatch.setattr(shutil, "rmtree", slow)
     remove_orphans(results, capsys)
     monkeypatch.setattr(shutil, "rmtree", rmtree)
 
-    assert [end() for end in ends] == [0]
+    (worker,) = workers
+    worker.communicate("\n")
+    assert worker.returncode == 0
     assert results.states()["orphan"] == "done"
-    assert results.run("orphan").weights.read_text() == "of the worker"
-    assert not (results.run("orphan").path / "checkpoint-000001.pt").exists()
+    assert run.weights.read_text() == "of the worker"
+    assert not (run.path / "checkpoint-000001.pt").exists()
 
 
 def test_a_checkpoint_that_a_run_goes_on_from_by_now_stays(results):
@@ -271,6 +255,7 @@ def test_a_link_is_never_followed(results, capsys, tmp_path):
 
     remove_orphans(results, capsys)
 
+    assert "is no results folder: recstudy.json is missing" in remove_orphans(Results(outside), capsys, "2")
     assert sorted(os.listdir(outside)) == ["checkpoint-000001.pt", "result.json"]
     assert (results.root / "runs/linked").is_symlink()
     assert not results.run("orphan").path.exists()
@@ -307,17 +292,6 @@ def test_what_damaged_records_name_is_not_taken_for_an_orphan(results, capsys):
     assert "Until then no run counts as an orphan." in told
     assert results.run("orphan").path.exists()
     assert not (results.root / "runs/done/checkpoint-000001.pt").exists()
-
-
-def test_a_folder_that_is_no_results_folder_is_left_alone(tmp_path, capsys):
-    assert "is no results folder: recstudy.json is missing" in remove_orphans(Results(tmp_path), capsys, "2")
-
-
-def test_cleaning_loads_neither_torch_nor_ray(results):
-    code = "import sys\nfrom recstudy.command import main\ntry:\n    main(['clean', sys.argv[1]])\nfinally:\n    print({'torch', 'ray'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code, str(results.root)], capture_output=True, text=True, check=False)
-
-    assert done.stdout.endswith("set()\n"), done.stdout + done.stderr
 
 
 LEAVE = """

@@ -1,6 +1,5 @@
 """`studies/bench/gpu_day.sh`: its steps are commands that exist, and it goes on where it stopped."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -34,13 +33,6 @@ def commands(**environment: str) -> dict[str, list[str]]:
     return {line.partition(",")[0]: shlex.split(line.partition(":  ")[2])[1:] for line in lines}
 
 
-def planned_by(script: str, words: list[str]) -> list[dict[str, object]]:
-    command = [sys.executable, script, *words, "--dry-run", "--json"]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.fixture
 def images(tmp_path) -> str:
     for name in ("MNIST", "cifar-10-batches-py"):
@@ -53,17 +45,16 @@ def test_steps_are_commands_that_exist(images, toy, monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
     import gpu
 
-    found = commands(DATA=images, TOY=toy)
+    steps = commands(DATA=images, TOY=toy)
 
-    assert list(found) == STEPS
-    for name, (script, *words) in found.items():
+    assert list(steps) == STEPS
+    for name, (script, *words) in steps.items():
         if script == "studies/bench/gpu.py":
             options = tyro.cli(gpu.Options, args=words)
             assert (options.part, options.toy) == (name, bool(toy))
-        elif toy:
-            assert "--smoke" in words
         else:
-            assert len(planned_by(script, words)) == {"small-images": 12, "sudoku": 1}[name]
+            assert (ROOT / script).exists()
+            assert ("--smoke" in words) == bool(toy)
 
 
 def test_a_machine_without_a_gpu_is_refused(tmp_path):
@@ -87,8 +78,5 @@ def test_steps_that_are_done_are_not_done_again(images, tmp_path):
     assert outcomes == ["done", "done", "FAILED with 3", "out of time; it goes on the next time", "done", "done", "done"]
     assert [line for line in again if "done before" in line] == [f"{name}: done before" for name in STEPS if name[1:] != "rm"]
     assert len(calls.read_text().splitlines()) == len(STEPS) + 2
-    assert {line.partition(": ")[2] for line in day("1", str(tmp_path / "short"), **given).stdout.splitlines()} == {
-        "no time left"
-    }
     with tarfile.open(folder / "records.tar.gz") as packed:
         assert "done/contract" in packed.getnames()

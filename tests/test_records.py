@@ -18,17 +18,22 @@ from recstudy.records import (
     write_json,
     write_whole,
 )
-from recstudy.testing import make_failure, make_result
+from recstudy.testing import make_result
 
 
 def test_states_tell_finished_from_failed_and_stopped(results):
     results.run("a").finish(make_result())
-    results.run("b").fail(make_failure())
+    results.run("b").path.mkdir()
+    results.run("b").begin(Attempt(started="now"))
+    results.run("b").fail(Failure(error_class="code", error="it broke"))
     (results.root / "runs/c").mkdir()
     write_json(results.run("d").stopped, {"epoch": 3})
 
     assert results.states() == {"a": "done", "b": "failed", "d": "stopped"}
     assert read_json(results.run("a").result)["format"] == 1
+    assert read_json(results.run("b").failure) == {
+        "format": 1, "class": "code", "error": "it broke", "traceback": "", "attempts": 1
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("ended", ["failure", "stopped"])
@@ -54,29 +59,20 @@ def test_an_attempt_that_left_a_drained_node_and_its_successor_are_one(tmp_path)
     assert folder.told("commit") == ["b", "a"]
 
 
-def test_a_failure_says_its_format_and_how_often_it_was_tried(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.begin(Attempt(started="now"))
-
-    folder.fail(Failure(error_class="code", error="it broke"))
-
-    assert read_json(folder.failure) == {"format": 1, "class": "code", "error": "it broke", "traceback": "", "attempts": 1}
-
-
-@pytest.mark.parametrize("content", ['{"status": "do', "{}", "[]", ""])
-def test_a_damaged_result_is_no_result(results, content):
+@pytest.mark.parametrize("content", ['{"status": "do', "[]"])
+def test_a_damaged_result_is_no_result_and_a_damaged_failure_none(results, content):
     folder = results.run("a")
     write_whole(folder.result, content)
+    assert (folder.finished, results.states()) == (False, {})
 
-    assert not folder.finished
-    assert results.states() == {}
+    write_whole(folder.failure, content)
+    assert (folder.last_failure, folder.reason) == (None, "not run")
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("3", "it must be an object"),
-        ("[]", "it must be an object"),
         ('{"format": "x"}', "format must be a whole number"),
         ("{", "JSON"),
     ],
@@ -115,18 +111,13 @@ def test_what_a_killed_worker_left_is_swept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_folder_of_another_program_is_refused_and_left_alone(tmp_path):
-    (tmp_path / "thesis.tex").write_text("do not touch")
-
-    with pytest.raises(StorageError, match="holds files of another program"):
-        Results(tmp_path).create()
-
-    assert os.listdir(tmp_path) == ["thesis.tex"]
-
-
 def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
     """A file manager leaves one in every folder that somebody looks at."""
     (tmp_path / ".DS_Store").touch()
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(StorageError, match="holds files of another program"):
+        Results(tmp_path).create()
+    (tmp_path / "thesis.tex").unlink()
     results = Results(tmp_path).create()
     results.run("a").finish(make_result())
     for folder in ("runs", "runs/a"):
@@ -137,20 +128,15 @@ def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
     assert [folder.name for folder in results.run_folders()] == ["a"]
 
 
-def test_a_file_in_place_of_the_runs_is_named(tmp_path):
+def test_a_file_in_place_of_a_folder_is_named(tmp_path):
     results = Results(tmp_path).create()
     (tmp_path / "runs").rmdir()
     (tmp_path / "runs").touch()
 
     with pytest.raises(StorageError, match=r"cannot read .*runs: Not a directory"):
         results.states()
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(StorageError, match=r"cannot write results to .*file/results: Not a directory"):
-        Results(tmp_path / "file/results").create()
+    with pytest.raises(StorageError, match=r"cannot write results to .*runs/results: Not a directory"):
+        Results(tmp_path / "runs/results").create()
 
 
 def filled(folder: RunFolder) -> dict[str, str]:
@@ -199,7 +185,7 @@ def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, m
     assert (folder.earlier, folder.result.exists()) == (1, False)
 
 
-@pytest.mark.parametrize("line", ['{"train_loss": 1.0}', "[]", '{"epoch": "1"}', '{"epoch": null}', "{torn", "\0\0\0"])
+@pytest.mark.parametrize("line", ['{"epoch": "1"}', "[]", "\0\0\0"])
 def test_a_run_goes_on_past_a_damaged_line_of_its_epochs(tmp_path, line):
     folder = RunFolder(tmp_path)
     folder.epochs.write_text(f'{{"epoch": 0}}\n{line}\n{{"epoch": 1}}\n{{"epoch": 2}}\n')
@@ -216,13 +202,6 @@ def test_a_damaged_log_of_attempts_is_refused_before_the_run_is_trained(tmp_path
 
     with pytest.raises(StorageError, match=r"line 1 of .*attempts\.jsonl is damaged: it must be an object.* Remove that line"):
         folder.begin(Attempt(started="now"))
-
-
-def test_a_damaged_failure_is_none(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.failure.write_text("[]")
-
-    assert (folder.last_failure, folder.reason) == (None, "not run")
 
 
 def refused(results: Results, meanwhile: Callable[[], object] = bool) -> None:

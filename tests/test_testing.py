@@ -1,7 +1,5 @@
 """The builders that a plugin's tests use: what they make is whole, small, and as it is documented."""
 
-import time
-
 import pytest
 
 import recstudy
@@ -14,9 +12,7 @@ from recstudy.testing import (
     make_failure,
     make_result,
     tiny_model,
-    tiny_run,
     tiny_study,
-    trained,
     write_study,
 )
 
@@ -49,24 +45,6 @@ def test_runs_end_as_they_are_told_to(tmp_path):
         ("latent_steps=2", 1): "diverged",
     }
     finish_runs(results, [], 1.0)
-
-
-def test_a_result_has_its_score_on_both_splits_and_what_is_added():
-    made = make_result(3.5, "cider", metrics={"bleu_4": 0.2}, cost={"params": 7})
-
-    assert made.metrics == {"cider": 3.5, "bleu_4": 0.2}
-    assert (made.selected.scores, made.cost) == ({"cider": 3.5}, {"params": 7})
-
-
-def test_a_tiny_run_trains_in_a_second():
-    trained(tiny_run(epochs=1))  # loads what it needs
-    started = time.process_time()
-
-    training = trained(tiny_run())
-
-    assert time.process_time() - started < 3
-    assert training.state.epoch == 3
-    assert tiny_run(tiny_model("cnn", width=4), epochs=1).model.width == 4
 
 
 def test_every_family_that_can_be_small_has_a_tiny_model():

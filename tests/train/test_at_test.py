@@ -1,6 +1,5 @@
 """More thinking at test by hand: networks whose answers are known, on grids that are to be read from right to left."""
 
-import weakref
 from itertools import combinations
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
 from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
-from recstudy.tasks.solving import Watch, solve
 from recstudy.testing import make_training, trained
-from recstudy.train.halting import halted
 
 RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
 
@@ -68,7 +65,10 @@ def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
     for count, share in ((1, 31), (2, 52), (4, 77), (6, 89)):
         assert drifts[f"noisy_exact_accuracy.{count}"] == pytest.approx(share, abs=25)
         assert drifts[f"noisy_exact_accuracy.{count}"] == drifts[f"any_exact_accuracy.{count}"]
-    assert len(drifts) == 12
+    assert drifts == found(Drifts(), trajectories=6, noise=0.5, segments=4)  # noise follows from the seed
+    assert list(drifts)[-4:] == [f"pass_at.{count}" for count in (1, 2, 4, 6)]
+    assert drifts["pass_at.6"] == pytest.approx(drifts["any_exact_accuracy.6"])
+    assert drifts["pass_at.1"] == pytest.approx(31, abs=8)  # the mean of six trajectories, where any.1 is the first alone
 
 
 def test_the_halting_head_chooses_even_where_it_is_mistaken():
@@ -82,13 +82,6 @@ def test_the_halting_head_chooses_even_where_it_is_mistaken():
     assert chosen["noisy_exact_accuracy.8"] < 10 < 90 < chosen["any_exact_accuracy.8"]
 
 
-def test_noise_is_drawn_from_the_seed_and_more_trajectories_are_those_of_fewer_and_others():
-    few, many = (found(Drifts(), trajectories=count, segments=4) for count in (2, 4))
-
-    assert {name: value for name, value in few.items() if not name.startswith("pass_at")}.items() <= many.items()
-    assert many == found(Drifts(), trajectories=4, segments=4)
-
-
 def test_pass_at_k_is_the_share_of_draws_with_one_that_is_right():
     """Of 5 trajectories, 2 right: every way to draw k of them, counted; and of any many the chance stays between 0 and 1."""
     right = [True, True, False, False, False]
@@ -96,41 +89,30 @@ def test_pass_at_k_is_the_share_of_draws_with_one_that_is_right():
     for count in range(1, 6):
         draws = [any(draw) for draw in combinations(right, count)]
         assert pass_at(count, 2, 5) == pytest.approx(sum(draws) / len(draws))
-    assert [pass_at(512, right, 1024) for right in (0, 513, 1024)] == [0, 1, 1]
-    assert 0 < pass_at(512, 1, 1024) == 0.5
+    assert [pass_at(512, right, 1024) for right in (0, 1, 513, 1024)] == [0, 0.5, 1, 1]
 
 
-def test_pass_at_k_takes_every_trajectory_and_at_all_of_them_is_whether_any_is_right():
-    drifts = found(Drifts(), trajectories=6, noise=0.5, segments=4)
-
-    assert drifts["pass_at.6"] == pytest.approx(drifts["any_exact_accuracy.6"])
-    assert drifts["pass_at.1"] == pytest.approx(31, abs=8)  # the mean of six trajectories, where any.1 is the first alone
-    assert list(drifts)[-4:] == [f"pass_at.{count}" for count in (1, 2, 4, 6)]
-
-
-@pytest.mark.parametrize("model", [TINY, HRM(**SMALL, low_layers=1, high_layers=1)], ids=["trm", "hrm"])
-@pytest.mark.parametrize(("on", "noisy"), [("latent", [1]), ("answer", [0]), ("both", [0, 1])])
-def test_noise_is_on_the_latent_alone_unless_asked_otherwise(model, on, noisy):
+@pytest.mark.parametrize(
+    ("model", "on", "noisy"),
+    [
+        (HRM(**SMALL, low_layers=1, high_layers=1), "latent", [1]),
+        (TINY, "answer", [0]),
+        (TINY, "both", [0, 1]),
+        (TINY.model_copy(update={"states": "single"}), "latent", [0]),
+        (TINY.model_copy(update={"states": "single"}), "answer", [0]),
+    ],
+    ids=["latent", "answer", "both", "one state", "one state, answer"],
+)
+def test_noise_is_on_the_states_that_are_named(model, on, noisy):
+    """A network of one state has it noisy whatever is named."""
     carry = build(model, Mirrored()).start(torch.zeros(64, 1, 2, 3))
 
     new = shaken(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
 
-    for at, (state, before) in enumerate(zip(new, carry, strict=True)):
-        if at in noisy:
-            assert (state - before).std().item() == pytest.approx(0.3, rel=0.03)
-        else:
-            assert torch.equal(state, before)
+    for index, (state, before) in enumerate(zip(new, carry, strict=True)):
+        deviation = (state - before).float().std().item() if state.numel() else 0
+        assert deviation == pytest.approx(0.3 if index in noisy else 0, rel=0.03)
     assert AtTest().noise_on == "latent"
-
-
-def test_a_network_of_one_state_has_it_noisy_whatever_is_asked_for():
-    carry = build(TINY.model_copy(update={"states": "single"}), Mirrored()).start(torch.zeros(8, 1, 2, 3))
-
-    drawn = [shaken(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))[0] for on in ("latent", "answer", "both")]
-
-    assert not torch.equal(drawn[0], carry[0])
-    assert torch.equal(drawn[0], drawn[1])
-    assert torch.equal(drawn[0], drawn[2])
 
 
 def test_most_votes_win_and_of_several_the_surest_copies():
@@ -165,18 +147,6 @@ def test_copies_vote_with_their_answers_turned_back():
     assert voted["flipped_puzzles.3"] == pytest.approx(100 * flips.double().mean().item()) != 0
 
 
-def test_an_answer_that_is_right_stays_so_in_every_copy():
-    class Right(Lopsided):
-        @staticmethod
-        def right(images):
-            return torch.ones(len(images), dtype=torch.bool)
-
-    always = found(Right(), copies=4, segments=1)
-
-    assert {value for name, value in always.items() if name.startswith("flipped")} == {0}
-    assert {value for name, value in always.items() if not name.startswith("flipped")} == {100}
-
-
 def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwise():
     train = {"train.evaluation_steps": 2, "train.supervision_steps": 2}
     plain = RUN.with_changes(train)
@@ -188,36 +158,30 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
     assert {name.partition(".")[0] for name in added} == set(AT_TEST)
     assert results[0]["metrics"] == {name: value for name, value in results[1]["metrics"].items() if name not in added}
     assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
-    assert results[0]["depths"] == results[1]["depths"]
     assert plain.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != more.run_id
-    others = [more.with_changes({"train.at_test.noise_on": on}) for on in ("latent", "answer", "both")]
-    assert [other.run_id == more.run_id for other in others] == [True, False, False]
+    assert more.with_changes({"train.at_test.noise_on": "both"}).run_id != more.run_id
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
     training = make_training(RUN)
     test = training._batches(training.data.test, shared=False)
 
-    assert spread(test, AtTest()).rows.tolist() == spread(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
+    assert spread(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
     assert spread(test, AtTest(puzzles=15)).rows.tolist() == test.rows[::3].tolist()
     assert [AtTest(puzzles=most).scored(len(test.rows)) for most in (15, 99)] == [14, 40]
-    assert found(Lopsided(), copies=1, puzzles=15).keys() == {"voted_exact_accuracy.1"}
 
 
 def test_counts_are_doubled_up_to_the_last():
-    assert [doubled(most) for most in (0, 1, 2, 5, 8)] == [[], [1], [1, 2], [1, 2, 4, 5], [1, 2, 4, 8]]
+    assert [doubled(most) for most in (0, 1, 5, 8)] == [[], [1], [1, 2, 4, 5], [1, 2, 4, 8]]
 
 
-@pytest.mark.parametrize(("bias", "halts"), [(-5.0, False), (0.0, False), (1.0, True)])
-def test_the_halting_heads_bias_decides_whether_the_first_answer_is_the_last(bias, halts):
+@pytest.mark.parametrize("bias", [-5.0, 1.0])
+def test_the_halting_head_begins_with_its_bias(bias):
     network = build(TINY.model_copy(update={"halt_bias": bias}), Mirrored())
-    images = torch.ones(4, 1, 2, 3)
 
-    output, _ = network(images, network.start(images))
+    output, _ = network(images := torch.ones(4, 1, 2, 3), network.start(images))
 
     assert output.halt.tolist() == [bias] * 4
-    train = TrainConfig(halting="sample", supervision_steps=4, exploration=0)
-    assert halted(output, torch.ones(4, dtype=torch.int64), train).tolist() == [halts] * 4
     assert network.q_head.bias.tolist() == [bias, -5]
 
 
@@ -234,34 +198,7 @@ def test_it_is_for_puzzles_and_halting_heads_and_copies_need_symmetries(monkeypa
         RUN.with_changes({"train.at_test.trajectories": 2})
 
 
-@pytest.mark.parametrize(("halts", "wrong"), [("0.5,1", "1"), ((0.0,), "0")])
-def test_thresholds_of_halting_are_probabilities(halts, wrong):
-    with pytest.raises(ConfigError, match=f"halts must be probabilities above 0 and below 1, but got {wrong}"):
+@pytest.mark.parametrize("halts", ["0.5,1", (0.0,)])
+def test_thresholds_of_halting_are_probabilities(halts):
+    with pytest.raises(ConfigError, match=r"halts must be probabilities above 0 and below 1, but got [01]"):
         RUN.with_changes({"train.at_test.halts": halts})
-    assert RUN.with_changes({"train.at_test.halts": "0.5, 0.9"}).train.at_test.halts == (0.5, 0.9)
-
-
-def test_many_segments_keep_the_answers_of_one():
-    """The sums by segment are all that grows; a grid is shown after the first 64."""
-    alive, most = [], []
-
-    class Watched(Drifts):
-        def forward(self, images, carry):
-            most.append(sum(one() is not None for one in alive[-12:]))
-            output, carry = super().forward(images, carry)
-            alive.extend(weakref.ref(tensor) for tensor in (output.logits, carry[2]))
-            return output, carry
-
-    config = RUN.with_changes({"train.evaluation_steps": 80, "train.evaluation_depths": 80})
-    training = make_training(config)
-    test = training._batches(training.data.test, shared=False)
-
-    watch = Watch()
-    found = solve(training.task, Watched(), test, 80, watch=watch)
-    thought = watch.kept(test, config)
-
-    assert max(most) <= 3
-    assert {name: len(value) for name, value in found.sums.items()} == {
-        "exact": 80, "cells": 80, "lost": 80, "halted": 1, "used": 1
-    }  # fmt: skip
-    assert (thought["cells"].shape[1], thought["halt"].shape[1], len(watch.residual)) == (64, 64, 80)

@@ -4,14 +4,12 @@ import math
 
 import pytest
 import torch
-from largest import Largest
 
 from recstudy.config import ModelConfig, RunConfig
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS
 from recstudy.models import FuseLIPBackboneConfig
-from recstudy.tasks.captioning.retrieval import recalls, selection_scores
+from recstudy.tasks.captioning.retrieval import recalls
 from recstudy.tasks.captioning.writing import captions, written_at_once
 from recstudy.testing import make_training, tiny_model, tiny_run, trained
 from recstudy.train.losses import token_hits, token_share
@@ -51,13 +49,12 @@ def test_a_caption_is_as_right_as_its_tokens():
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("name", MODELS)
-def test_every_captioner_takes_the_whole_way(name):
+@pytest.mark.parametrize("name", ["lstm", "frozen", "fused", "aligner"])
+def test_each_kind_of_captioner_takes_the_whole_way(name):
     training = trained(config(name))
 
     found = training.finish()
 
-    assert {name.removeprefix("train_") for name in found["metrics"]} <= set(METRICS)
     if name == "aligner":
         assert {"recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after"} == set(found["metrics"])
         assert len(training.kept["alignment.json"]["pairs"]) == 24
@@ -70,7 +67,7 @@ def test_every_captioner_takes_the_whole_way(name):
         assert [example["references"] for example in examples] == [
             training.data.test.captions[row] for row in training.data.test.rows
         ]
-    assert ("standin-vq" in str(found.get("tokenizer"))) == (name in ("fused", "image only", "aligner"))
+    assert ("standin-vq" in str(found.get("tokenizer"))) == (name in ("fused", "aligner"))
 
 
 def test_halting_by_sample_works_on_captions():
@@ -101,20 +98,13 @@ def test_recall_by_hand():
     assert found[5] == 100
 
 
-def test_the_score_is_the_models_own_or_its_tasks():
-    assert config("lstm").score == "token_accuracy"
-    assert config("aligner").score == "recall_1"
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"model.fuselip": None}, "model.fuselip goes with model.backbone 'fuselip'"),
         ({"model.tuned": True}, "tuned must be false"),
-        ({"model.fuselip.aligner.encoder.text_vocabulary": 50}, "text_vocabulary must be 64"),
         ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
         ({"data.length": 37}, "context must hold the 37 tokens of data.length and 4 codes of the image, but got 40"),
-        ({"train.augment.flip": True}, "train.augment must be off for captions"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, words):
@@ -152,36 +142,13 @@ def written(model: ModelConfig, **train) -> tuple[RunConfig, list[list[int]], li
     return training.config, ids, seen
 
 
-def test_the_search_of_003_writes_as_many_tokens_behind_bos_as_a_caption_has():
-    run, ids, _ = written(MODELS["trm"].model_copy(update={"decode": "official_quirk"}))
+@pytest.mark.parametrize(("method", "together", "more"), [("beam", 2, 0), ("greedy", 4, 0), ("official_quirk", 2, 1)])
+def test_writing_fits_where_training_does(method, together, more):
+    """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept.
 
-    assert {len(caption) for caption in ids} == {run.data.length + 1}
-
-
-@pytest.mark.parametrize(("method", "together"), [("beam", 2), ("greedy", 4)])
-def test_writing_fits_where_training_does(method, together):
-    """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept."""
+    The search of 003 writes one more token: as many behind BOS as a caption has.
+    """
     run, ids, seen = written(MODELS["trm"].model_copy(update={"decode": method, "beam": 2}), evaluation_steps=4)
 
     assert (written_at_once(run), max(seen), sum(seen), len(ids)) == (together, together, 24, 24)
-
-
-def test_equal_captions_are_found_in_the_memory_of_the_cosines():
-    """60 pairs of 512 tokens: 14,400 bytes of cosines, where tokens x pairs x pairs would be 1.8 MB; real sets have 10,000 pairs."""
-    tokens = torch.arange(60)[:, None] // 2 + torch.zeros(512, dtype=torch.int64)  # each caption twice
-    features = torch.nn.functional.one_hot(torch.arange(60) // 2).float()
-
-    with Largest() as largest:
-        found = recalls(features, features, tokens)
-
-    assert found == {1: 100, 5: 100, 10: 100}
-    assert largest.bytes <= max(60 * 60 * 8, tokens.nbytes)
-
-
-def test_judging_pairs_keeps_nothing_for_a_gradient():
-    training, kept = make_training(config("aligner")), []
-
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape), lambda tensor: tensor):
-        selection_scores(training.task, training.state.network, training._selection, training.data)
-
-    assert not kept
+    assert {len(caption) for caption in ids} == {run.data.length + more}

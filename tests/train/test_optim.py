@@ -175,9 +175,10 @@ def test_sign_sgd_moves_the_rows_of_the_batch_alone():
 def test_the_puzzle_embeddings_have_an_optimiser_and_a_rate_of_their_own():
     """At half the schedule both stand at half of their peaks, 1e-3 and 1e-2."""
     network = nn.ModuleList([nn.Linear(2, 2), nn.Embedding(3, 2, sparse=True)])
-    optimizers = make_optimizers(network, TrainConfig(learning_rate=1e-3))
+    optimizers = make_optimizers(network, TrainConfig(learning_rate=1e-3, weight_decay=0.2, puzzle_weight_decay=0.3))
     set_learning_rate(optimizers, 5e-4)
 
     assert [type(optimizer) for optimizer in optimizers] == [torch.optim.AdamW, SignSGD]
+    assert [optimizer.param_groups[0]["weight_decay"] for optimizer in optimizers] == [0.2, 0.3]
     assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [pytest.approx(5e-4), pytest.approx(5e-3)]
     assert sum(len(optimizer.param_groups[0]["params"]) for optimizer in optimizers) == 3

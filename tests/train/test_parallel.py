@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from recstudy.data import Digits, PhantomCaptions, PhantomXray
+from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.models import FuseLIPBackboneConfig
 from recstudy.records import RunFolder, read_lines
 from recstudy.tasks.captioning.writing import captions
@@ -50,18 +50,6 @@ def worker(rank: int, work: Callable[..., Any], folder: str, *given: Any) -> Non
     Path(folder, f"given-{rank}.json").write_text(json.dumps(work(Path(folder), *given)))
     dist.barrier()
     dist.destroy_process_group()
-
-
-def a_whole_captioner(folder: Path) -> dict[str, Any]:
-    """What every worker does, as `trial.py` does it: train, write captions together, and the first one judges them."""
-    model = tiny_model("image_lstm", tuned=True)
-    return trained(tiny_run(model, PhantomCaptions(limit=32, size=32), epochs=1, batch_size=8, ema_decay=0.0)).finish()
-
-
-def test_a_group_that_trains_a_captioner_comes_to_its_end(tmp_path):
-    found, _ = together(a_whole_captioner, tmp_path)
-
-    assert 0 < found["metrics"]["token_accuracy"] < 100
 
 
 def captions_of(folder: Path) -> list[Any]:
@@ -106,21 +94,21 @@ def test_a_group_aligns_its_encoder_once(tmp_path):
 
 
 def the_last_epoch(folder: Path) -> dict[str, Any]:
-    """What every worker of a group does without a selection, as `trial.py` does it: train and finish; the first one tests."""
-    training = trained(
-        tiny_run(tiny_model("hrm_image"), Digits(limit=31), epochs=1, batch_size=8, ema_decay=0.0, selection="last")
-    )
-    found = training.finish()
+    """What every worker of a group does without a selection, as `trial.py` does it: train, write captions, and the first judges."""
+    data = PhantomCaptions(limit=31, size=32)
+    run = tiny_run(tiny_model("image_lstm", tuned=True), data, epochs=1, batch_size=8, ema_decay=0.0, selection="last")
+    training = trained(run)
     test = training._batches(training.data.test)  # 31 = 16 + 15: shares of 8 and 7 or less
     (kept,), loss = predict(training.task, training.state.evaluated, test)
-    assert kept["logits"].shape == (len(loss), 10)
-    return found
+    assert {len(part) for part in kept.values()} == {len(loss)}
+    return training.finish()
 
 
 def test_a_group_without_a_selection_comes_to_its_end(tmp_path):
     found, _ = together(the_last_epoch, tmp_path)
 
     assert found["selected"] == {"split": "last", "epoch": 0}
+    assert 0 < found["metrics"]["token_accuracy"] < 100
 
 
 def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
@@ -145,27 +133,21 @@ def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
     }
 
 
-def test_two_workers_take_the_steps_of_one(tmp_path):
+def test_two_workers_take_the_steps_of_one_and_one_goes_on_with_their_samples_in_work(tmp_path):
+    """Two that are never stopped, and two that stop after an epoch with one that resumes: both give the run of one."""
     one, (two, _) = epochs_of(tmp_path), together(epochs_of, tmp_path)
-
-    for ours, theirs in zip(two["traces"], one["traces"], strict=True):
-        assert ours == pytest.approx(theirs, rel=2e-4)
-    assert two["scores"] == pytest.approx(one["scores"], abs=1e-6)
-    assert two["puzzle"] == pytest.approx(one["puzzle"], abs=1e-6)
-    assert any(two["puzzle"])
-    assert (two["steps"], two["begun"]) == (one["steps"], one["begun"])
-
-
-def test_the_samples_in_work_of_two_workers_go_on_with_one(tmp_path):
-    """Stopped by two workers after an epoch, resumed by one: the run of one that was never stopped."""
-    straight = epochs_of(tmp_path)
     together(epochs_of, tmp_path, 1)
     resumed = epochs_of(tmp_path)
 
     assert len(resumed["traces"]) == 2
-    for ours, theirs in zip(resumed["traces"], straight["traces"][1:], strict=True):
-        assert ours == pytest.approx(theirs, rel=2e-4)
-    assert resumed["steps"] == straight["steps"]
+    for traces, expected in ((two["traces"], one["traces"]), (resumed["traces"], one["traces"][1:])):
+        for ours, theirs in zip(traces, expected, strict=True):
+            assert ours == pytest.approx(theirs, rel=2e-4)
+    assert two["scores"] == pytest.approx(one["scores"], abs=1e-6)
+    assert two["puzzle"] == pytest.approx(one["puzzle"], abs=1e-6)
+    assert any(two["puzzle"])
+    assert (two["steps"], two["begun"]) == (one["steps"], one["begun"])
+    assert resumed["steps"] == one["steps"]
 
 
 def attempt_of_two(folder: Path, attempt: int) -> str:

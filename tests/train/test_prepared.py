@@ -56,9 +56,13 @@ def test_features_of_all_splits_are_there_before_training_is_watched(cache):
     assert sorted(cache.glob("features-*.npy")) == there
 
 
-@pytest.mark.parametrize("kind", ["codes-*.npy", "fuselip-*.safetensors", "vq-*.safetensors"])
 @pytest.mark.parametrize(
-    "damage", [lambda whole: whole[: len(whole) // 2], lambda whole: b"", lambda whole: whole[:-9] + bytes(9)]
+    ("kind", "damage"),
+    [
+        ("codes-*.npy", lambda whole: whole[: len(whole) // 2]),
+        ("fuselip-*.safetensors", lambda whole: b""),
+        ("vq-*.safetensors", lambda whole: whole[:-9] + bytes(9)),
+    ],
 )
 def test_what_is_damaged_is_made_again(cache, kind, damage):
     """Cut short by a full disk or a lost mount, or overwritten."""

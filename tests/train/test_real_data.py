@@ -38,29 +38,26 @@ def metrics(model: ModelConfig, data: DataConfig, **train: object) -> dict[str, 
 
 @has_mnist
 def test_hrm_for_small_images_reads_mnist():
-    """82.7 % seen, after 4 epochs of 1,800 images."""
+    """68.7 % seen, after 4 epochs of 900 images."""
     model = HRMImage(**SMALL, low_layers=1, high_layers=1, patch=7)
 
-    assert metrics(model, Mnist(limit=2000))["top1_accuracy"] > 70
+    assert metrics(model, Mnist(limit=1000))["top1_accuracy"] > 50
 
 
 @has_mnist
 def test_trm_reads_mnist_with_samples_that_halt_by_themselves():
-    """44 % seen: a third as many samples as steps."""
-    model = TRM(**SMALL, tokens="patch", patch=7, vocabulary=16, prefix=1, cycles=2, latent_steps=2)
+    """48 % seen: half as many samples as steps."""
+    model = TRM(**SMALL, tokens="patch", patch=7, vocabulary=16, prefix=1, cycles=1, latent_steps=1)
 
-    found = metrics(model, Mnist(limit=2000), halting="sample", supervision_steps=3, evaluation_steps=3)
-
-    assert found["top1_accuracy"] > 30
+    assert metrics(model, Mnist(limit=1000), halting="sample", epochs=6)["top1_accuracy"] > 30
 
 
 @has_xrays
-@pytest.mark.parametrize("halves", ["whole", "carry"])
-def test_hrm_reads_real_chest_x_rays(halves):
-    """Seen: a mean AUROC of 63 % whole and 61 % in halves, effusion 76 % and 75 %; 200 test images of other patients."""
-    model = HRM(**SMALL, high_layers=1, low_layers=1, tokens="patch", patch=8, head="multilabel", halves=halves)
+def test_hrm_reads_real_chest_x_rays():
+    """Seen: a mean AUROC of 66 % in halves, effusion 70 %; 200 test images of other patients."""
+    model = HRM(**SMALL, high_layers=1, low_layers=1, tokens="patch", patch=8, head="multilabel", halves="carry")
 
-    found = metrics(model, ChestXray14(size=32), epochs=16)
+    scores = metrics(model, ChestXray14(size=32), epochs=10)
 
-    assert found["auroc"] > 52  # a mean over 14, some of one positive image: other sums in another order gave 55
-    assert found["auroc.Effusion"] > 65
+    assert scores["auroc"] > 52  # a mean over 14, some of one positive image: other sums in another order gave less
+    assert scores["auroc.Effusion"] > 60

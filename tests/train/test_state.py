@@ -9,14 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from safetensors.torch import load_file
 
 from recstudy.data import CaptionFolder
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.vq import load_tokenizer, save_tokenizer
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
-from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint, save_weights
+from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint
 
 RUN = tiny_run(epochs=4)
 
@@ -94,14 +93,6 @@ def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, att
         name: theirs.spent[name] for name in ("images", "image_steps")
     }
     assert resumed.finish() == straight.finish()
-
-
-def test_weights_are_safetensors_that_load_into_the_network(tmp_path):
-    run = make_training(RUN)
-    list(run.epochs())
-    save_weights(run.state.best.weights, tmp_path / "weights.safetensors")
-
-    make_training(RUN).state.network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
 
 
 CAPTIONS = ("a large bright disc", "a small faint ring")

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from recstudy.config import DATASETS, FAMILIES, AtTest, RunConfig, TrainConfig
+from recstudy.config import FAMILIES, AtTest, RunConfig, TrainConfig
 from recstudy.contract.checks import example
 from recstudy.data import PhantomCaptions, PhantomXray, Sudoku
 from recstudy.data.batches import Batch
@@ -34,7 +34,6 @@ from recstudy.train.loop import Training
 from recstudy.train.losses import stablemax
 
 CUDA, APPLE = torch.device("cuda", 0), torch.device("mps", 0)
-GPUS = pytest.mark.parametrize("gpu", [CUDA, APPLE], ids=str)
 DATA = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}
 OURS = [name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"]
 
@@ -46,8 +45,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.devices: set[str] = set()
         self.read = 0  # copies to the host
-        self.double: set[str] = set()
-        self.apple: set[str] = set()  # float64 on Apple's GPU, which has none
+        self.double: set[str] = set()  # devices with results in float64, which Apple's GPU has not
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = function(*args, **(kwargs or {}))
@@ -55,8 +53,7 @@ class Watch(TorchDispatchMode):
             if isinstance(one, Tensor):
                 self.devices |= {one.device.type} if one.dim() else set()
                 self.read += function is torch.ops.aten._to_copy.default and one.device.type == "cpu"
-                self.double |= {str(function)} if one.dtype == torch.float64 else set()
-                self.apple |= {str(function)} if one.dtype == torch.float64 and one.device.type == "mps" else set()
+                self.double |= {one.device.type} if one.dtype == torch.float64 else set()
         return found
 
 
@@ -65,6 +62,10 @@ def config_of(family: str) -> RunConfig:
     if family not in DATA:
         return example(family)
     return tiny_run(tiny_model(family), DATA[family], batch_size=4, supervision_steps=1, ema_decay=0.0)
+
+
+def puzzles_of(family: str, **train: Any) -> RunConfig:
+    return tiny_run(tiny_model(family, tokens="cell"), Sudoku(side=4, puzzles=16, test_puzzles=16), batch_size=4, **train)
 
 
 @contextmanager
@@ -98,34 +99,20 @@ def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]
         return watch, {"loss": losses[-1], **kept}
 
 
-@pytest.mark.parametrize("family", OURS)
+@pytest.mark.parametrize("family", [*OURS, "puzzles"])
 def test_a_step_and_an_evaluation_stay_on_the_gpu(family, tmp_path):
-    watch, told = traced(config_of(family), tmp_path)
+    watch, kept = traced(puzzles_of("hrm", halting="sample") if family == "puzzles" else config_of(family), tmp_path)
 
     assert watch.devices == {"cuda"}
     assert not watch.double
-    assert {name: value.device for name, value in told.items()} == dict.fromkeys(told, CUDA)
+    assert {name: value.device for name, value in kept.items()} == dict.fromkeys(kept, CUDA)
 
 
-@pytest.mark.parametrize(("family", "task"), [("trm", "sudoku"), ("hrm", "maze"), ("transformer", "sudoku")])
-def test_puzzles_of_samples_that_halt_by_themselves_stay_on_the_gpu(family, task, tmp_path):
-    changes = {"halting": "sample"} if family != "transformer" else {}
-    data = DATASETS[task](puzzles=16, test_puzzles=16)
-    config = tiny_run(tiny_model(family, tokens="cell"), data, batch_size=4, **changes)
-
-    watch, told = traced(config, tmp_path)
-
-    assert watch.devices == {"cuda"}
-    assert not watch.double
-    assert {name: value.device for name, value in told.items()} == dict.fromkeys(told, CUDA)
-
-
-@pytest.mark.parametrize("family", ["trm", "hrm", "transformer"])
+@pytest.mark.parametrize("family", ["trm", "transformer"])
 def test_puzzles_are_solved_and_voted_on_by_the_gpu(family, tmp_path, monkeypatch):
     """The host gets the sums over a batch, once all of its segments are done, and which of the puzzles are solved."""
     changes = {"halting": "sample", "at_test": AtTest(segments=2, copies=2, halts=(0.5,))} if family != "transformer" else {}
-    config = tiny_run(tiny_model(family, tokens="cell"), Sudoku(side=4, puzzles=16, test_puzzles=16), batch_size=4, **changes)
-    summed = []
+    config, summed = puzzles_of(family, **changes), []
     monkeypatch.setattr(solving, "sums_of", lambda *told: summed.append(told[:3]) or Sums())
 
     with on_gpu(config, tmp_path) as (training, batch), Watch() as watch:
@@ -153,23 +140,22 @@ def test_stablemax_is_computed_where_there_is_float64():
         assert stablemax(logits.to(CUDA), targets.to(CUDA)).device == CUDA
 
 
-@GPUS
+@pytest.mark.parametrize("gpu", [CUDA, APPLE], ids=str)
 def test_symmetries_of_puzzles_arrive_on_the_gpu(gpu):
-    data = DATASETS["sudoku"]()
+    data = Sudoku()
     with FakeTensorMode(allow_non_fake_inputs=True), Watch() as watch:
         grids = torch.zeros(4, data.cells, dtype=torch.long, device=gpu)
         draws = torch.zeros(4, data.draws, dtype=torch.float64)
         turned, _ = data.turned(grids, grids, draws)
         assert turned.device == data.turned_back(turned, draws).device == gpu
-    assert not watch.apple
+    assert "mps" not in watch.double
 
 
-@GPUS
-@pytest.mark.parametrize(("precision", "half"), [("float32", False), ("bfloat16", True)])
-def test_matrix_products_of_a_gpu_are_of_the_precision_that_is_set(precision, half, gpu, monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "autocast", lambda *given, **options: asked.append((given, options)))
+@pytest.mark.parametrize(("precision", "gpu"), [("float32", CUDA), ("bfloat16", CUDA), ("bfloat16", APPLE)])
+def test_matrix_products_of_a_gpu_are_of_the_precision_that_is_set(precision, gpu, monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch, "autocast", lambda *given, **options: calls.append((given, options)))
 
     autocast(gpu, TrainConfig(precision=precision))
 
-    assert asked == [((gpu.type, torch.bfloat16), {"enabled": half})]
+    assert calls == [((gpu.type, torch.bfloat16), {"enabled": precision == "bfloat16"})]
