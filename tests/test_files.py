@@ -92,18 +92,6 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}]
 
 
-def test_room_that_comes_back_in_time_is_used(small_disk, monkeypatch):
-    monkeypatch.setattr(PAUSES, PATIENT)
-    log = small_disk.path / "log.jsonl"
-    append_line(log, {"epoch": 0})
-    small_disk.fill()
-    threading.Timer(0.25, small_disk.free).start()
-
-    append_line(log, {"epoch": 1, "text": "x" * 100_000})
-
-    assert [line["epoch"] for line in read_lines(log)] == [0, 1]
-
-
 def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch):
     small_disk.bar()
 

@@ -1,8 +1,6 @@
 """What stands in the files: read with a word on what is wrong, whatever else they hold."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -167,9 +165,3 @@ def test_a_folder_in_a_records_place_is_named(tmp_path):
 
     with pytest.raises(StorageError, match=r"cannot read \S+/failure\.json: it is a folder"):
         read_record(tmp_path / "failure.json", Failure)
-
-
-def test_importing_builds_no_validator():
-    """They are a third of what the import of these classes takes, and most commands use a few of them."""
-    code = "import recstudy; from recstudy.records import Result; print(Result.__pydantic_complete__)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

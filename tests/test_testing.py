@@ -8,9 +8,6 @@ from recstudy.errors import ConfigError
 from recstudy.report import Table
 from recstudy.testing import (
     TINY_MODELS,
-    finish_runs,
-    make_failure,
-    make_result,
     tiny_model,
     tiny_study,
     write_study,
@@ -28,23 +25,6 @@ def test_a_tiny_study_has_a_report_without_a_training(tmp_path):
         "latent_steps=2": [90.0, 91.0],
     }
     assert "90.5" in str(recstudy.load(results.root)["mine"])
-
-
-def test_runs_end_as_they_are_told_to(tmp_path):
-    ends = {("latent_steps=1", 0): make_failure(), ("latent_steps=1", 1): None, ("latent_steps=2", 0): 80.0}
-    other = make_result(status="diverged", error="the loss is nan")
-
-    results = write_study(tmp_path, seeds=2, score=lambda run: ends.get((run.label, run.seed), other))
-
-    runs = recstudy.load(results.root).runs
-    status = runs.set_index(["label", "seed"])["status"]
-    assert status.to_dict() == {
-        ("latent_steps=1", 0): "failed",
-        ("latent_steps=1", 1): "not run",
-        ("latent_steps=2", 0): "done",
-        ("latent_steps=2", 1): "diverged",
-    }
-    finish_runs(results, [], 1.0)
 
 
 def test_every_family_that_can_be_small_has_a_tiny_model():

@@ -183,6 +183,15 @@ def test_evaluation_uses_the_average_and_leaves_training_alone():
     assert not all(map(torch.equal, run.state.evaluated.parameters(), run.state.network.parameters()))
 
 
+def test_bfloat16_changes_the_numbers_a_little_and_keeps_float32_weights():
+    exact, rounded = training(train__epochs=1), training(train__epochs=1, train__precision="bfloat16")
+    (one,), (other,) = exact.epochs(), rounded.epochs()
+
+    assert one["train_loss"] != other["train_loss"]
+    assert one["train_loss"] == pytest.approx(other["train_loss"], rel=0.05)
+    assert {weight.dtype for weight in rounded.state.network.parameters()} == {torch.float32}
+
+
 def test_a_schedule_by_update_changes_within_an_epoch():
     run = training(train__schedule="update", train__warmup=0.5, train__supervision_steps=2, train__halt_threshold=1)
 

@@ -82,9 +82,7 @@ def test_captions_that_the_model_writes_can_select():
     [
         (CLASSES, {"train.score": "nlll"}, "no metric 'nlll': .* Did you mean 'nll'"),
         (CLASSES, {"train.score": "auroc"}, "train.score 'auroc' is for multilabel data, but those of Digits are multiclass"),
-        (CLASSES, {"train.score": "params"}, "train.score 'params' is for no data"),
         (CLASSES, {"train.selection": "last"}, "score 'nll' selects epochs, but selection 'last' takes the last one"),
-        (CAPTIONS, {"train.score": "recall_1"}, "train.score 'recall_1' is for alignment data, but those of .* are caption"),
         (
             CAPTIONS,
             {"model": tiny_model("fuselip", tokenizer={"size": 64})},

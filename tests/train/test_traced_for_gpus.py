@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from recstudy.config import FAMILIES, AtTest, RunConfig, TrainConfig
+from recstudy.config import FAMILIES, AtTest, RunConfig
 from recstudy.contract.checks import example
 from recstudy.data import PhantomCaptions, PhantomXray, Sudoku
 from recstudy.data.batches import Batch
@@ -149,13 +149,3 @@ def test_symmetries_of_puzzles_arrive_on_the_gpu(gpu):
         turned, _ = data.turned(grids, grids, draws)
         assert turned.device == data.turned_back(turned, draws).device == gpu
     assert "mps" not in watch.double
-
-
-@pytest.mark.parametrize(("precision", "gpu"), [("float32", CUDA), ("bfloat16", CUDA), ("bfloat16", APPLE)])
-def test_matrix_products_of_a_gpu_are_of_the_precision_that_is_set(precision, gpu, monkeypatch):
-    calls = []
-    monkeypatch.setattr(torch, "autocast", lambda *given, **options: calls.append((given, options)))
-
-    autocast(gpu, TrainConfig(precision=precision))
-
-    assert calls == [((gpu.type, torch.bfloat16), {"enabled": precision == "bfloat16"})]

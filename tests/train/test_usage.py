@@ -4,7 +4,6 @@ import json
 import time
 from pathlib import Path
 
-import pytest
 import torch
 
 from recstudy.records import RunFolder
@@ -42,8 +41,3 @@ def test_a_run_records_the_cores_that_it_used(tmp_path, monkeypatch):
 def test_a_run_shorter_than_a_step_has_no_means():
     with Usage(torch.device("cpu")) as measured:
         assert measured.values == {}
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU is needed")
-def test_without_a_gpu_its_use_is_unknown():
-    assert usage.gpu_use(0) is None
