@@ -258,7 +258,7 @@ class Importance(FigurePart):
 
 @PARTS.add("parallel_coordinates")
 class ParallelCoordinates(FigurePart):
-    """Of a search: one line a finished trial through its settings to the first objective; a panel for each family."""
+    """Of a search: one line a finished trial through its settings to the first objective."""
 
     name: str = "parallel_coordinates"
     default_title: ClassVar[str] = "Every trial's settings"

@@ -1,83 +1,80 @@
-"""What a search found, as figures: trial by trial, by field, by cost, and every trial's settings with what they reached.
+"""Figures of a search: trial by trial, importance of fields, score against cost, and the settings of every trial.
 
-Parallel coordinates are drawn as plain lines: Plotly's own have no hover text and no line width, and of two in one figure the
-second stays empty.
+Parallel coordinates are plain lines: Plotly's own have no hover text, and the second of two in one figure stays empty.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
-from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
+from recstudy.analysis.caveats import is_synthetic, leaky_notes, some, warnings
 from recstudy.analysis.figures.layout import Drawn, axes_at, facets, small_multiples
 from recstudy.analysis.figures.theme import (
     PALETTE,
     SCREEN,
     SPECTRUM,
-    SYMBOLS,
     Size,
-    above_zero,
-    blend,
     folded,
     scatter,
     shown,
     whiskers,
     y_range,
-)
+)  # fmt: skip
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.search import TRIAL, direction_of, front, score_text, search_of, trial_table
 from recstudy.errors import ConfigError
 from recstudy.evidence import mean_of
-from recstudy.records.plans import FAMILY, ranges_of, short_names
+from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range, SearchRecord
 from recstudy.report import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.names import metric, plain, plural
 
 HISTORY = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
-LOOKS = {  # state -> how its points look, in the order of the legend
-    "done": {"name": "finished", "symbol": "circle", "color": PALETTE[0]},
-    "stopped": {"name": "stopped early", "symbol": "diamond-open", "color": PALETTE[4]},
-    "diverged": {"name": "diverged", "symbol": "x-open", "color": PALETTE[1]},
-    "failed": {"name": "failed", "symbol": "cross-open", "color": PALETTE[3]},
+LOOKS = {  # state -> its name, symbol and color, in the order of the legend
+    "done": ("finished", "circle", PALETTE[0]),
+    "stopped": ("stopped early", "diamond-open", PALETTE[4]),
+    "diverged": ("diverged", "x-open", PALETTE[1]),
+    "failed": ("failed", "cross-open", PALETTE[3]),
 }
-SHARES = ["objective", "method", "field", "importance", "low", "high", "trials"]
-METHODS = {
-    "PED-ANOVA": "PED-ANOVA: how far the best trials' settings stand out from all others.",
-    "fANOVA": "fANOVA: how much of the objective's variance a field explains on its own.",
-}
-COSTLY = 20  # times the least cost that the largest must be for a logarithmic axis
-NAMED = 12  # points of a front whose trial numbers do not yet overlap
-MOST = 200  # lines that do not yet cover each other
+SHARES = ["objective", "method", "field", "importance", "low", "high"]
+METHODS = (
+    "PED-ANOVA: how far the best trials' settings stand out from all others. "
+    "fANOVA: how much of the objective's variance a field explains on its own."
+)
+COSTLY = 20  # ratio of the largest to the least cost from which the axis is logarithmic
 
 
 def draw_history(records: StudyRecords, spec: History) -> Drawn:
-    """Draw each objective of the trials: `value` of a finished one, `best` of those so far.
+    """Draw each objective of the trials: `value` of a finished trial, `best` of the trials so far.
 
-    `reached` is the score at which a trial was stopped; it stands with the first objective and counts for nothing.
+    `reached` is the score at which a trial was stopped. It belongs to the first objective and is never the best.
     """
     search = search_of(records, spec.name)
     table = trial_table(records, search)
     first = next(iter(search.objectives))
-    stopped = [records.by_variant[int(index)][0].stopped for index in table["variant"]]
-    reached = pd.Series([one.score if one else None for one in stopped], index=table.index, dtype=float)
-    parts = []
-    for name, direction in search.objectives.items():
-        own = table.assign(objective=name, value=table[name], best=running_best(table[name], direction))
-        parts.append(own.assign(reached=reached if name == first else float("nan")))
+    stops = [records.by_variant[int(index)][0].stopped for index in table["variant"]]
+    scores = pd.Series([stop.score if stop else None for stop in stops], index=table.index, dtype=float)
+    parts = [
+        table.assign(
+            objective=name,
+            value=table[name],
+            best=running_best(table[name], direction),
+            reached=scores if name == first else math.nan,
+        )
+        for name, direction in search.objectives.items()
+    ]
     data = pd.concat(parts, ignore_index=True)[HISTORY]
-    known = data[(data["objective"] == first) & data["value"].notna()]
-    best = known[known["value"] == known["best"].iloc[-1]].iloc[0] if len(known) else None
-    finding = "" if best is None else f"best {score_text(first, best['value'])}, by trial {best['trial']}"
-    waiting, ended = int(table["state"].isin(["unfinished", "not run"]).sum()), data[data["state"].isin(LOOKS)]
-    early = " A trial stopped early stands at the score it had reached, which does not count."
-    early *= bool(ended["reached"].notna().any())
-    lost = " At the bottom: trials without a value." * bool((ended["value"].isna() & ended["reached"].isna()).any())
-    left = f" Not drawn: {plural(waiting, 'trial')} not finished yet." if waiting else ""
-    caption = f"Line: the best of the finished trials so far.{early}{lost}{left}"
+    best = _best_trial(table, search)
+    finding = "" if best is None else f"best {score_text(first, best[first])}, by trial {best['trial']}"
+    caption = (
+        "Line: the best of the finished trials so far. A trial that was stopped early stands at the score that it had reached, "
+        "which does not count. A trial without a value stands at the bottom."
+    )
     return Drawn(partial(_history_figure, data), data, spec.heading, warnings(records), caption, finding=finding)
 
 
@@ -87,112 +84,88 @@ def running_best(values: Sequence[float | None] | pd.Series, direction: str) -> 
     return (known.cummax() if direction == "max" else known.cummin()).ffill()
 
 
+def _best_trial(table: pd.DataFrame, search: SearchRecord) -> pd.Series | None:
+    """Return the row of the first trial that is best by the first objective; None if no trial has a value."""
+    name, direction = next(iter(search.objectives.items()))
+    finished = table.dropna(subset=[name]).sort_values(name, ascending=direction == "min", kind="stable")
+    return finished.iloc[0] if len(finished) else None
+
+
 def _history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
-    """Draw a panel an objective; a trial without a value stands at the bottom, marked by how it ended."""
+    """Draw a panel for each objective, with a point for each trial that has ended."""
     names = list(dict.fromkeys(data["objective"]))
     figure = facets(len(names), 0.1, shared_xaxes=True)
-    said: set[str] = set()  # states that the legend has
     for panel, name in enumerate(names, 1):
-        own, place = data[data["objective"] == name], {"row": panel, "col": 1}
-        low, high = y_range(own["value"], own["reached"]) or (0.0, 1.0)
-        best = own[own["best"].notna()]
-        steps = scatter(best["trial"], best["best"], name="best so far", legendgroup="best so far", showlegend=panel == 1)
-        figure.add_scatter(**steps, mode="lines", line={"shape": "hv", "color": PALETTE[2], "width": 2}, **place)
-        for state, look in LOOKS.items():
-            some = own[own["state"] == state]
-            if some.empty:
-                continue
-            y, hover = some["value"].fillna(some["reached"]).fillna(low), map(_tried, some.to_dict("records"))
-            points = scatter(some["trial"], y, hover, look["name"], legendgroup=look["name"], showlegend=state not in said)
-            marker = {"symbol": look["symbol"], "color": look["color"], "size": 9}
-            marker |= {"line": {"width": 1.5, "color": look["color"]}}
-            figure.add_scatter(**points, mode="markers", marker=marker, cliponaxis=False, **place)
-            said.add(state)
-        begin = above_zero(low, low - 0.06 * (high - low))
-        figure.update_yaxes(title=shown(metric(name).heading), range=[begin, high], **place)
-    figure.update_xaxes(title="trial", row=max(1, len(names)), col=1)
-    if 0 < data["trial"].nunique() <= 12:
-        figure.update_xaxes(tick0=0, dtick=1)  # no half trials
-    return figure
-
-
-def _tried(row: dict[Any, Any]) -> str:
-    what = LOOKS[row["state"]]["name"] if pd.isna(row["value"]) else score_text(row["objective"], row["value"])
-    at = "" if pd.isna(row["reached"]) else f" at {score_text(row['objective'], row['reached'])}"
-    return f"trial {row['trial']}: {what}{at}, {row['label']}"
+        trials, place = data[data["objective"] == name], {"row": panel, "col": 1}
+        line = {"mode": "lines", "line": {"shape": "hv", "color": PALETTE[2]}, "showlegend": panel == 1}
+        figure.add_scatter(**scatter(trials["trial"], trials["best"], name="best so far", **line), **place)
+        bottom = trials[["value", "reached"]].min(axis=None)
+        for state, (words, symbol, color) in LOOKS.items():
+            ended = trials[trials["state"] == state]
+            scores = ended["value"].fillna(ended["reached"])
+            texts = ["no value" if math.isnan(score) else score_text(name, score) for score in scores]
+            rows = zip(ended["trial"], texts, ended["label"], strict=True)
+            hover = [f"trial {trial}: {words}, {text}, {label}" for trial, text, label in rows]
+            marker = {"symbol": symbol, "color": color, "size": 9, "line": {"width": 1.5, "color": color}}
+            points = scatter(ended["trial"], scores.fillna(bottom), hover, words, mode="markers", marker=marker)
+            figure.add_scatter(**points | {"legendgroup": words, "showlegend": panel == 1 and len(ended) > 0}, **place)
+        figure.update_yaxes(title=shown(metric(name).heading), **place)
+    return figure.update_xaxes(title="trial", row=max(1, len(names)), col=1)
 
 
 def draw_importance(records: StudyRecords, spec: Importance) -> Drawn:
-    """Draw how much each field matters: `importance` is a share of one with its interval, `trials` how many it rests on."""
-    told = search_of(records, spec.name).importance
-    found = told or ImportanceRecord(importance={})
-    few = f"too few trials: {found.trials} finished, and the importance of a field takes {FEWEST_TRIALS}"
+    """Draw how much each field matters: `importance` is a share of one with its interval, `trials` their number."""
+    record = search_of(records, spec.name).importance or ImportanceRecord(importance={})
+    has_enough = record.trials >= FEWEST_TRIALS
     rows = [
-        {"objective": objective, "method": method, "field": path, "importance": share, "low": low, "high": high}
-        for objective, methods in found.importance.items()
+        (objective, method, path, share, *record.intervals.get(objective, {}).get(method, {}).get(path, (None, None)))
+        for objective, methods in (record.importance.items() if has_enough else ())
         for method, shares in methods.items()
         for path, share in shares.items()
-        for low, high in [found.intervals.get(objective, {}).get(method, {}).get(path, (None, None))]
-        if found.trials >= FEWEST_TRIALS
     ]
-    data = pd.DataFrame(rows, columns=SHARES[:-1]).assign(trials=found.trials)
-    early = ["importance is computed once enough trials have finished"] if told is None else []
-    early += [few] if told is not None and found.trials < FEWEST_TRIALS else []
-    known = bool(data["low"].notna().any())
-    early += [] if known or not rows else ["no intervals: the search's command adds them, and trains nothing for it"]
-    absent = [f"{method} is missing: {reason}" for method, reason in found.missing.items() if found.trials >= FEWEST_TRIALS]
-    caption = finding = ""
-    if rows:
-        finding = _first(data[data["objective"] == rows[0]["objective"]])
-        rests = f"Rests on {plural(int(found.trials), 'finished trial')}{'; whiskers: 95 % intervals over the trials' * known}."
-        caption = " ".join([rests, *(words for method, words in METHODS.items() if method in set(data["method"]))])
-    notes = (*warnings(records), *early, *absent)
-    return Drawn(partial(_importance_figure, data), data, spec.heading, notes, caption, finding=finding)
+    data = pd.DataFrame(rows, columns=SHARES).astype({"low": float, "high": float}).assign(trials=record.trials)
+    notes = [f"{method} is missing: {reason}" for method, reason in record.missing.items() if has_enough]
+    if not has_enough:
+        notes = [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"]
+    elif rows and data["low"].isna().all():
+        notes += ["no intervals: the search's command adds them, and trains nothing for it"]
+    caption = f"Rests on {plural(record.trials, 'finished trial')}; whiskers: 95 % intervals over the trials. {METHODS}"
+    finding = _most_important(data[data["objective"] == rows[0][0]]) if rows else ""
+    figure = partial(_importance_figure, data)
+    return Drawn(figure, data, spec.heading, (*warnings(records), *notes), caption if rows else "", finding=finding)
 
 
-def _first(shares: pd.DataFrame) -> str:
-    """Say which field matters most by the mean of the methods, or that intervals of others reach as high."""
+def _most_important(shares: pd.DataFrame) -> str:
+    """Name the field that matters most by the mean of the methods, unless the interval of another reaches as high."""
     mean = shares.groupby("field", sort=False)["importance"].mean()
     first = str(mean.idxmax())
-    for _, own in shares.groupby("method", sort=False):
-        others = own.loc[own["field"] != first, "high"].max()
-        if not own.loc[own["field"] == first, "low"].max() > others and pd.notna(others):
+    for _, rows in shares.groupby("method", sort=False):
+        others = rows.loc[rows["field"] != first, "high"].max()
+        if not rows.loc[rows["field"] == first, "low"].max() > others and pd.notna(others):
             return "no field stands out from all others"
     return f"{short_names(map(str, mean.index))[first].replace('_', ' ')} first, {mean.max():.0%}"
 
 
 def _importance_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
-    """Draw bars of all methods side by side, the field that matters most on top; a panel an objective."""
-    names = list(dict.fromkeys(data["objective"]))
-    titles = [shown(metric(name).heading) for name in names] if len(names) > 1 else None
-    figure = facets(len(names), 0.3, subplot_titles=titles)
+    """Draw a panel for each objective, with the bars of all methods side by side and the most important field on top."""
+    names, words = list(dict.fromkeys(data["objective"])), short_names(data["field"])
+    figure = facets(len(names), 0.3, subplot_titles=[shown(metric(name).heading) for name in names])
     figure.update_annotations(x=0, xanchor="left", font_size=14)
-    for panel, name in enumerate(names, 1):
-        shares = data[data["objective"] == name]
-        order = shares.groupby("field", sort=False)["importance"].mean().sort_values(kind="stable").index.tolist()
-        for at, method in enumerate(dict.fromkeys(data["method"])):
-            own = shares[shares["method"] == method]
-            hover = [f"{method}, {one['field']}: {one['importance']:.1%}{_reach(one)}" for one in own.to_dict("records")]
-            bars = scatter(own["importance"], own["field"], hover, method, legendgroup=method, showlegend=panel == 1)
-            ends = [own[end].fillna(own["importance"]).astype(float) for end in ("low", "high")]
-            error = whiskers(own["importance"], *ends, thickness=1.5, width=4, visible=bool(own["low"].notna().any()))
-            figure.add_bar(**bars, orientation="h", marker={"color": PALETTE[at]}, error_x=error, row=panel, col=1)
-        words = short_names(order)
-        ticks = [shown(words[path].replace("_", " ")) for path in order]
-        axis = {"type": "category", "categoryorder": "array", "categoryarray": order, "tickvals": order, "ticktext": ticks}
-        figure.update_yaxes(**axis, row=panel, col=1)
-    most = max([*data["importance"], *data["high"].dropna()], default=1.0)
-    figure.update_xaxes(range=[0, 1.02 * most], tickformat=".0%")
+    colors = dict(zip(dict.fromkeys(data["method"]), PALETTE, strict=False))
+    for (name, method), shares in data.groupby(["objective", "method"], sort=False):
+        panel, fields = names.index(name), [shown(words[path].replace("_", " ")) for path in shares["field"]]
+        hover = [f"{method}, {path}: {share:.1%}" for path, share in zip(shares["field"], shares["importance"], strict=True)]
+        bars = scatter(shares["importance"], fields, hover, method) | {"showlegend": panel == 0}
+        error = whiskers(shares["importance"], shares["low"], shares["high"], thickness=1.5, width=4)
+        figure.add_bar(**bars, orientation="h", marker={"color": colors[method]}, error_x=error, row=panel + 1, col=1)
+    figure.update_yaxes(type="category", categoryorder="total ascending")
+    figure.update_xaxes(rangemode="tozero", tickformat=".0%")
     figure.update_xaxes(title="share of the importance", row=max(1, len(names)), col=1)
     return figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"})
 
 
-def _reach(share: dict[Hashable, Any]) -> str:
-    return f" [{share['low']:.1%}, {share['high']:.1%}]" if pd.notna(share["low"]) else ""
-
-
 def draw_pareto(records: StudyRecords, spec: Pareto) -> Drawn:
-    """Draw the points that have both values, `n` runs each: of a search its trials at its own seed, else means of variants.
+    """Draw the points that have both values, `n` runs each: trials of a search at its own seed, else means of variants.
 
     Raises:
         ConfigError: the study is no search, and `y` is not named.
@@ -201,176 +174,146 @@ def draw_pareto(records: StudyRecords, spec: Pareto) -> Drawn:
     objectives = search.objectives if search else {}
     if spec.y is None and search is None:
         raise ConfigError(f"{spec.name!r} needs y: {records.plan.study} is no search, whose first objective it could show")
-    y = spec.y or next(iter(objectives))
-    names, points = (spec.x, y), []
-    for index in range(len(records.variants)):
-        rows = [row for row in records.by_variant[index][: 1 if search else None] if row.done]
-        both = [pair for row in rows if None not in (pair := [row.objective(name) for name in names])]
-        means = {name: mean_of([pair[at] or 0.0 for pair in both]) if both else None for at, name in enumerate(names)}
-        trial = min((one.number for one in search.trials if one.variant == index), default=None) if search else None
-        known = {"trial": trial, "label": records.variants[index].label, "n": len(both)}
-        points.append(known | means | {"synthetic": is_synthetic(records, [index]), "leaks": records.leaks(index)})
-    data = pd.DataFrame(points, columns=["trial", "label", *names, "n", "synthetic", "leaks"]).dropna(subset=list(names))
+    names, points = [spec.x, spec.y or next(iter(objectives))], []
+    trials = {trial.variant: trial.number for trial in reversed(search.trials)} if search else {}
+    for index, variant in enumerate(records.variants):
+        runs = [run for run in records.by_variant[index][: 1 if search else None] if run.done]
+        scores = pd.DataFrame([[run.objective(name) for name in names] for run in runs], columns=names, dtype=float).dropna()
+        means = [mean_of(scores[name].tolist()) if len(scores) else None for name in names]
+        facts = len(scores), is_synthetic(records, [index]), records.leaks(index)
+        points.append((trials.get(index), variant.label, *means, *facts))
+    data = pd.DataFrame(points, columns=["trial", "label", *names, "n", "synthetic", "leaks"]).dropna(subset=names)
     honest, directions = data[~data["leaks"].astype(bool)], [direction_of(name, objectives) for name in names]
-    ahead = honest.index[front(honest[list(names)].to_numpy(dtype=float), directions)]
-    data = data.drop(columns="leaks").assign(front=data.index.isin(ahead))
-    finished = [row for row in records.rows if row.done]
-    absent = [name for name in names if finished and all(row.objective(name) is None for row in finished)]
+    best = honest[front(honest[names].to_numpy(dtype=float), directions)]
+    data = data.drop(columns="leaks").assign(front=data.index.isin(best.index))
+    finished = [run for run in records.rows if run.done]
+    absent = [name for name in names if finished and all(run.objective(name) is None for run in finished)]
     leaky = leaky_notes(records, range(len(records.variants)))
     notes = (*warnings(records), *leaky, *(f"no run recorded a metric {name!r}" for name in absent))
     better = f"{'up' if directions[1] == 'max' else 'down'} and to the {'right' if directions[0] == 'max' else 'left'}"
-    point = "a finished trial, at the search's one seed" if objectives else "a variant, the mean of its finished runs"
-    count = f"{len(data)} of {plural(len(records.variants), 'trial' if objectives else 'variant')} drawn."
-    best = data[data["front"].astype(bool)].sort_values(spec.x)["label"].tolist()
-    named = f", from the left: {'; '.join(best)}" if not objectives and 0 < len(best) <= NAMED // 2 else ""
-    caption = f"One point is {point}; {count} Better: {better}. The front is what no other point beats in both{named}."
+    point = "a finished trial, at the search's one seed" if search else "a variant, the mean of its finished runs"
+    labels = "" if search or best.empty else f", from the left: {some(best.sort_values(spec.x)['label'].tolist(), '; ', 6)}"
+    caption = (
+        f"One point is {point}; {len(data)} of {len(records.variants)} drawn. Better: {better}. "
+        f"The front is what no other point beats in both{labels}."
+    )
     finding = f"{len(best)} of {len(data)} on the front" if len(data) > 1 else ""
-    return Drawn(partial(_pareto_figure, data, spec, y), data, spec.heading, notes, caption, finding=finding)
+    return Drawn(partial(_pareto_figure, data, *names), data, spec.heading, notes, caption, finding=finding)
 
 
-def _pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN) -> go.Figure:
+def _pareto_figure(data: pd.DataFrame, x: str, y: str, size: Size = SCREEN) -> go.Figure:
     """Draw all points, and a line through the front; a search's front carries its trial numbers."""
-
-    def paid(row: dict[Any, Any]) -> str:
-        who = f"trial {row['trial']:.0f}, " if pd.notna(row["trial"]) else ""
-        return f"{who}{row['label']}: {score_text(y, row[y])}, {score_text(spec.x, row[spec.x])} (n={row['n']})"
-
-    figure, ahead = go.Figure(), data["front"].astype(bool)
-    best = data[ahead].sort_values(spec.x)
-    named = best["trial"].notna().all() and len(best) <= NAMED
-    words = {"text": [f"{trial:.0f}" for trial in best["trial"]], "textposition": "top center"} if named else {}
-    mode = "lines+markers+text" if named else "lines+markers"
-    others: tuple[Any, ...] = ("others", data[~ahead], {"mode": "markers"}, PALETTE[0], "circle")
-    for name, points, look, color, symbol in (others, ("front", best, {"mode": mode, **words}, PALETTE[1], "diamond")):
-        hover = map(paid, points.to_dict("records"))
+    figure, best = go.Figure(), data[data["front"].astype(bool)].sort_values(x)
+    others = data.drop(best.index)
+    for name, points, mode, color, symbol in (
+        ("others", others, "markers", PALETTE[0], "circle"),
+        ("front", best, "lines+markers+text", PALETTE[1], "diamond"),
+    ):
+        numbers = ["" if pd.isna(trial) else f"{trial:.0f}" for trial in points["trial"]]
+        hover = [
+            f"{number} {row['label']}: {score_text(y, row[y])}, {score_text(x, row[x])} (n={row['n']})".lstrip()
+            for number, row in zip(numbers, points.to_dict("records"), strict=True)
+        ]
+        look = {"mode": mode, "text": numbers, "textposition": "top center", "cliponaxis": False}
         marker = {"size": 9, "color": color, "symbol": symbol}
-        trace = scatter(points[spec.x], points[y], hover, name, marker=marker, line={"color": color}, cliponaxis=False)
-        figure.add_scatter(**trace, **look)
-    costs = data[spec.x].astype(float)
-    wide = len(costs) > 0 and costs.min() > 0 and costs.max() > COSTLY * costs.min()
-    across = {"type": "log", "dtick": "D2"} if wide else {"range": y_range(costs)}
-    figure.update_xaxes(title=shown(metric(spec.x).heading), **across)
+        figure.add_scatter(**scatter(points[x], points[y], hover, name, marker=marker, **look))
+    costs = data[x].astype(float)
+    is_wide = costs.min() > 0 and costs.max() > COSTLY * costs.min()
+    axis = {"type": "log", "dtick": "D2"} if is_wide else {"range": y_range(costs)}
+    figure.update_xaxes(title=shown(metric(x).heading), **axis)
     return figure.update_yaxes(title=shown(metric(y).heading), range=y_range(data[y].astype(float)))
 
 
-# ------------------------------------------------------------------------------------------------------ every trial's settings
+# ----------------------------------------------------------------------------------------------------- settings of every trial
 
 
 def draw_parallel_coordinates(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
-    """Draw a line a finished trial through its settings to what it reached."""
-    search = search_of(records, spec.name)
-    data, finding = _settings(records, search)
-    cut = f" Drawn are the {MOST} best." if len(data) > MOST else ""
-    finished = f"{len(data)} of {len(search.trials)} trials have finished."
-    caption = f"One line per finished trial, to what it reached; orange is better. {finished}{cut}"
-    figure = partial(_parallel_figure, data, search)
-    return Drawn(figure, data, spec.heading, warnings(records), caption, finding=finding)
+    """Draw a line for each finished trial through its settings to the score that it reached."""
+    return _draw_settings(records, spec, _parallel_figure, "One line per finished trial, to its score; orange is better.")
 
 
 def draw_slices(records: StudyRecords, spec: Slices) -> Drawn:
     """Draw the first objective of every finished trial against each field."""
+    goal = metric(next(iter(search_of(records, spec.name).objectives))).heading
+    caption = f"Upwards: {goal}. One point per finished trial: early ones blue, late ones orange."
+    return _draw_settings(records, spec, _slices_figure, caption)
+
+
+def _draw_settings(records: StudyRecords, spec: ParallelCoordinates | Slices, figure: Any, caption: str) -> Drawn:
+    """Draw a table of the finished trials: settings by field (empty if the family has no such field), first objective."""
     search = search_of(records, spec.name)
-    data, finding = _settings(records, search)
-    families = list(search.space)
-    symbols = f" Symbols: {', '.join(f'{family} {_symbol(search, family)}' for family in families)}." if families[1:] else ""
-    goal = metric(next(iter(search.objectives))).heading
-    points = "One point per finished trial: early ones blue, late ones orange"
-    caption = f"Upwards: {goal}. {points}. {len(data)} of {len(search.trials)} trials have finished.{symbols}"
-    return Drawn(partial(_slices_figure, data, search), data, spec.heading, warnings(records), caption, finding=finding)
-
-
-def _settings(records: StudyRecords, search: SearchRecord) -> tuple[pd.DataFrame, str]:
-    """Return a row a finished trial, its settings by field (empty where its family has no such field), then the first objective;
-    and which settings are best."""
-    name, direction = next(iter(search.objectives.items()))
+    name = next(iter(search.objectives))
     table = trial_table(records, search).dropna(subset=[name]).reset_index(drop=True)
     params = {trial.number: trial.params for trial in search.trials}
     words = short_names(path for ranges in search.space.values() for path in ranges)
     fields = {path: pd.Series([params[number].get(path) for number in table["trial"]], dtype=object) for path in words}
     data = pd.concat([table[TRIAL], pd.DataFrame(fields), table[[name]]], axis=1)
-    if data.empty:
-        return data, ""
-    best = data.sort_values(name, ascending=direction == "max", kind="stable").iloc[-1]
-    chosen = [f"{words[path].replace('_', ' ')} {plain(best[path])}" for path in words if best[path] is not None]
-    return data, f"best {score_text(name, best[name])} at {', '.join(chosen)}"
+    best, finding = _best_trial(data, search), ""
+    if best is not None:
+        chosen = [f"{words[path].replace('_', ' ')} {plain(best[path])}" for path in words if best[path] is not None]
+        finding = f"best {score_text(name, best[name])} at {', '.join(chosen)}"
+    caption += f" {len(data)} of {len(search.trials)} trials have finished."
+    return Drawn(partial(figure, data, search), data, spec.heading, warnings(records), caption, finding=finding)
 
 
-def _symbol(search: SearchRecord, family: str) -> str:
-    """Return the symbol of a family, which is empty in a search that has only one."""
-    families = list(search.space)
-    return SYMBOLS[families.index(family) % len(SYMBOLS) if family in families else 0]
-
-
-def field_heights(stated: Range, values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
-    """Return the height (0 to 1) of each value on the axis of a field, and the axis's labels by their heights."""
-    if stated.choices:
-        names = list(dict.fromkeys(map(plain, [*stated.choices, *values])))
+def _axis_places(ranges: Sequence[Range], values: Sequence[Any]) -> tuple[list[Any], dict[float, str]]:
+    """Return the place (0 to 1) of each value on the axis of a field, and the labels of the axis by their places."""
+    known = [value for value in values if value is not None]
+    choices = [choice for stated in ranges for choice in stated.choices]
+    if choices:
+        names = list(dict.fromkeys(map(plain, [*choices, *known])))
         step = 1 / max(1, len(names) - 1)
-        return [step * names.index(plain(value)) for value in values], {step * n: name for n, name in enumerate(names)}
-    low, high = min([stated.low, *values]), max([stated.high, *values])
-    position = math.log10 if stated.log and low > 0 else float
+        labels = {step * number: name for number, name in enumerate(names)}
+        return [None if value is None else step * names.index(plain(value)) for value in values], labels
+    low = min([stated.low for stated in ranges] + known)
+    high = max([stated.high for stated in ranges] + known)
+    position = math.log10 if low > 0 and all(stated.log for stated in ranges) else float
     width = position(high) - position(low) or 1.0
-    return [(position(value) - position(low)) / width for value in values], {0.0: f"{low:g}", 1.0: f"{high:g}"}
+    places = [None if value is None else (position(value) - position(low)) / width for value in values]
+    return places, {0.0: f"{low:g}", 1.0: f"{high:g}"}
 
 
 def _parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN) -> go.Figure:
-    """Draw a panel for each family, and a line for each trial. Better lines are orange and lie above the others."""
+    """Draw better lines in orange above the others; a line passes over a field that its family lacks."""
     name, direction = next(iter(search.objectives.items()))
-    kept = data.sort_values(name, ascending=direction == "max", kind="stable").tail(MOST)  # the best is drawn last
-    families = [family for family in search.space if (kept["family"] == family).any()] or [""]
-    low, high = (float(kept[name].min()), float(kept[name].max())) if len(kept) else (0.0, 1.0)
-    figure = facets(len(families), 0.25)
-    for panel, family in enumerate(families, 1):
-        trials = kept[kept["family"] == family]
-        axes = search.space[family or next(iter(search.space))] | {name: Range(low=low, high=high)}
-        place = {"row": panel, "col": 1}
-        heights, words = {}, short_names(path for path in axes if path != name)
-        for position, (path, stated) in enumerate(axes.items()):
-            heights[path], labels = field_heights(stated, trials[path].tolist())
-            for height, label in labels.items():
-                figure.add_annotation(
-                    text=shown(label), x=position, y=height, xanchor="right", xshift=-4, showarrow=False, **place
-                )
-        for number, row in enumerate(trials.to_dict("records")):
-            share = heights[name][number]
-            hover = [f"trial {row['trial']}: {score_text(name, row[name])}, {path} = {plain(row[path])}" for path in axes]
-            line = {"color": blend(share if direction == "max" else 1 - share), "width": 1.8}
-            trace = scatter(range(len(axes)), [heights[path][number] for path in axes], hover, line=line)
-            figure.add_scatter(**trace, mode="lines+markers", marker={"size": 5}, cliponaxis=False, **place)
-        titles = [metric(name).heading if path == name else words[path].replace("_", " ") for path in axes]
-        ticks = {
-            "tickmode": "array",
-            "tickvals": list(range(len(axes))),
-            "ticktext": [folded(shown(title), 14) for title in titles],
-        }
-        figure.update_xaxes(**ticks, side="top", showgrid=True, range=[-0.3, len(axes) - 0.7], **place)
-        figure.update_yaxes(title=shown(family), range=[-0.05, 1.05], showticklabels=False, showgrid=False, **place)
-    figure.update_yaxes(ticks="", showline=False).update_xaxes(ticks="", showline=False)
-    most = max(map(len, search.space.values())) + 1
-    return figure.update_layout(meta={"panels": len(families), "axes": most, "above": 50})
+    data = data.sort_values(name, ascending=direction == "max", kind="stable")
+    axes, figure, columns = ranges_of(search.space), go.Figure(), []
+    words = {**short_names(axes), name: metric(name).heading}
+    ends = [Range(low=data[name].min(), high=data[name].max()) if len(data) else Range(low=0.0, high=1.0)]
+    for position, (path, ranges) in enumerate({**axes, name: ends}.items()):
+        places, labels = _axis_places(ranges, data[path].tolist())
+        columns.append(places)
+        for place, label in labels.items():
+            text = {"text": shown(label), "xanchor": "right", "xshift": -4, "showarrow": False}
+            figure.add_annotation(**text, x=position, y=place)
+    for row, heights in zip(data.to_dict("records"), zip(*columns, strict=True), strict=True):
+        share = heights[-1] if direction == "max" else 1 - heights[-1]
+        hover = [f"trial {row['trial']}: {score_text(name, row[name])}, {row['label']}"] * len(columns)
+        line = {"color": sample_colorscale(list(SPECTRUM), share)[0]}
+        trace = scatter(range(len(columns)), heights, hover, mode="lines+markers", line=line, connectgaps=True)
+        figure.add_scatter(**trace, cliponaxis=False)
+    titles = [folded(shown(word.replace("_", " ")), 14) for word in words.values()]
+    figure.update_xaxes(tickvals=[*range(len(titles))], ticktext=titles, side="top", range=[-0.3, len(titles) - 0.7])
+    figure.update_yaxes(showticklabels=False, showgrid=False, range=[-0.05, 1.05])
+    return figure.update_layout(meta={"panels": 1, "axes": len(titles), "above": 50})
 
 
 def _slices_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN) -> go.Figure:
-    """Colour points by trial number, so that a reader sees where the sampler went; each family has its symbol."""
+    """Colour points by trial number, so that a reader sees where the sampler went."""
     name, ranges = next(iter(search.objectives)), ranges_of(search.space)
     words = short_names(ranges)
     figure = small_multiples(go.Figure(), [words[path].replace("_", " ") for path in ranges], size)
     for panel, (path, stated) in enumerate(ranges.items()):
-        trials = data[data[path].notna()]
-        is_choice, is_log = any(part.choices for part in stated), all(part.log for part in stated)
-        axis: dict[str, Any] = {"type": "log" if is_log and not is_choice else None}
-        if is_choice:
-            order = dict.fromkeys(shown(plain(value)) for part in stated for value in part.choices)
-            axis = {"type": "category", "categoryorder": "array", "categoryarray": list(order)}
-        figure.update_layout({axes_at(panel)["xaxis"].replace("x", "xaxis"): axis})
-        for family, points in trials.groupby(FAMILY, sort=False):
-            hover = [
-                f"trial {row['trial']}: {score_text(name, row[name])} at {plain(row[path])}, {row['label']}"
-                for row in points.to_dict("records")
-            ]
-            x = [shown(plain(value)) for value in points[path]] if is_choice else points[path]
-            marker = {"symbol": _symbol(search, str(family)), "color": points["trial"].tolist(), "coloraxis": "coloraxis"}
-            figure.add_scatter(**scatter(x, points[name], hover, marker=marker), **axes_at(panel), mode="markers")
+        trials, place = data[data[path].notna()], axes_at(panel)
+        choices = [shown(plain(value)) for part in stated for value in part.choices]
+        axis: dict[str, Any] = {"type": "log" if all(part.log for part in stated) else None}
+        if choices:
+            axis = {"type": "category", "categoryorder": "array", "categoryarray": list(dict.fromkeys(choices))}
+        figure.update_layout({place["xaxis"].replace("x", "xaxis"): axis})
+        hover = [f"trial {row['trial']}: {score_text(name, row[name])}, {row['label']}" for row in trials.to_dict("records")]
+        x = [shown(plain(value)) for value in trials[path]] if choices else trials[path]
+        marker = {"color": trials["trial"].tolist(), "coloraxis": "coloraxis"}
+        figure.add_scatter(**scatter(x, trials[name], hover, marker=marker), **place, mode="markers")
     figure.update_yaxes(range=y_range(data[name]))
     bar = {"orientation": "h", "thickness": 10, "yref": "container", "y": 0, "yanchor": "bottom", "title": "trial"}
     return figure.update_layout(coloraxis={"colorscale": list(SPECTRUM), "colorbar": bar})

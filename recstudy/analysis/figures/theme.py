@@ -91,14 +91,6 @@ def channels(color: str) -> str:
     return f"rgba({red},{green},{blue},"
 
 
-def blend(share: float) -> str:
-    """Mix the colour at this share, from 0 to 1, of `SPECTRUM`."""
-    at = min(int(share * (len(SPECTRUM) - 1)), len(SPECTRUM) - 2)
-    ends = [[int(color[start : start + 2], 16) for start in (1, 3, 5)] for color in SPECTRUM[at : at + 2]]
-    far = share * (len(SPECTRUM) - 1) - at
-    return "#" + "".join(f"{round(low + (high - low) * far):02X}" for low, high in zip(*ends, strict=True))
-
-
 def shown(text: object) -> str:
     """Escape text so that Plotly shows it as it is: its labels read a kind of HTML."""
     return html.escape(str(text), quote=False)
