@@ -5,7 +5,7 @@ from recstudy.analysis.caveats import drawn_anew
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.machines import Price
 from recstudy.analysis.report import write_report
-from recstudy.analysis.summary import asked, flowing, ran, summary
+from recstudy.analysis.summary import flowing, ran, summary
 from recstudy.errors import ConfigError
 
 
@@ -22,13 +22,6 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
     assert '<th scope="row">recstudy&#x27;s own commit</th><td>4567def</td><td>1 run</td>' in page
     assert '<th scope="row">commit</th><td>0123abc</td>' in page
     assert '<th scope="row">data note</th><td>&lt;3 left out&gt;</td><td>1 run</td>' in page
-
-
-def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
-    records = load_study(write_study(tmp_path / "r", smoke=True), "made_up", "paper")
-
-    assert "<small>(paper-smoke)</small>" in asked(records)
-    assert records.place.endswith("made_up/paper-smoke")
 
 
 @pytest.mark.parametrize(

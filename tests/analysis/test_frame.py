@@ -53,12 +53,9 @@ def test_epochs_are_read_for_the_asked_variants_and_a_torn_line_is_dropped(resul
     assert set(epochs["epoch"]) == {1, 2, 3, 4, 5}
 
 
-def test_an_unknown_study_names_those_there_are(results):
+def test_an_unknown_study_or_axis_names_the_nearest(results, records):
     with pytest.raises(ConfigError, match=r"no study 'made_pu' .* made_up \(paper\).* Did you mean 'made_up \(paper\)'\?"):
         load_study(results, "made_pu", "paper")
-
-
-def test_an_unknown_axis_names_the_nearest(records):
     with pytest.raises(ConfigError, match=r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'"):
         records.chosen({"batch_sise": 64})
 

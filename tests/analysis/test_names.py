@@ -1,6 +1,6 @@
 import pytest
 
-from recstudy.report.names import in_own_unit, metric, number, quantity
+from recstudy.report.names import metric, number, quantity
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,6 @@ from recstudy.report.names import in_own_unit, metric, number, quantity
 )
 def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
     assert (metric(name).heading, metric(name).better, number(name, 81.2345)) == (heading, better, text)
-
-
-def test_a_published_fraction_of_a_finding_is_compared_in_percent():
-    assert in_own_unit("auroc.Effusion", 0.81, "fraction") == pytest.approx(81)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-import os
+import io
 import re
 
 import pytest
@@ -93,24 +93,20 @@ def test_the_objective_is_the_selected_score_or_a_column():
     assert [row.objective(name) for name in ("top1_accuracy", "gflops", "nll", "params")] == [79.0, 0.3, None, None]
 
 
-def shown_status(results) -> str:
-    with open(os.devnull, "w") as file:
-        console = Console(width=120, record=True, file=file)
-        show_status(results, console)
-        return console.export_text()
-
-
 def test_status_counts_stopped_trials_apart(results):
     (row,) = status(results)
 
     assert (row.done, row.stopped, row.failed, row.planned) == (9, 1, 1, 13)
-    assert re.search(r"made_up\W+paper\W+9\W+1\W+1\W+13", shown_status(results))
+    out = Console(width=120, file=io.StringIO())
+    show_status(results, out)
+    assert re.search(r"made_up\W+paper\W+9\W+1\W+1\W+13", out.file.getvalue())
 
 
 def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
-    results = write_search(tmp_path / "r", {0: TRIALS[0], 3: TRIALS[3]})
+    results, out = write_search(tmp_path / "r", {0: TRIALS[0], 3: TRIALS[3]}), Console(file=io.StringIO())
+    show_status(results, out)
 
-    assert "Finish" not in shown_status(results)
+    assert "Finish" not in out.file.getvalue()
     assert "Finish" not in str(cells(read(results), Table("t")).caption)
 
 

@@ -93,20 +93,19 @@ def test_the_way_from_the_studies_to_a_run(tab, results):
 
 
 def test_an_update_leaves_a_reader_where_they_were(tab, results):
-    """What has the focus, what is unfolded, and what is in sight; also where a part of the page comes or goes."""
-    page = tab.open("/study/made_up/paper")
+    """The focus, unfolded parts and the part in sight stay; also where a part of the page comes or goes."""
+    page, top = tab.open("/study/made_up/paper"), "document.querySelector('#settings').getBoundingClientRect().top"
     page.evaluate("window.loaded = 'once'")
     page.locator("summary", has_text="Base settings").click()
     page.evaluate("document.querySelector('#settings').scrollIntoView()")
-    above = page.evaluate("document.querySelector('#settings').getBoundingClientRect().top")
-    page.evaluate("document.querySelector('#settings').scrollIntoView()")
+    above = page.evaluate(top)
     page.evaluate("document.querySelector('#runs ~ nav a').focus({preventScroll: true})")
     focused = page.evaluate("document.activeElement.textContent")
     results.run(run_id(3, 2)).finish(as_result(result(97.77, "ViT-Small")))
 
     tab.until("!document.querySelector('#underway')")  # nothing runs now
     tab.has("97.8 [95.3, 99.3]")
-    assert page.evaluate("document.querySelector('#settings').getBoundingClientRect().top") == pytest.approx(above, abs=2)
+    assert page.evaluate(top) == pytest.approx(above, abs=2)
     assert page.evaluate("window.loaded") == "once"
     assert page.evaluate("document.activeElement.textContent").split()[0] == focused.split()[0]
     assert page.locator("details[open] >> text=train.batch_size").count() == 1

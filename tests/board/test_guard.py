@@ -2,12 +2,12 @@
 
 import gzip
 import http.client
-import json
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from boards import serving
@@ -21,17 +21,12 @@ from recstudy.errors import ConfigError
 TOKEN = "a-token-of-enough-characters"
 
 
-def ask(url: str, path: str = "/", body: object = None, **headers: str) -> tuple[int, dict[str, str], str]:
-    """Return status, headers and body of a GET, or of a POST of this body; a redirection is not followed."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)
-    content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    headers = headers if content is None else {"Content-Type": "application/json", **headers}
-    try:
-        connection.request("GET" if content is None else "POST", path, content, headers)
+def ask(url: str, path: str = "/", **headers: str) -> tuple[int, dict[str, str], str]:
+    """Return status, headers and body of an answer; a redirection is not followed."""
+    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=600)) as connection:
+        connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read().decode()
-    finally:
-        connection.close()
 
 
 @pytest.fixture

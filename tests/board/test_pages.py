@@ -17,9 +17,7 @@ from made_up import (
     plan,
     result,
     run_id,
-    write_alignment,
     write_caption_study,
-    write_captions,
     write_chest,
     write_epochs,
     write_losses,
@@ -214,16 +212,13 @@ def test_a_run_shows_its_parts_its_log_and_what_it_used_of_its_machine(results):
     folder, identity = results.run(run_id(3, 2)), run_id(0, 0)
     write_losses(results, identity, [2.0, 1.0], [0.5])
     write_mistakes(results, identity, np.zeros((3, 1, 8, 8)))
-    write_captions(results, identity, [(["a heart"], "a lung")])
-    write_alignment(results, identity, [(0.1, 0.7)])
     append_line(folder.attempts, {"started": "2025-01-01T00:00:00Z", "host": "node-1", "commit": "0123abc", "dirty": True})
     results.run(run_id(1, 2)).hang_log(0).write_text("line\n" * 50 + "in wait_for_ever")
     sources = looked(results.root)
     found, running, failed = (parts(sources, f"/run/{run}") for run in (identity, run_id(3, 2), run_id(1, 2)))
 
-    assert list(found) == [
-        "head", "numbers", "curves", "log", "losses", "mistakes", "captions", "alignment", "machine", "settings", "provenance",
-    ]  # fmt: skip
+    keys = "head numbers curves log losses mistakes machine settings provenance"
+    assert list(found) == keys.split()
     assert "Top-1 accuracy 93.0 %" in words(found["numbers"])
     assert "train.batch_size 128 64" in words(found["settings"])
     assert words(found["machine"]).startswith("Host node-1 CPU a processor GPU none Throughput 800 images/s")
@@ -232,7 +227,6 @@ def test_a_run_shows_its_parts_its_log_and_what_it_used_of_its_machine(results):
     assert log.endswith("epoch 3: training loss 0.767 nats, top-1 accuracy, selection 63.3 %, 18 s under way Copy")
     assert "failed after 2 attempts (code): ValueError: heads must divide width" in words(failed["log"])
     assert words(failed["failure"]).endswith("in wait_for_ever Copy")
-    assert failed["failure"].count("line\n") < 20
 
 
 def test_a_run_of_no_study_is_shown_by_its_config(results):

@@ -1,6 +1,5 @@
 """Bundles for the tests: one that was trained, published and may be changed, with a manifest that fits whatever was changed."""
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -31,9 +30,3 @@ def changed(root: Path, pattern: str, what: str, to: str | Callable[[re.Match[st
             file.write_text(again)
             return file.relative_to(root).as_posix()
     raise AssertionError(f"nothing in {pattern} matches {what}")
-
-
-def digest_of(folder: Path) -> str:
-    """Return a digest of every file's name and bytes."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return hashlib.sha256(b"".join(str(file.relative_to(folder)).encode() + file.read_bytes() for file in files)).hexdigest()

@@ -21,7 +21,3 @@ def test_it_verifies_and_a_changed_digit_is_found(file, tmp_path):
     file = changed(root, "report/tables/accuracies.csv", r",97\.77666", ",97.87666")
     with opened(sealed(root)) as bundle:
         assert any(f"{file}, " in line and "97.87666" in line and "97.77666" in line for line in verify(bundle).differences)
-
-
-def test_the_real_data_cells_are_there():
-    assert [file.stem for file in BUNDLES] == ["hrm_small_images"]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bundles import digest_of
 
 import recstudy
 from recstudy.command import main
@@ -28,7 +27,6 @@ def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(trained_res
     again = tmp_path / published_once.name
     publish(trained_results, "tiny", "quick", again, Asked(authors=("A. Author", "B. Author"), licence="CC-BY-4.0"))
 
-    assert digest_of(again) == digest_of(published_once)
     assert subprocess.run(["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=again, check=False).returncode == 0
     assert again.with_name(f"{again.name}.zip").read_bytes() == published_once.with_name(f"{again.name}.zip").read_bytes()
 
@@ -72,26 +70,22 @@ def test_weights_and_items_of_real_data_are_in_it_on_request_alone(trained_resul
 def planted(root: Path) -> Results:
     """A results folder as a talkative cluster leaves it."""
     failed = make_failure(f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}")
-    about = {
-        "hardware": {"host": "gpunode17.cluster.example", "cpu": "AMD"},
-        "data_notes": ["read from /mnt/annabel/set/labels.csv"],
-    }
+    about = {"hardware": {"host": "gpunode17.cluster.example"}, "data_notes": ["read from /mnt/annabel/set/labels.csv"]}
     results = write_study(
         root / "results",
         tiny_study(name="planted"),
         score=lambda run: failed if run.seed == 0 and "=2" in run.label else make_result(80.0 + run.seed, provenance=about),
         seeds=2,
     )
+    line = '{"started": "2026-01-01T00:00:00+00:00", "host": "gpunode17.cluster.example", "process": 4711}\n'
     for folder in (results.root / "runs").iterdir():
-        line = {"started": "2026-01-01T00:00:00+00:00", "host": "gpunode17.cluster.example", "process": 4711}
-        (folder / "attempts.jsonl").write_text(json.dumps(line) + "\n")
+        (folder / "attempts.jsonl").write_text(line)
     plan = results.root / "studies/planted/quick/plan.json"
-    values = json.loads(plan.read_text())
-    values["command"] = (
+    command = (
         f"HF_TOKEN={TOKEN} python /home/annabel/work/study.py --results /scratch/annabel/r --address ray://gpunode17:10001 "
         f"--data=/mnt/annabel/set --seeds 2 --set train.epochs=2"
     )
-    plan.write_text(json.dumps(values))
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"command": command}))
     return results
 
 
