@@ -3,7 +3,6 @@
 import hashlib
 import html
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from made_up import plan as made_plan
 
 from recstudy.analysis import Table
 from recstudy.analysis.audit import RULES, audit, audit_html, audit_lines, audit_record, contradictions
-from recstudy.analysis.audit.rules import command
 from recstudy.analysis.frame import StudyRecords
 from recstudy.command import main
 from recstudy.records import Results
@@ -134,21 +132,15 @@ def checksum(told: str) -> dict[str, Any]:
     return {"provenance": {"data_checksum": told}}
 
 
-CAPTIONED = {"tokenizer": {"metrics": "PTB"}, "decode": "beam 3"}
-
-
 RUNS = {
     "a run selected on the test set": of(1, selected={"split": "test"}),
     "small training FLOPs": lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
-    "decoding": lambda index, seed: CAPTIONED | {"decode": ("beam 3", "greedy")[index]},
-    "words": lambda index, seed: CAPTIONED | {"tokenizer": {"metrics": ("PTB", "spaces")[index]}},
     "data checksums": of(1, provenance={"data_checksum": "f00d"}),
     "commits": of(1, provenance={"commit": "fff"}),
     "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
 }
 
 
-FINISHED = {number: (number, 32, 1e-3 * number, "done", 80.0, 0.1) for number in (1, 2)}
 AUDITS = {
     **{name: partial(study, **changes) for name, changes in PLANS.items()},
     **{name: partial(study, runs=runs) for name, runs in RUNS.items()},
@@ -160,11 +152,6 @@ AUDITS = {
         study,
         runs=of(1, cost={"train_pflop": 3.0}, provenance={"hardware": {"cpu": "another"}}),
         report=specs(Table("scores", metrics=("top1_accuracy", "seconds"))),
-    ),
-    "a user file that changed": partial(study, runs=of(1, provenance={"files": {"mine.py": "before"}}), files={"mine.py": "now"}),
-    "a search without fresh seeds": partial(write_search, trials=FINISHED, search={"confirm": {"best": 2, "seeds": []}}),
-    "a search before its fresh seeds": partial(
-        write_search, trials=FINISHED, search={"confirm": {"best": 2, "seeds": [1, 2, 3]}}
     ),
     "a search by a test score": partial(write_search, search={"objectives": {"top1_accuracy": "max"}}),
     "a search": write_search,  # of whose trials one may well diverge
@@ -213,15 +200,6 @@ def test_every_contradiction_that_a_rule_or_a_paper_names_is_in_the_file():
     # Each was compared letter by letter with its paper. Whoever changes one compares it again, and then changes the digest.
     assert hashlib.sha256(quotes.encode()).hexdigest()[:12] == "fcb4ff48a0c6"
     assert not any('"' in words for one in known.values() for words in (one.statement, one.conflict, one.handling))
-
-
-def test_the_command_takes_a_flag_in_place_of_the_one_it_has(records):
-    def told(line: str) -> StudyRecords:
-        return replace(records, plan=replace(records.plan, command=line))
-
-    for typed in ("python a.py --seeds 1 --preset paper", "python a.py --seeds=1 --preset paper", "python a.py --preset paper"):
-        assert command(told(typed), "--seeds", "3") == "python a.py --preset paper --seeds 3"
-    assert command(told("python 'a study.py'")) == "python 'a study.py'"
 
 
 def test_the_command_prints_json_and_exits_with_0(results, capsys):

@@ -8,7 +8,6 @@ import pytest
 import tiny
 from PIL import Image
 
-from recstudy.analysis.audit import audit
 from recstudy.analysis.changes import change_lines, study_changes
 from recstudy.analysis.frame import load_study
 from recstudy.cli import main
@@ -129,10 +128,7 @@ def test_the_reading_half_says_the_same_of_the_plan_on_disk(results, tmp_path):
     record_plan(make_plan(study), results, tmp_path)
     records = load_study(results, "tiny", "quick")
 
-    found = [finding for rule, finding in audit(records).findings if rule == "code and data since"]
-
-    assert change_lines(study_changes(records)) == [MINE, DATA] == [finding.what for finding in found]
-    assert found[0].command.endswith("--rerun changed")
+    assert change_lines(study_changes(records)) == [MINE, DATA]
 
 
 @pytest.mark.parametrize(("which", "chosen"), [("", set()), ("changed", set()), ("all", {RUN.id}), ("ti*", {RUN.id})])

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.audit import runs  # noqa: F401  it adds its rules, behind those of the design
 from recstudy.analysis.audit.rules import RULES, Finding
 from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.page import code, escape, fold, words_table
@@ -96,7 +95,7 @@ def audit(records: StudyRecords) -> AuditReport:
     about: dict[str, Contradiction] = {}
     found = []
     for name, rule in RULES.items():
-        for finding in rule(records):
+        for finding in rule.findings(records):
             known = tuple(one for one in finding.known if one[:3] in beside and one not in about)
             about |= {one: contradictions()[one] for one in known}
             found.append((name, replace(finding, known=known)))
