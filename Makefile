@@ -52,7 +52,7 @@ docs: setup
 test: setup
 	$(PYTEST)
 
-# One file or test, whatever its marks: make test-one T=tests/faults/test_disk.py
+# One file or test, whatever its marks: make test-one T=tests/faults/test_nodes.py
 test-one: setup
 	$(BIN)/python -m pytest -m "" $(T)
 

@@ -15,7 +15,7 @@ from recstudy.testing import make_trial, tiny_run
 from recstudy.train.trial import run_trial
 
 HERE = Path(__file__).parent
-SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/*/recstudy.json"))
+SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/0.*/recstudy.json"))
 
 
 @pytest.mark.fault

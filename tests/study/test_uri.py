@@ -81,7 +81,6 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
 
 @pytest.mark.fault
 def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path):
-    """Which waits as long as the lost one might come back: for the study, then for the runs."""
     lost, other = machine("a"), machine("b")
     with lost.start(*TWO) as driver:
         until(lambda: len({name.split("/")[1] for name in stored() if "checkpoint" in name}) == 2, "checkpoints")
@@ -91,8 +90,6 @@ def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path)
     with other.start(*TWO) as driver:
         output, errors = driver.communicate(timeout=900)
     assert driver.returncode == 0, output + errors
-    assert "Waiting for process" in output
-
     there = stored()
     assert len(results(there)) == 2
     for run, result in results(there).items():
