@@ -139,28 +139,34 @@ def draw_replications(records: StudyRecords, part: Replications) -> Drawn:
         for run in records.by_variant[index]
         if run.done and (value := run.value(name)) is not None
     ]
-    data, words = replications_data(part.cell, ours), said(combined(part.cell))
+    known = replications(part.cell)
+    counting = [(one.value, one.error) for one in known if one.counts and one.value is not None]
+    mean = combine(*zip(*counting, strict=True)) if counting else None
+    (target,) = targets
+    rows = [("published", "the paper", target.model, target.value, nan, nan, "", target.cited)]
+    rows += [("ours", "here", label, value, nan, nan, "", "here") for label, value in ours]
+    for one in sorted(known, key=lambda one: (one.value is None, not one.counts, -(one.value or 0.0))):
+        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (nan, nan)
+        kind = "retrained" if one.counts else "apart"
+        rows.append((kind, one.who, one.setting, nan if one.value is None else one.value, low, high, one.why_not, one.source))
+    for kind, ends in (("mean", mean.interval), ("prediction", mean.predicted)) if mean else ():
+        rows.append((kind, "", "", mean.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
+    data, words = pd.DataFrame(rows, columns=REPLICATED), said(mean)
     figure = partial(_replications_figure, data)
     return Drawn(figure, data, part.heading, warnings(records), f"{words}. {HOW}", finding=words)
 
 
-def combined(cell: str) -> Combined | None:
-    """Return random effects over a cell's retrainings; None where there is none."""
-    counting = [one for one in replications(cell) if one.counts and one.value is not None]
-    return combine([one.value or 0.0 for one in counting], [one.error for one in counting]) if counting else None
-
-
-def said(found: Combined | None) -> str:
+def said(mean: Combined | None) -> str:
     """Say `Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would find 71.6 to 95.1`."""
-    if found is None:
+    if mean is None:
         return "No independent retraining is known"
-    if found.interval is None:
-        return f"One independent retraining: {found.mean:.1f} %"
-    low, high = percent(*found.interval)
-    more = "; one more would find {:.1f} to {:.1f}".format(*percent(*found.predicted)) if found.predicted else ""
+    if mean.interval is None:
+        return f"One independent retraining: {mean.mean:.1f} %"
+    low, high = percent(*mean.interval)
+    more = "; one more would find {:.1f} to {:.1f}".format(*percent(*mean.predicted)) if mean.predicted else ""
     return (
-        f"Random effects over {found.k} independent retrainings, without the published run and ours: {found.mean:.1f} % "
-        f"[{low:.1f}, {high:.1f}], tau {found.tau:.1f}{more}"
+        f"Random effects over {mean.k} independent retrainings, without the published run and ours: {mean.mean:.1f} % "
+        f"[{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{more}"
     )
 
 
@@ -169,46 +175,26 @@ def percent(low: float, high: float) -> tuple[float, float]:
     return max(low, 0.0), min(high, 100.0)
 
 
-def replications_data(cell: str, own: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:
-    """Return the published number, ours, the retrainings and the others, each by its value; last the mean and the prediction."""
-    row, found = CELLS[cell].row, combined(cell)
-    (target,) = (one for one in published(row.partition("#")[0]) if one.row == row)
-    rows = [("published", "the paper", target.model, target.value, nan, nan, "", target.cited)]
-    rows += [("ours", "here", label, value, nan, nan, "", "here") for label, value in own]
-    for one in sorted(replications(cell), key=lambda one: (one.value is None, not one.counts, -(one.value or 0.0))):
-        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (nan, nan)
-        kind = "retrained" if one.counts else "apart"
-        rows.append((kind, one.who, one.setting, nan if one.value is None else one.value, low, high, one.why_not, one.source))
-    if found:
-        for kind, ends in (("mean", found.interval), ("prediction", found.predicted)):
-            rows.append((kind, "", "", found.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
-    return pd.DataFrame(rows, columns=REPLICATED)
-
-
 def _replications_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     """Draw the first row on top, over the bands of the mean and of the prediction."""
-    rows = [one for one in data.to_dict("records") if one["kind"] in LOOKS and pd.notna(one["value"])]
-    figure = go.Figure()
+    rows, figure = data[data["kind"].isin(LOOKS) & data["value"].notna()].reset_index(drop=True), go.Figure()
     for kind, (symbol, color) in LOOKS.items():
-        at = [place for place, one in enumerate(rows) if one["kind"] == kind]
-        points = [rows[place] for place in at]
-        value, low, high = ([one[name] for one in points] for name in ("value", "low", "high"))
-        apart = (f" (not in the mean: {one['apart']})" if one["apart"] else "" for one in points)
-        told = [f"{one['who']}, {one['setting']}: {one['value']:g} %{next(apart)}; {one['source']}" for one in points]
+        points = rows[rows["kind"] == kind]
+        hover = [
+            f"{row['who']}, {row['setting']}: {row['value']:g} %; {row['apart'] and row['apart'] + '; '}{row['source']}"
+            for row in points.to_dict("records")
+        ]
         marker = {"symbol": symbol, "size": 9, "color": color, "line": {"width": 2, "color": color}}
-        bars = whiskers(value, low, high, thickness=2, width=4, color=color) if kind == "retrained" else None
-        figure.add_scatter(**scatter(value, at, told, mode="markers", marker=marker), error_x=bars)
-    bands = data[data["kind"].isin(["mean", "prediction"]) & data["low"].notna()]
-    for kind, low, high in zip(bands["kind"], bands["low"], bands["high"], strict=True):
-        alpha = 0.22 if kind == "mean" else 0.10
-        figure.add_vrect(x0=low, x1=high, fillcolor=tint(PALETTE[0], alpha), line_width=0, layer="below")
+        bars = whiskers(points["value"], points["low"], points["high"], thickness=2, width=4, color=color)
+        figure.add_scatter(**scatter(points["value"], points.index, hover, mode="markers", marker=marker), error_x=bars)
+    for kind, alpha in (("mean", 0.22), ("prediction", 0.10)):
+        for low, high in data.loc[(data["kind"] == kind) & data["low"].notna(), ["low", "high"]].to_numpy():
+            figure.add_vrect(x0=low, x1=high, fillcolor=tint(PALETTE[0], alpha), line_width=0, layer="below")
     figure.update_layout(meta={"panels": max(LEAST, LINE_HEIGHT * len(rows)) / size.panel})
-    most = letters((size.width - 80) / 4, 11) - 2 if size.printed else letters(0.42 * size.inner, 11)  # `fitted` folds
-    names = [one["who"] if size.printed else f"{one['who']}: {one['apart'] or one['setting']}" for one in rows]
-    labels = [clipped(name, most, 1) for name in names]
-    values = [value for one in rows for value in (one["low"], one["value"], one["high"]) if pd.notna(value)]
-    room = 0.05 * (max(values) - min(values)) or 1.0
-    figure.update_xaxes(title="%", range=[min(values) - room, max(values) + room])
+    most = letters((size.width - 80) / 4, 11) - 2 if size.printed else letters(0.42 * size.inner, 11)  # `_fitted` folds
+    details = "" if size.printed else ": " + rows["apart"].where(rows["apart"] != "", rows["setting"])
+    labels = [clipped(name, most, 1) for name in rows["who"] + details]
+    figure.update_xaxes(title="%")
     return figure.update_yaxes(
-        tickvals=list(range(len(rows))), ticktext=labels, range=[len(rows) - 0.5, -0.5], showgrid=False, tickfont={"size": 11}
+        tickvals=list(rows.index), ticktext=labels, range=[len(rows) - 0.5, -0.5], showgrid=False, tickfont={"size": 11}
     )
