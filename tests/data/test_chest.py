@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from layouts import paint, write_table
+from layouts import paint
 from PIL import Image
 
 from recstudy.data import FINDINGS, ChestXray14
@@ -23,29 +23,26 @@ def config(**fields) -> ChestXray14:
     return ChestXray14(**{"path": "nih", "size": 16, **fields})
 
 
-def rows_of_eight() -> list[dict[str, str]]:
-    """Image k has finding k alone, but the last two have none; patients 10, 10, 11, 12, 12, 13, 14, 14."""
-    patients = ("10", "10", "11", "12", "12", "13", "14", "14")
-    splits = ("train", "train", "train", "val", "val", "test", "test", "test")
-    return [
-        {"id": f"I{k}", "split": split, "patient_id": patient}
-        | {name: str(int(k < 6 and k == place)) for place, name in enumerate(NIH)}
-        for k, (patient, split) in enumerate(zip(patients, splits, strict=True))
-    ]
-
-
-def table(place: Path, rows: dict[int, dict[str, str]], without: tuple[str, ...] = ()) -> None:
-    """Write labels.csv with other cells in some rows, and without some columns."""
-    cells = [row | rows.get(number, {}) for number, row in enumerate(rows_of_eight())]
-    write_table(place / "labels.csv", [{key: cell for key, cell in row.items() if key not in without} for row in cells])
+# Image k has finding k alone, but the last two have none.
+LABELS = f"""\
+id,split,patient_id,{",".join(NIH)}
+I0,train,10,1,0,0,0,0,0,0,0,0,0,0,0,0,0
+I1,train,10,0,1,0,0,0,0,0,0,0,0,0,0,0,0
+I2,train,11,0,0,1,0,0,0,0,0,0,0,0,0,0,0
+I3,val,12,0,0,0,1,0,0,0,0,0,0,0,0,0,0
+I4,val,12,0,0,0,0,1,0,0,0,0,0,0,0,0,0
+I5,test,13,0,0,0,0,0,1,0,0,0,0,0,0,0,0
+I6,test,14,0,0,0,0,0,0,0,0,0,0,0,0,0,0
+I7,test,14,0,0,0,0,0,0,0,0,0,0,0,0,0,0
+"""
 
 
 @pytest.fixture
 def nih(tmp_path) -> Path:
     """Below tmp_path: nih/labels.csv of 8 images of 5 patients (train, val, test) and nih/images/I0.png to I7.png."""
-    table(tmp_path / "nih", {})
     for number in range(8):
         paint(tmp_path / f"nih/images/I{number}.png", np.full((16, 16), 10 * number))
+    (tmp_path / "nih/labels.csv").write_text(LABELS)
     return tmp_path / "nih"
 
 
@@ -90,7 +87,11 @@ def test_table_of_columns_is_read_by_split(nih):
 
 
 def test_blank_cells_and_missing_columns_are_unknown(nih):
-    table(nih, {0: {"Hernia": "", "Atelectasis": "1.0"}}, without=("Mass",))
+    assert NIH[12:] == ("Mass", "Hernia")
+    rows = (
+        LABELS.replace(",Mass", "").replace(",0\n", "\n").replace("10,1,0,0,0,0,0,0,0,0,0,0,0,0", "10,1.0,0,0,0,0,0,0,0,0,0,0,0,")
+    )
+    (nih / "labels.csv").write_text(rows)
     decoded = config().reader().read(nih.parent)
 
     assert np.all(decoded.train_labels[:, FINDINGS.index("Mass")] == -1)
@@ -160,27 +161,32 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("file", "content", "message"),
     [
-        (lambda place: table(place, {3: {"Edema": "2"}}), "line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '2'."),
+        ("labels.csv", LABELS.replace("12,0,0,0,1,0", "12,0,0,0,1,2"),
+         "line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '2'."),
         # both spellings are one file, which could come to train and to test
-        (lambda place: table(place, {4: {"id": "I1.png"}}), "line 6, column 'id' names 'I1.png' again, which line 3 has. Keep"),
-        (lambda place: table(place, {}, without=NIH), "labels.csv has no column of a finding: of "),
-        (lambda place: (place / "Data_Entry_2017_v2020.csv").write_text("Image Index\n"),
-         "has labels.csv and Data_Entry_2017_v2020.csv. Keep the one that counts."),
-        (lambda place: paint(place / "images_001/images/I3.png", np.zeros((16, 16))),
-         "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two."),
-        (lambda place: table(place, {1: {"split": "val"}}), "by labels.csv, patient 10 is in train and val"),
-        (lambda place: table(place, {3: {"Pneumothorax": "0"}, 4: {"Edema": "0"}}),
+        ("labels.csv", LABELS.replace("I4", "I1.png"), "line 6, column 'id' names 'I1.png' again, which line 3 has. Keep"),
+        ("labels.csv", "id,patient_id\nI0,10\n", "labels.csv has no column of a finding: of "),
+        ("labels.csv", LABELS.replace("I1,train", "I1,val"), "by labels.csv, patient 10 is in train and val"),
+        ("labels.csv", LABELS.replace("12,0,0,0,1,0", "12,0,0,0,0,0").replace("12,0,0,0,0,1", "12,0,0,0,0,0"),
          "has no images for the split 'val': none of its 2 images can be used. Give it some."),
-        (lambda place: (place / "labels.csv").unlink(),
-         "(nih/labels.csv or Data_Entry_2017*.csv is missing). Pass --data DIR, set RECSTUDY_DATA or data.path."),
+        ("Data_Entry_2017_v2020.csv", "Image Index\n",
+         "has labels.csv and Data_Entry_2017_v2020.csv. Keep the one that counts."),
+        ("images_001/images/I3.png", "", "has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two."),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_table_of_columns_is_named(nih, change, message):
-    change(nih)
+def test_what_is_wrong_with_the_table_of_columns_is_named(nih, file, content, message):
+    (nih / "images_001/images").mkdir(parents=True)
+    (nih / file).write_text(content)
     with pytest.raises(DataError, match=re.escape(message)):
         config(findings="single").reader().read(nih.parent)
+    (nih / "labels.csv").unlink()
+    (nih / "Data_Entry_2017_v2020.csv").unlink(missing_ok=True)
+    with pytest.raises(
+        DataError, match=r"\(nih/labels.csv or Data_Entry_2017\*.csv is missing\). Pass --data DIR, set RECSTUDY_DATA"
+    ):
+        config().reader().read(nih.parent)
 
 
 @pytest.mark.parametrize(
