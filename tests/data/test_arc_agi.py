@@ -37,22 +37,13 @@ def made(names, seed):
     return challenges, {name: [one["output"] for one in own[3:]] for name, own in pairs.items()}
 
 
-def write(folder, change=None):
-    """`change` alters challenges and solutions of the training tasks."""
-    place = folder / "arc_agi"
-    place.mkdir(exist_ok=True)
-    for seed, (name, tasks) in enumerate({"training": "abcdefgh", "evaluation": "wxyz"}.items()):
-        both = made(tasks, seed)
-        if change and name == "training":
-            change(*both)
-        for kind, content in zip(("challenges", "solutions"), both, strict=True):
-            (place / f"arc-agi_{name}_{kind}.json").write_text(json.dumps(content))
-    return folder
-
-
 @pytest.fixture
 def folder(tmp_path):
-    return write(tmp_path)
+    (tmp_path / "arc_agi").mkdir()
+    for seed, (name, tasks) in enumerate({"training": "abcdefgh", "evaluation": "wxyz"}.items()):
+        for kind, content in zip(("challenges", "solutions"), made(tasks, seed), strict=True):
+            (tmp_path / f"arc_agi/arc-agi_{name}_{kind}.json").write_text(json.dumps(content))
+    return tmp_path
 
 
 def grids(folder, name):
@@ -124,19 +115,10 @@ def test_augmentations_are_the_same_whatever_else_is_read(folder):
     assert set(other) & set(few) == {"<blank>", *"abcdefghwxyz"}
 
 
-def test_validation_asks_what_the_training_tasks_ask(folder):
-    data = load(TINY, folder)
-
-    assert (len(data.train), len(data.validation), len(data.test)) == (4 * 36, 4 * 9, 4 * 5)
-    assert data.group_count == len(data.identifiers) == 49
-    names = {augmented(data.identifiers[one]).task for one in data.validation.ids[data.validation.rows]}
-    assert names == set("abcdefgh")
-    assert len(load(TINY, folder, hold_out=False).train) == 4 * 45
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(folder, whole):
-    """8 tasks of 4 pairs that train, one of 5, and 4 of which 3 do: 45 examples an epoch either way."""
+    """8 tasks of 4 pairs that train, one of 5, and 4 of which 3 do: 45 examples an epoch either way. Validation asks what the
+    training tasks ask."""
     config = TINY.model_copy(update={"whole_tasks": whole})
     found, counts = config.reader().read(folder), {**dict.fromkeys("abcdefgh", 4), "b": 5, **dict.fromkeys("wxyz", 3)}
     groups = Groups(found.train_groups, found.train_puzzles)
@@ -146,7 +128,12 @@ def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(fo
     assert groups.examples == 45
     assert (len(set(shown)) == len(counts)) == whole, "one augmentation a task"
     data = load(config, folder)
-    assert not whole or not set(data.validation.groups[data.validation.rows]) & set(data.train.groups[data.train.rows])
+    if whole:
+        assert not set(data.validation.groups[data.validation.rows]) & set(data.train.groups[data.train.rows])
+    else:
+        assert (len(data.train), len(data.validation), len(data.test), data.group_count) == (4 * 36, 4 * 9, 4 * 5, 49)
+        asked = {augmented(data.identifiers[row]).task for row in data.validation.ids[data.validation.rows]}
+        assert asked == set("abcdefgh")
 
 
 def test_a_run_ends_with_its_attempts(folder):
@@ -166,38 +153,28 @@ def test_a_run_ends_with_its_attempts(folder):
 # ------------------------------------------------------------------------------------------------------ bad files
 
 
-def at(place, value):
-    """A change of task c's challenges, at a path of keys."""
-
-    def change(challenges, solutions):
-        within = challenges["c"]
-        for key in place[:-1]:
-            within = within[key]
-        within[place[-1]] = value
-
-    return change
-
-
 GRIDS = "a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it."
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("place", "value", "message"),
     [
-        (at(["train", 1], {"input": [[1]]}), "task c: it must have pairs in `train` and inputs in `test`. Mend it."),
-        (at(["train"], []), "training_challenges.json, task c: it has no pairs. Mend"),
-        (lambda challenges, solutions: challenges.update(c=[]), "task c: it must have pairs in `train`"),
-        (lambda challenges, solutions: solutions.pop("c"),
-         "training_solutions.json, task c: there must be 1 solutions, but there are none. Add them."),
-        (lambda challenges, solutions: solutions["b"].pop(), "task b: there must be 2 solutions, but there are 1. Add them."),
-        (lambda challenges, solutions: solutions["b"].__setitem__(1, [[10]]), f"task b, solution 1: {GRIDS}"),
-        *((at(["train", 2, "input"], grid), f"training_challenges.json, task c, pair 2, input: {GRIDS}")
-          for grid in ([[1, 2], [3]], [[1.5]], [[-1]], [], "none")),
-        (at(["train", 2, "input"], [[1] * 31]), "the grid is 1x31, but at most 30x30 is known. Leave the task out."),
+        (["c", "train", 1], {"input": [[1]]}, "task c: it must have pairs in `train` and inputs in `test`. Mend it."),
+        (["c", "train"], [], "training_challenges.json, task c: it has no pairs. Mend"),
+        (["c"], [], "task c: it must have pairs in `train`"),
+        (["c", "test"], [{"input": [[1]]}] * 2, "_solutions.json, task c: there must be 2 solutions, but there are 1. Add them."),
+        *((["c", "train", 2, "input"], grid, f"training_challenges.json, task c, pair 2, input: {GRIDS}")
+          for grid in ([[1, 2], [3]], [[1.5]], [[10]], [], "none")),
+        (["c", "train", 2, "input"], [[1] * 31], "the grid is 1x31, but at most 30x30 is known. Leave the task out."),
     ],
 )  # fmt: skip
-def test_a_task_that_is_none_is_named(folder, change, message):
-    write(folder, change)
+def test_a_task_that_is_none_is_named(folder, place, value, message):
+    file = folder / "arc_agi/arc-agi_training_challenges.json"
+    tasks = within = json.loads(file.read_text())
+    for key in place[:-1]:
+        within = within[key]
+    within[place[-1]] = value
+    file.write_text(json.dumps(tasks))
 
     with pytest.raises(DataError, match=re.escape(message)):
         load(TINY, folder)
