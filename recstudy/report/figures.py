@@ -17,8 +17,6 @@ MetricName = str
 class Curve(FigurePart, OfVariants, BesidePublished):
     """A metric against a swept field, one line for each value of another: a dot a seed, interval bands, published points.
 
-    Where there are over six lines, each has a small panel of its own.
-
     With `drop`, each point minus the best of its line: how robust a model is to a batch size. With `log`, powers of ten along y.
     """
 

@@ -135,9 +135,6 @@ def swept(root: Path, models: tuple[str, ...] = MODELS, batches: int = 8) -> Res
     return results
 
 
-seven = partial(swept, models=tuple("ABCDEFG"), batches=1)
-
-
 def grids(root: Path) -> Results:
     """Two variants of two seeds: exact and cell accuracy and the residual after 1 and 2 segments. The interval of the residuals
     0.01 and 0.05, 0.03 +- 0.25, reaches zero."""
@@ -341,7 +338,6 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "curve over classes": (write_chest, Curve("c", x="eval.part", y="auroc", by="model")),
     "curve of drops": (write_study, Curve("c", x="batch_size", drop=True, targets=TABLE1, **BY_MODEL)),
     "curve without what leaks": (leaky, Curve("c", x="batch_size", targets=TABLE1, **BY_MODEL)),
-    "curve with a panel a line": (seven, Curve("c", x="batch_size", **BY_MODEL)),
     "curve of hostile names": (hostile, Curve("c", x="batch_size", title=HOSTILE, **BY_MODEL)),
     "curve without runs": (partial(write_study, seeds=[]), specs()[2]),
     "residuals": (grids, Residuals(where={"model": "ViTRM"})),
@@ -353,7 +349,6 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "learning curves": (write_study, LearningCurves()),
     "learning curves smoothed": (write_study, LearningCurves(metrics=("train_loss", "selection_aurco"), window=3)),
     "learning curves with lost epochs": (lost_epochs, LearningCurves()),
-    "learning curves with a panel a variant": (seven, LearningCurves()),
     "loss trace": (losses, LossTrace(window=3)),
     # searches
     **{f"search {spec.name}": (searched, spec) for spec in search_specs()},

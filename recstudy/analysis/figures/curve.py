@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell
-from recstudy.analysis.figures.layout import MOST, Drawn, End, along, axes_at, name_ends, small_multiples
+from recstudy.analysis.figures.layout import Drawn, along
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.theme import (
     Size,
@@ -43,7 +43,6 @@ WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or clas
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 COLUMNS += ["synthetic", "seeds"]
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
-MOST_PANELS = 30  # small multiples that a reader still looks at
 BAND = 3  # seeds from which on an interval is drawn: that of two says more of its own spread than of the mean
 DOTS = "Small dots: the seeds. Shaded: 95 % intervals, from three seeds on"
 HOLLOW = "Hollow: published, with its margin"
@@ -99,20 +98,13 @@ def draw_points(
     said = {
         DROP: spec.drop,
         f"All lines: {alike}": bool(alike),
-        f"Upwards: {metric(spec.y).heading}; across: {_across(spec)}. Gray: the other lines": _one_each(data),
         DOTS: bool(ours["seeds"].str.contains(" ").any()),
         HOLLOW: len(published) > 0 and not spec.drop,
     }
     caption = ". ".join(words for words, needed in said.items() if needed)
 
     def figure(size: Size) -> go.Figure:
-        made = _figure(data, spec, size, order)
-        if axis is None:
-            return made
-        of = axis(data)
-        if "grid" in (made.layout.meta or {}):
-            of.pop("title")
-        return made.update_xaxes(of)
+        return _figure(data, spec, size, order).update_xaxes(axis(data) if axis else {})
 
     told = (*warnings(records), *leaky, *filter(None, notes))
     return Drawn(figure, data, spec.heading, told, caption, finding=_finding(data, spec))
@@ -249,41 +241,19 @@ def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Cu
 def _figure(data: pd.DataFrame, spec: Curve, size: Size, order: Sequence[str]) -> go.Figure:
     """Draw lines with interval bands and a dot a seed; published points as open markers with their margins.
 
-    Each line is named at its right end by what the others do not have too; `order` gives the looks.
+    Each line is named by what the others do not have too; `order` gives the looks.
     """
     figure = go.Figure(layout={"showlegend": spec.by is not None})  # also for one line: its name says whose it is
     names = list(dict.fromkeys(data["line"]))
     looks = {name: style(at) for at, name in enumerate(dict.fromkeys([*order, *names]))}
     short = dict(zip(names, brief(names)[0], strict=True)) if names else {}
-    apart, ends = _one_each(data), list[End]()
-    if apart:
-        small_multiples(figure, [short[name] for name in names], size).update_layout(showlegend=False)
-    for at, name in enumerate(names):
+    for name in names:
         ours, published = _split(data[data["line"] == name])
         ours = ours[ours["value"].notna()]
         traces = [*line_traces(ours, short[name], looks[name], spec), *_published_trace(published, short[name], looks[name])]
-        for trace in [_others(data, name), *traces] if apart else traces:
-            figure.add_scatter(**trace, **(axes_at(at) if apart else {}))
-        ends += [End(short[name], float(value), looks[name]["color"]) for value in ours["value"].tail(1)]
-    set_axes(figure, data, spec, apart)
-    if spec.by is not None and not apart:
-        name_ends(figure, ends, spec.log, size=size)
+        figure.add_traces([go.Scatter(trace) for trace in traces])
+    set_axes(figure, data, spec)
     return along(figure, spec.x)
-
-
-def _one_each(data: pd.DataFrame) -> bool:
-    """Tell whether there are too many lines for one panel, and few enough for one each."""
-    return MOST < data["line"].nunique() <= MOST_PANELS
-
-
-def _others(data: pd.DataFrame, name: str) -> dict[str, Any]:
-    """Draw all lines but this one, as thin gray ones behind it."""
-    ours, _ = _split(data[(data["line"] != name) & data["value"].notna()])
-    x, y = list[Any](), list[float | None]()
-    for _, own in ours.groupby("line", sort=False):
-        x += [*map(_tick, own["x"]), None]
-        y += [*own["value"], None]
-    return scatter(x, y, mode="lines", line={"color": "rgba(128,128,128,0.5)", "width": 1})
 
 
 def line_traces(points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> Iterator[dict[str, Any]]:
@@ -327,11 +297,11 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
     return f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})"
 
 
-def set_axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> None:
+def set_axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Set titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    if not apart:  # else the caption says it
-        figure.update_yaxes(title=shown(metric(spec.y).heading + ", minus the best" * spec.drop))
-        figure.update_xaxes(title=shown(_across(spec)))
+    figure.update_yaxes(title=shown(metric(spec.y).heading + ", minus the best" * spec.drop))
+    across = metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
+    figure.update_xaxes(title=shown(across))
     ours, published = _split(data)
     bands = ours[ours["n"].astype(float) >= BAND] if not spec.drop else ours
     seeds = [float(value) for own in ours["seeds"] for value in own.split()]
@@ -350,10 +320,6 @@ def set_axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) ->
             figure.update_xaxes(type="log")
         if len(levels) <= MOST_TICKS:
             figure.update_xaxes(tickmode="array", tickvals=levels, ticktext=[f"{level:g}" for level in levels])
-
-
-def _across(spec: Curve) -> str:
-    return metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
 
 
 def _tick(value: Any) -> Any:

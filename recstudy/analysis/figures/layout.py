@@ -1,11 +1,9 @@
-"""What all figures share: a heading, panels that have their places, names where lines end, and the same figure on paper."""
+"""What all figures share: a heading, panels that have their places, and the same figure on paper."""
 
-import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -95,13 +93,8 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), caption: str
 
 
 def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
-    """Set height and margins: the panels', and what the lines of the heading, the legend and the names of lines need."""
-    meta, right = figure.layout.meta, 20
-    if direct := 0 < meta.get("ends", 0) <= ENDS * size.width:
-        right = meta["ends"]
-    if "ends" in meta:
-        figure.update_annotations({"visible": direct}, selector={"name": "end"})
-        figure.update_layout(showlegend=figure.layout.showlegend is not False and not direct)
+    """Set height and margins: the panels', and what the lines of the heading and the legend need."""
+    meta = figure.layout.meta
     groups: dict[str, list[str]] = {}
     for at, trace in enumerate(figure.data):
         if trace.name and trace.showlegend is not False:
@@ -111,10 +104,9 @@ def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
         top, bottom = 22 + 16 * (words.count("<br>") + 1 if words else 0), 50
     if figure.layout.showlegend is not False and (len(groups) > 1 or figure.layout.showlegend):
         bottom += _legend_height(list(groups.values()), size)
-    margin = {"l": 60, "r": right, "t": top, "b": bottom}
+    margin = {"l": 60, "r": 20, "t": top, "b": bottom}
     if "grid" in meta:
-        legend_high = _legend_height(list(groups.values()), size) - 22 if figure.layout.showlegend else 0
-        margin = {"l": EDGE, "r": EDGE, "t": top, "b": meta["grid"]["bottom"] + max(0, legend_high)}
+        margin = {"l": EDGE, "r": EDGE, "t": top, "b": meta["grid"]["bottom"]}
     if "axes" in meta:  # parallel ones, whose names stand above
         margin = {"l": 80, "r": 70, "t": top + meta["above"], "b": 30}
     legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
@@ -215,8 +207,6 @@ class PanelGrid:
     high: int = 0
     ratio: float = 0.0
     widest: int = 2000
-    head: int = 0  # over each group of panels, of which all have as many
-    groups: int = 1
     bottom: int = EDGE
     columns: int = 0  # of tiles in a panel, whose letters grow with it
 
@@ -236,101 +226,30 @@ def facets(panels: int, gap: float, **more: Any) -> go.Figure:
 
 def arrange(figure: go.Figure, panels: int, grid: PanelGrid, size: Size = SCREEN) -> go.Figure:
     """Give every panel of a grid its place; `page.js` does the same for a page's own width."""
-    each, inner = max(1, panels // grid.groups), size.width - 2 * EDGE
-    across = min(each, max(1, inner // grid.narrow))
+    inner = size.width - 2 * EDGE
+    across = min(panels, max(1, inner // grid.narrow))
     side = inner / across
     wide = min(side - grid.left - grid.right, grid.widest)
     high = grid.high or grid.ratio * wide
     row = grid.above + high + grid.below
-    group = grid.head + row * math.ceil(each / across)
-    whole = group * grid.groups
-    places: dict[str, Any] = {}  # set at once: one by one, Plotly takes a second for hundreds
+    whole = row * math.ceil(panels / across)
     for at in range(panels):
-        of, own = divmod(at, each)
-        x, y = own % across * side + grid.left, of * group + grid.head + own // across * row + grid.above
-        places[f"xaxis{numbered(at)}"] = {"domain": [x / inner, (x + wide) / inner]}
-        places[f"yaxis{numbered(at)}"] = {"domain": [max(0.0, 1 - (y + high) / whole), 1 - y / whole]}
-    figure.update_layout(places)
-    for of, words in enumerate(one for one in figure.layout.annotations if one.name == "head"):
-        words.y = 1 - of * group / whole
+        x, y = at % across * side + grid.left, at // across * row + grid.above
+        figure.layout[f"xaxis{numbered(at)}"].domain = [x / inner, (x + wide) / inner]
+        figure.layout[f"yaxis{numbered(at)}"].domain = [max(0.0, 1 - (y + high) / whole), 1 - y / whole]
     if grid.columns:
         figure.update_traces(selector={"mode": "text"}, textfont={"size": max(9, min(12, wide / grid.columns / 7.5))})
         figure.update_traces(selector={"mode": "markers"}, marker={"size": 0.9 * wide / grid.columns})
     return figure.update_layout(meta={"panels": panels, "grid": {**asdict(grid), "whole": whole}})
 
 
-def small_multiples(figure: go.Figure, names: Sequence[str], size: Size, heads: Sequence[str] = ()) -> go.Figure:
-    """Give each name a panel of a grid with axes of its own, and stand under it; `heads` divide them into groups."""
+def small_multiples(figure: go.Figure, names: Sequence[str], size: Size) -> go.Figure:
+    """Give each name a panel of a grid with axes of its own, and stand under it."""
     most = letters(SLICES[False].narrow - EDGE, 13)
-    axes: dict[str, Any] = {}
     for at, name in enumerate(names):
-        title, number = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}, numbered(at)
-        axes |= {f"xaxis{number}": {"anchor": f"y{number}", "title": title, "automargin": False}}
-        axes |= {f"yaxis{number}": {"anchor": f"x{number}", "automargin": False}}
-    figure.update_layout(axes)
-    for text in heads:
-        figure.add_annotation(
-            name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper", yanchor="top", yshift=-8,
-            showarrow=False,
-        )  # fmt: skip
-    groups = {"groups": len(heads), "head": 66} if heads else {}
-    return arrange(figure, max(1, len(names)), replace(SLICES[size.printed], **groups), size)
-
-
-MOST = 6  # names beside a panel, and colours
-ENDS = 0.36  # of a figure's width that they may have: else there is a legend
-NAME, ROWS = 26, 2  # letters of a name's line, and lines
-GAP = 17  # pixels between two names
-
-
-class End(NamedTuple):
-    """Of a line: its name, where it ends upwards, and its colour."""
-
-    name: str
-    y: float
-    color: str
-
-
-def name_ends(
-    figure: go.Figure, ends: Sequence[End], log: bool = False, at: int = 0, span: tuple[float, float] | None = None,
-    size: Size = SCREEN,
-) -> None:  # fmt: skip
-    """Write the names of the lines of a panel at their right ends, as far apart as letters are high.
-
-    `span` is how far the panel's axis reaches, where it has no range of its own.
-    """
-    names = [folded(shown(end.name), NAME) for end in ends]
-    lines = [line for name in names for line in name.split("<br>")]
-    if not 0 < len(ends) <= MOST or max(name.count("<br>") for name in names) >= ROWS:
-        return
-    axis = figure.layout[f"yaxis{numbered(at)}"]
-    places = [math.log10(end.y) if log else end.y for end in ends]
-    wide = span and tuple(math.log10(end) if log else end for end in span)
-    low, high = axis.range or wide or (min(places), max(places) or 1.0)
-    bottom, top = axis.domain or (0.0, 1.0)
-    panels = (figure.layout.meta or {}).get("panels", 1)
-    each = (high - low) / (size.panel * panels * (top - bottom))  # of a pixel
-    heights = [each * GAP * (name.count("<br>") + 1) for name in names]
-    for end, name, y in zip(ends, names, apart(places, heights, high), strict=True):
-        figure.add_annotation(
-            name="end", text=f'<span style="color:{end.color}">\N{BLACK CIRCLE}</span> {name}',  # letters stay dark
-            font={"size": SMALL}, align="left", x=1, xref="paper", xanchor="left", xshift=4, y=y,
-            yref=f"y{numbered(at)}", showarrow=False, visible=False,
-        )  # fmt: skip
-    longest = round(WIDE * SMALL * max(len(html.unescape(line)) for line in lines)) + 26
-    figure.update_layout(meta={"panels": panels, "ends": max(longest, (figure.layout.meta or {}).get("ends", 0))})
-
-
-def apart(places: Sequence[float], heights: Sequence[float], high: float) -> list[float]:
-    """Move middles up until no two of these heights overlap, then down below `high`; their order stays."""
-    order = sorted(range(len(places)), key=places.__getitem__)
-    moved = list(places)
-    for before, at in pairwise(order):
-        moved[at] = max(moved[at], moved[before] + (heights[before] + heights[at]) / 2)
-    for at in reversed(order):
-        moved[at] = min(moved[at], high - heights[at] / 2)
-        high = moved[at] - heights[at] / 2
-    return moved
+        title = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}
+        joined(figure, at, {"title": title, "automargin": False}, {"automargin": False})
+    return arrange(figure, max(1, len(names)), SLICES[size.printed], size)
 
 
 UPRIGHT, ROW = 20, 14  # letters of a line that stands upright; pixels of a line of a category's letters

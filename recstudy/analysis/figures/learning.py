@@ -4,7 +4,7 @@ The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, it
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,19 +14,17 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import some, warnings
-from recstudy.analysis.figures.layout import MOST as TOGETHER
-from recstudy.analysis.figures.layout import Drawn, End, along, axes_at, facets, name_ends, numbered, small_multiples
-from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, marked, scatter, shown, style, tint
+from recstudy.analysis.figures.layout import Drawn, along, facets
+from recstudy.analysis.figures.theme import SCREEN, Size, band, bounded, brief, marked, scatter, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.metrics import METRICS
-from recstudy.records import Json, LossLine, read_log
+from recstudy.records import LossLine, read_log
 from recstudy.report import LearningCurves, LossTrace
 from recstudy.report.names import inline, metric, number, plural, registered
 
 MOST = 30  # lines that a reader still looks at
 BAND = 3  # seeds from which on the range between them is drawn
-WHOLE = "Gray: from the lowest to the highest variant"
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
 POINTS = 40_000  # of a whole figure of losses, about 1 MB in its page
 TRACE = 2_000  # of one variant: three for each point of a printed figure's width
@@ -78,14 +76,14 @@ def _ranked_by(records: StudyRecords) -> str:
     return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
 
 
-def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
+def learning_data(records: StudyRecords, spec: LearningCurves) -> pd.DataFrame:
     """Return a row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds; `selected` of
     them have selected it.
 
     `average` is the mean over the `window` epochs around it; without a window the mean itself.
-    Only the `most` best variants are read (`shown_variants`).
+    Only the `MOST` best variants are read (`shown_variants`).
     """
-    frame = records.epochs(shown_variants(records, most))
+    frame = records.epochs(shown_variants(records))
     parts = []
     for name in (name for name in spec.metrics if name in frame and frame[name].notna().any()):
         grouped = frame.dropna(subset=[name]).groupby(["variant", "epoch"], sort=True)[name]
@@ -101,7 +99,7 @@ def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST)
     return labelled(records, data)[COLUMNS]
 
 
-def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:
+def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame) -> tuple[str, ...]:
     """Say what a reader must know before the curves: a metric that nothing calls by that name may be misspelt, and the logs that
     lack epochs were damaged by a crash or a disk."""
     unknown = [] if data.empty else [name for name in spec.metrics if not registered(name) and name not in set(data["metric"])]
@@ -109,7 +107,7 @@ def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFra
     lost = [(row, row.provenance.lost_epochs) for row in records.rows if row.provenance.lost_epochs]
     named = [f"{row.label}, seed {row.seed} ({plural(count, 'epoch')})" for row, count in lost]
     damaged = [f"damaged logs, so that epochs are missing: {some(named)}"] if named else []
-    return (*warnings(records), *cut_note(records, len(records.variants), most), *damaged, *absent)
+    return (*warnings(records), *cut_note(records, len(records.variants)), *damaged, *absent)
 
 
 def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
@@ -126,54 +124,21 @@ def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
     return ". ".join(words for words, needed in said.items() if needed)
 
 
-def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREEN, log: Collection[str] = ()) -> go.Figure:
-    """Draw one panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them.
-
-    On a screen, of more variants than have a colour each, one panel a variant and metric: paper has no room for so many. Metrics
-    in `log` have logarithmic axes.
-    """
+def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREEN) -> go.Figure:
+    """Draw one panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them."""
     metrics = [name for name in spec.metrics if name in set(data["metric"])]
     labels = dict(zip(data["variant"], data["label"], strict=True))
     names = dict(zip(labels, brief(list(labels.values()))[0], strict=True))
-    apart = len(names) > TOGETHER and not size.printed
-    axes = {name: {**bounded(name), **({"type": "log"} if name in log else {})} for name in metrics}
-    figure = (_apart if apart else _together)(data, spec.window, axes, names, size)
+    figure = facets(len(metrics), 0.1, shared_xaxes=True)
+    for panel, name in enumerate(metrics, 1):
+        for variant, points in data[data["metric"] == name].groupby("variant", sort=False):
+            for trace in _traces(points, spec.window, names[variant]):
+                figure.add_scatter(**{"showlegend": panel == 1, **trace}, row=panel, col=1)
+        figure.update_yaxes(title=shown(metric(name).heading), **bounded(name), row=panel, col=1)
+    figure.update_xaxes(title="epoch", row=max(1, len(metrics)), col=1)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
     return along(figure, "epoch")
-
-
-def _together(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[int, str], size: Size) -> go.Figure:
-    figure = facets(len(axes), 0.1, shared_xaxes=True)
-    for at, (name, axis) in enumerate(axes.items()):
-        ends, own = list[End](), data[data["metric"] == name]
-        for _, points in own.groupby("variant", sort=False):
-            variant = int(points["variant"].iloc[0])
-            for trace in _traces(points, window, names[variant]):
-                figure.add_scatter(**{"showlegend": at == 0, **trace}, row=at + 1, col=1)
-            ends.append(End(names[variant], float(points["average"].iloc[-1]), style(variant)["color"]))
-        figure.update_yaxes(title=shown(metric(name).heading), **axis, row=at + 1, col=1)
-        name_ends(figure, ends, "type" in axis, at, (float(own["low"].min()), float(own["high"].max())), size)
-    return figure.update_xaxes(title="epoch", row=max(1, len(axes)), col=1)
-
-
-def _apart(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[int, str], size: Size) -> go.Figure:
-    """Draw a panel a variant and metric, those of a metric with the same axes, and behind each line the range of all variants."""
-    found, layout = list[dict[str, Any]](), dict[str, Any]()
-    for at, name in enumerate(axes):
-        whole, first = data[data["metric"] == name], at * len(names)
-        ends = whole.groupby("epoch")["mean"].agg(low="min", high="max").reset_index()
-        gray = band(ends["epoch"].tolist(), ends, "rgba(128,128,128,0.2)")
-        by_variant = dict(list(whole.groupby("variant", sort=False)))
-        for panel, (variant, words) in enumerate(names.items(), first):
-            own = _traces(by_variant[variant], window, words) if variant in by_variant else []
-            found += [{**trace, **axes_at(panel), "showlegend": False} for trace in [gray, *own]]
-            alike = {"matches": axes_at(first)["yaxis"]} if panel > first else {}  # of two that match, one decides
-            layout |= {f"yaxis{numbered(panel)}": {**axes[name], **alike}, f"xaxis{numbered(panel)}": {}}
-    figure = go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
-    small = f'<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
-    heads = [f"<b>{shown(metric(name).heading)}</b> by epoch{small}" for name in axes]
-    return small_multiples(figure, list(names.values()) * len(axes), size, heads).update_xaxes(matches="x")
 
 
 def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]]:
@@ -263,9 +228,6 @@ def _loss_figure(parts: Sequence[pd.DataFrame], size: Size = SCREEN) -> go.Figur
                 hoverlabel={"namelength": -1},
             )
     figure.update_xaxes(title="optimiser updates").update_yaxes(title=shown(metric("train_loss").heading))
-    ends = [End(name, float(own["average"].iloc[-1]), look["color"]) for name, (look, own) in zip(names, drawn, strict=True)]
-    reach = [float(end) for part in parts for end in (part["loss"].min(), part["loss"].max())]
-    name_ends(figure, ends, span=(min(reach), max(reach)) if reach else None, size=size)
     return along(figure, "update")
 
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.cells import cell, gap
-from recstudy.analysis.figures.layout import SCALE, Drawn, End, Panel, facets, name_ends, stack, standing
+from recstudy.analysis.figures.layout import SCALE, Drawn, Panel, facets, stack, standing
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.theme import (
     CELL,
@@ -145,7 +145,7 @@ def draw_interactions(records: StudyRecords, spec: Interactions) -> Drawn:
 
 
 def _interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SCREEN) -> go.Figure:
-    """Draw a panel for each pair of axes, on one scale; a level keeps its look in all, and is named where its line ends."""
+    """Draw a panel for each pair of axes, on one scale; a level keeps its look in all, and stands in the legend once."""
     pairs = list(dict.fromkeys(zip(data["x_axis"], data["by_axis"], strict=True)))
     each = zip(data["by_axis"], data["by"], strict=True)
     levels = list(dict.fromkeys(f"{axis_title(by)} {plain(level)}" for by, level in each))
@@ -154,7 +154,7 @@ def _interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SC
     figure.update_yaxes(title=shown(metric(spec.metric).heading), range=reach)
     named: set[str] = set()
     for panel, (x, by) in enumerate(pairs, 1):
-        whole, ends = data[(data["x_axis"] == x) & (data["by_axis"] == by)], list[End]()
+        whole = data[(data["x_axis"] == x) & (data["by_axis"] == by)]
         for level in dict.fromkeys(whole["by"]):
             name, points = f"{axis_title(by)} {plain(level)}", whole[(whole["by"] == level) & whole["value"].notna()]
             look = style(levels.index(name))
@@ -168,11 +168,9 @@ def _interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SC
             bars = whiskers(value, low, high, thickness=1, width=4)
             figure.add_scatter(**line, **marked(look), error_y=bars, row=panel, col=1)
             named.add(name)
-            ends += [End(name, float(value), look["color"]) for value in points["value"].tail(1)]
         ticks = [shown(plain(level)) for level in dict.fromkeys(whole["x"])]
         axis = {"type": "category", "categoryorder": "array", "categoryarray": ticks, "range": [-0.3, len(ticks) - 0.7]}
         figure.update_xaxes(title=shown(axis_title(x)), **axis, row=panel, col=1)
-        name_ends(figure, ends, at=panel - 1, size=size)
     return figure
 
 

@@ -1,19 +1,17 @@
-// Does again what layout.py does (dress, arrange, name_ends), for the width at hand, and follows the reader's choice of dark or
+// Does again what layout.py does (dress, arrange), for the width at hand, and follows the reader's choice of dark or
 // light. `COLORS` stands before it: each colour with its form on a dark page.
 const arrange = (figure, width) => {
   const layout = figure.layout, grid = layout.meta.grid, inner = width - 24;
-  const heads = (layout.annotations || []).filter(one => one.name === "head");
-  const each = Math.max(1, layout.meta.panels / grid.groups), across = Math.min(each, Math.max(1, Math.floor(inner / grid.narrow)));
+  const across = Math.min(layout.meta.panels, Math.max(1, Math.floor(inner / grid.narrow)));
   const side = inner / across, wide = Math.min(side - grid.left - grid.right, grid.widest);
   const high = grid.high || grid.ratio * wide, row = grid.above + high + grid.below;
-  const group = grid.head + row * Math.ceil(each / across), whole = group * grid.groups;
+  const whole = row * Math.ceil(layout.meta.panels / across);
   for (let at = 0; at < layout.meta.panels; at++) {
-    const own = at % each, x = own % across * side + grid.left, axis = at ? at + 1 : "";
-    const y = Math.floor(at / each) * group + grid.head + Math.floor(own / across) * row + grid.above;
+    const x = at % across * side + grid.left, axis = at ? at + 1 : "";
+    const y = Math.floor(at / across) * row + grid.above;
     layout["xaxis" + axis].domain = [x / inner, (x + wide) / inner];
     layout["yaxis" + axis].domain = [Math.max(0, 1 - (y + high) / whole), 1 - y / whole];
   }
-  heads.forEach((one, at) => { one.y = 1 - at * group / whole; });
   if (grid.columns) figure.data.forEach(trace => {
     if (trace.mode === "text") trace.textfont.size = Math.max(9, Math.min(12, wide / grid.columns / 7.5));
     if (trace.mode === "markers") trace.marker.size = 0.9 * wide / grid.columns;
@@ -37,19 +35,7 @@ const draw = box => {
   layout.font.color = printing ? "#1c2126" : getComputedStyle(document.body).color;
   layout.title.text = undefined;
   layout.margin.t = 20;
-  if (layout.meta.ends) {  // names at the ends of lines, or a legend
-    const direct = layout.meta.ends <= 0.36 * width;
-    layout.annotations.filter(one => one.name === "end").forEach(one => { one.visible = direct; });
-    layout.showlegend = !direct;
-    layout.margin.r = direct ? layout.meta.ends : 20;
-    if (direct) { layout.height += 70 - layout.margin.b; layout.margin.b = 70; }
-  }
   if (layout.meta.grid) arrange(figure, width);
-  if (layout.meta.grid && layout.showlegend) {  // of more lines than the one that panels leave room for
-    const more = 22 * (Math.ceil(names.length / across) - 1);
-    layout.margin.b += more;
-    layout.height += more;
-  }
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
   if (layout.meta.axes) {  // parallel ones: the page scrolls to those that have no room
     layout.width = Math.max(width, 50 + 100 * layout.meta.axes);
