@@ -4,11 +4,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from recstudy.config import configure
 from recstudy.data import FINDINGS, PhantomXray
 from recstudy.data import phantom_xray as phantom
 from recstudy.data.phantom_xray import SIGNS
-from recstudy.errors import ConfigError
 
 DRAWN = [FINDINGS.index(name) for name in SIGNS]
 
@@ -21,15 +19,6 @@ def test_images_are_the_same_bytes_everywhere():
     decoded = read()
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes()).hexdigest()
     assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise the version in PhantomXray.reader too
-
-
-def test_set_says_what_it_is():
-    config = PhantomXray()
-    assert (config.synthetic, config.title) == (True, "Phantom chest X-rays (synthetic)")
-    assert (config.shape, config.classes, config.task, config.class_names) == ((1, 32, 32), 18, "multilabel", FINDINGS)
-    assert PhantomXray(findings="single").task == "multiclass"
-    with pytest.raises(ConfigError, match="'size' must be greater than or equal to 16, but got 8"):
-        configure(PhantomXray, {"size": 8})
 
 
 def test_labels_are_yes_no_and_unknown():

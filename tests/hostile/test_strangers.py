@@ -174,7 +174,3 @@ def test_a_part_that_cannot_be_drawn_leaves_no_older_file(template, tmp_path, ca
     assert said(capsys, "report", str(results.root))[0] == 0
 
     assert not (results.study("made_up", "paper") / "report/tables/scores.md").exists()
-
-
-def test_there_are_more_than_forty():
-    assert len(FOLDERS) > 40

@@ -19,6 +19,11 @@ TURNED = [  # by numpy, in the order of the authors' numbers
 GRID = np.array([[1, 2, 3], [4, 5, 0]])
 
 
+def rows(text):
+    """A grid by its rows of digits."""
+    return np.array([list(row) for row in text.split()]).astype(np.uint8)
+
+
 @pytest.mark.parametrize("turn", range(8))
 def test_an_augmentation_is_undone(turn):
     colours = (0, 3, 1, 2, 9, 8, 7, 6, 5, 4)
@@ -31,43 +36,41 @@ def test_an_augmentation_is_undone(turn):
 
 
 @pytest.mark.parametrize(
-    ("canvas", "found"),
+    ("canvas", "answer"),
     [
-        ([[3, 4, 1], [5, 6, 1], [1, 1, 0]], [[3, 4], [5, 6]]),
-        ([[3, 4, 5], [6, 7, 8], [9, 2, 3]], [[3, 4, 5], [6, 7, 8], [9, 2, 3]]),  # no room for an edge
-        ([[3, 4, 5], [6, 1, 1], [7, 1, 1]], [[3, 4, 5]]),  # one row of three, or three of one: the fewer rows
-        ([[3, 4, 1], [5, 6, 1], [7, 1, 0]], [[3, 4], [5, 6]]),  # four cells are more than three
-        ([[3, 0, 5], [6, 7, 8], [9, 2, 3]], [[3], [6], [9]]),  # what is behind a gap counts in no row below
-        ([[1, 3, 3], [3, 3, 3], [3, 3, 3]], []),
+        ("341 561 110", "34 56"),
+        ("345 678 923", "345 678 923"),  # no room for an edge
+        ("345 611 711", "345"),  # one row of three, or three of one: the fewer rows
+        ("341 561 710", "34 56"),  # four cells are more than three
+        ("305 678 923", "3 6 9"),  # what is behind a gap counts in no row below
+        ("133 333 333", ""),
     ],
 )
-def test_the_largest_rectangle_from_the_corner_is_the_answer(canvas, found):
-    assert cropped(np.array(canvas, np.uint8)).tolist() == found
+def test_the_largest_rectangle_from_the_corner_is_the_answer(canvas, answer):
+    assert cropped(rows(canvas)).tolist() == rows(answer).tolist()
 
 
 NAMES = ["<blank>", "a", "a|||t1|||0123456789", "a|||t0|||0213456789", "b"]
 SURE, UNSURE = 2.0, -2.0
 
 
-def canvas(*rows):
-    """On 3x3 cells."""
-    whole = np.zeros((3, 3), np.uint8)
-    whole[: len(rows), : len(rows[0])] = np.array(rows) + 2
+def canvas(text):
+    """On 3x3 cells; nothing is a cell that ends the grid."""
+    grid, whole = rows(text or "9") + 2, np.zeros((3, 3), np.uint8)
+    whole[: len(grid), : len(grid[0])] = grid if text else 1
     return whole.flatten()
 
 
 def told(*votes):
     """Ballots of (id, answer, right, q_halt), in rows of colours."""
     ids, answers, labels, halt = zip(*votes, strict=True)
-    grids = [np.stack([canvas(*grid) for grid in column]) for column in (answers, labels)]
+    grids = [np.stack([canvas(grid) for grid in column]) for column in (answers, labels)]
     return ballots(Answers("grid", cells=grids[0], labels=grids[1]), np.array(halt), np.array(ids), NAMES)
 
 
 def test_identical_answers_are_counted_once_their_augmentations_are_undone():
     """[[1, 2]] under a quarter turn is [[2], [1]], with colours 1 and 2 exchanged [[2, 1]]: two votes against a surer one."""
-    found = told(
-        (1, [[3, 3]], [[1, 2]], 9.0), (2, [[2], [1]], [[2], [1]], UNSURE), (3, [[2, 1]], [[2, 1]], UNSURE)
-    )  # fmt: skip
+    found = told((1, "33", "12", 9.0), (2, "2 1", "2 1", UNSURE), (3, "21", "21", UNSURE))
 
     assert list(found) == [("a", 0)]
     assert [grid.rows for grid in found["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
@@ -76,16 +79,14 @@ def test_identical_answers_are_counted_once_their_augmentations_are_undone():
 
 @pytest.mark.parametrize(("first", "second", "right"), [(UNSURE, SURE, 100), (SURE, UNSURE, 0)])
 def test_of_equal_votes_the_surest_on_average_comes_first(first, second, right):
-    votes = (1, [[3, 3]], [[1, 2]], first), (3, [[2, 1]], [[2, 1]], second)
+    votes = (1, "33", "12", first), (3, "21", "21", second)
 
     assert pass_at(1, told(*votes)) == pass_at(1, told(*votes[::-1])) == right
 
 
 def test_a_task_counts_by_the_share_of_its_test_inputs():
     """Task a has two test inputs, answered in turn under each id, of which one is solved; b has one that is not."""
-    found = told(
-        (1, [[1]], [[1]], 0.0), (1, [[5]], [[4]], 0.0), (4, [[7]], [[8]], 0.0), (3, [[2]], [[2]], 0.0), (3, [[5]], [[4]], 0.0)
-    )  # fmt: skip
+    found = told((1, "1", "1", 0.0), (1, "5", "4", 0.0), (4, "7", "8", 0.0), (3, "2", "2", 0.0), (3, "5", "4", 0.0))
 
     assert list(found) == [("a", 0), ("a", 1), ("b", 0)]
     assert found["a", 0].votes == {ArcGrid(1, b"\1"): [0.5, 0.5]}
@@ -94,7 +95,7 @@ def test_a_task_counts_by_the_share_of_its_test_inputs():
 
 def test_the_submission_has_two_attempts_at_each_test_input():
     """One answer is given twice, and a canvas without an answer is one 0."""
-    found = told((4, [[1, 2], [3, 4]], [[1]], 0.0), (1, [[-1]], [[1]], SURE), (1, [[6]], [[6]], 0.0), (3, [[7]], [[7]], 0.0))
+    found = told((4, "12 34", "1", 0.0), (1, "", "1", SURE), (1, "6", "6", 0.0), (3, "7", "7", 0.0))
 
     assert submission(found) == {
         "a": [{"attempt_1": [[0]], "attempt_2": [[7]]}, {"attempt_1": [[6]], "attempt_2": [[6]]}],
