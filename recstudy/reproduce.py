@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import tyro
 
@@ -28,9 +28,6 @@ from recstudy.report.names import plural
 from recstudy.study.design import Variant
 from recstudy.study.study import Plan, Run, Study, make_plan
 from recstudy.terminal import say
-
-if TYPE_CHECKING:
-    from recstudy.analysis.frame import StudyRecords  # brings pandas
 
 
 @dataclass(frozen=True)
@@ -60,50 +57,54 @@ class Reproduce:
     trust: Imports = False
 
     def run(self) -> int:
-        from recstudy.publishing.compared import asked_of, price, said
+        from recstudy.analysis.frame import records_of  # brings pandas
+        from recstudy.publishing.compared import compare, price, read_number
 
         with opened(self.bundle) as theirs:
-            _use_modules(theirs, self.trust)
-            asked = asked_of(theirs.records, self.cell)
-            plan, runs = _planned(theirs, asked.ids, self.fresh_seeds)
+            plan_file = read_plan(theirs.study)
+            modules = [entry["module"] for entry in plan_file.plugins if entry["module"]] if plan_file is not None else []
+            if modules and not self.trust:
+                raise ConfigError(
+                    f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"
+                )
+            use(bundle_of(theirs.root / CODE, modules))
+            published = read_number(theirs.records, self.cell).runs
+            plan, runs = _planned(theirs, published, self.fresh_seeds)
             results = Results(self.results).pull()
-            options = StudyOptions(results=self.results, data=self.data, address=self.address, no_ray=self.no_ray)
             if self.dry_run:
                 from recstudy.study.dry_run import print_plan
                 from recstudy.study.rerun import outdated
 
                 print_plan(plan, runs, outdated(runs, results, data_folder(self.data), ""), results, as_json=False)
                 return 0
-            say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, asked.ids)}")
+            say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, published)}")
+            options = StudyOptions(results=self.results, data=self.data, address=self.address, no_ray=self.no_ray)
             _, why = complete(plan, runs, results, options)
             if why:
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
                 return exit_code(why)
-            return 1 if said(theirs.records, _here(theirs.records, plan, runs, results), self.cell) else 0
+            places = {variant.label: place for place, variant in enumerate(theirs.records.variants)}
+            planned = tuple(PlannedRun(places[run.label], run.seed, run.id) for run in runs)
+            seeds = tuple(sorted({run.seed for run in runs}))
+            here = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
+            return int(compare(theirs.records, here, self.cell))
 
 
-def _use_modules(theirs: Bundle, trust: bool) -> None:
-    """Load the modules that the study defines (ConfigError: it has some, and they are not trusted)."""
-    plan = read_plan(theirs.study)
-    modules = [entry["module"] for entry in plan.plugins if entry["module"]] if plan is not None else []
-    if modules and not trust:
-        raise ConfigError(f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust")
-    use(bundle_of(theirs.root / CODE, modules))
-
-
-def _planned(theirs: Bundle, ids: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:
+def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:
     """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next seeds instead.
 
     Raises:
         ConfigError: this recstudy makes other runs of these settings.
     """
     rows = {row.id: row for row in theirs.records.rows}
-    configs = {run: configure(RunConfig, read_json(theirs.results.run(run).config) or {}) for run in ids}
-    first = {rows[run].variant: configs[run] for run in reversed(ids)}
-    variants = [Variant(theirs.records.variants[at].label, _whole(config)) for at, config in first.items()]
+    configs = {rows[run].variant: configure(RunConfig, read_json(theirs.results.run(run).config) or {}) for run in published}
+    variants = [
+        Variant(theirs.records.variants[variant].label, {part: getattr(config, part) for part in ("model", "data", "train")})
+        for variant, config in configs.items()
+    ]
     study = Study(
         name=theirs.about.study,
-        presets={theirs.about.preset: next(iter(first.values()))},
+        presets={theirs.about.preset: next(iter(configs.values()))},
         variants=variants,
         report=[Table("again")],
     )
@@ -111,23 +112,10 @@ def _planned(theirs: Bundle, ids: Sequence[str], fresh: int) -> tuple[Plan, list
     plan = make_plan(study, seeds=seeds + fresh)
     if fresh:
         return plan, [run for run in plan.runs if run.seed >= seeds]
-    found = [run for run in plan.runs if run.id in ids]
-    if other := sorted(set(ids) - {run.id for run in found}):
+    runs = [run for run in plan.runs if run.id in published]
+    if other := sorted(set(published) - {run.id for run in runs}):
         raise ConfigError(
             f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so it would make other "
             f"runs. The bundle was made by {theirs.about.recstudy}: install that, or take --fresh-seeds"
         )
-    return plan, found
-
-
-def _whole(config: RunConfig) -> dict[str, Any]:
-    return {"model": config.model, "data": config.data, "train": config.train}
-
-
-def _here(theirs: "StudyRecords", plan: Plan, runs: Sequence[Run], results: Results) -> "StudyRecords":
-    """Return the same study, of the runs that were made here."""
-    from recstudy.analysis.frame import records_of
-
-    at = {variant.label: index for index, variant in enumerate(theirs.variants)}
-    planned = tuple(PlannedRun(at[run.label], run.seed, run.id) for run in runs)
-    return records_of(results, replace(theirs.plan, runs=planned, seeds=tuple(sorted({run.seed for run in runs}))))
+    return plan, runs

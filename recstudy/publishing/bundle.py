@@ -38,7 +38,6 @@ ABOUT, RESULTS = "bundle.json", "results"  # below its folder
 MOST_FILES, MOST_BYTES, LARGEST = 500_000, 16 * 2**30, 4 * 2**30  # of all files; of one
 NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-PIECE = 2**20  # bytes that are digested at once
 READERS = ("analysis", "config", "evidence", "metrics", "papers", "records", "report")  # the rooms that decide what is printed
 DRAWING = ("numpy", "pandas", "plotly", "scipy")  # and the packages
 
@@ -58,11 +57,8 @@ def drawing_packages() -> dict[str, str]:
 
 def sha256_of(file: Path) -> str:
     """Return the digest of a file's bytes, of which few are in memory."""
-    total = hashlib.sha256()
     with open(file, "rb") as content:
-        while piece := content.read(PIECE):
-            total.update(piece)
-    return total.hexdigest()
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def digest_of_records(manifest: dict[str, str]) -> str:
@@ -133,17 +129,13 @@ class Bundle:
         """Its plan and runs (StorageError; ConfigError: there is no such study in it)."""
         from recstudy.analysis.frame import load_study
 
-        found = load_study(self.results, self.about.study, self.about.preset)
-        return called(replace(found, plan=without_code(found.plan)))
+        records = load_study(self.results, self.about.study, self.about.preset)
+        return called(replace(records, plan=replace(records.plan, plugins=())))
 
     @property
     def plan(self) -> PlanRecord:
         """The plan, without its plug-ins, so that nobody imports them."""
         return self.records.plan
-
-
-def without_code(plan: PlanRecord) -> PlanRecord:
-    return replace(plan, plugins=())
 
 
 def called(records: "StudyRecords") -> "StudyRecords":
@@ -185,18 +177,7 @@ def _unzip(file: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             _check(file, archive.infolist())
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            for parent in {(folder / entry.filename).parent for entry in entries}:
-                parent.mkdir(parents=True, exist_ok=True)
-            for entry in entries:
-                target = folder / entry.filename
-                with archive.open(entry) as packed, open(target, "xb") as content:
-                    left = entry.file_size  # what it says; a zip that holds more is cut off and refused
-                    while piece := packed.read(PIECE):
-                        left -= len(piece)
-                        if left < 0:
-                            raise zipfile.BadZipFile(f"{entry.filename} is larger than it says")
-                        content.write(piece)
+            archive.extractall(folder)  # of each no more than the size that it states, which must have its checksum
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise StorageError(f"{file} cannot be unpacked: {error}.") from None
 

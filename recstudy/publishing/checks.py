@@ -1,5 +1,6 @@
 """The checks of a bundle's records: ids from settings, metrics from answers, one record against another, dates against runs."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,13 +54,15 @@ def check_settings(bundle: Bundle, check: Check) -> None:
         key = digest([settings, changes], 20)
         if key not in known:
             known[key] = None
-            if _away(settings) or _away(changes):
+            texts = [value for part in (settings, changes) for value in flatten(part).values() if isinstance(value, str)]
+            if any(text.startswith(AWAY) for text in texts):
                 check.left_out("ids of settings that had a path, which was taken out of them")
             else:
                 try:
                     known[key] = configure(RunConfig, settings).with_changes(changes).deciding
-                except RecstudyError as error:
-                    check.left_out(f"{source}: {_why(error)}")
+                except RecstudyError as error:  # most often because the study defines a part of them itself
+                    why = re.split(r"[.:] [Tt]here are", str(error))[0]
+                    check.left_out(f"{source}: {why} ({OWN})")
         return known[key]
 
     count = 0
@@ -79,33 +82,16 @@ def check_settings(bundle: Bundle, check: Check) -> None:
             found = run_ids(own, [values.get("seed", 0)])[0]
             if found != run.id:
                 check.differs.append(f"run {run.id}: its config.json is that of run {found}")
-        others = _others({**bundle.records.configs[run.variant], "seed": run.seed}, values)
+        planned_values, stated = {**bundle.records.configs[run.variant], "seed": run.seed}, flatten(values)
         check.differs += [
-            f"run {run.id}: {path} is {stated!r} in its config.json, and {its!r} in the plan" for path, stated, its in others
+            f"run {run.id}: {path} is {stated[path]!r} in its config.json, and {planned_values[path]!r} in the plan"
+            for path in stated  # places decide nothing
+            if path in planned_values and not path.startswith("place.") and stated[path] != planned_values[path]
         ]
     strange = sorted({folder.name for folder in bundle.results.run_folders()} - {run.id for run in plan.runs})
-    check.differs += [f"runs/{one} is no run of the plan" for one in strange]
+    check.differs += [f"runs/{name} is no run of the plan" for name in strange]
     if count:
         check.checked.append(f"the ids of {plural(len(plan.runs), 'run')}, by the plan's settings and by those in their records")
-
-
-def _others(planned: Json, stated: Json) -> list[tuple[str, Any, Any]]:
-    """Return the fields that a record and the plan both know, and of which they say something else; places decide nothing."""
-    known = flatten(stated)
-    both = (path for path in known if path in planned and not path.startswith("place."))
-    return [(path, known[path], planned[path]) for path in both if known[path] != planned[path]]
-
-
-def _away(values: Json) -> bool:
-    return any(isinstance(value, str) and value.startswith(AWAY) for value in flatten(values).values())
-
-
-def _why(error: Exception) -> str:
-    """Say why settings cannot be read here: most often because the study defines a part of them itself."""
-    return f"{str(error).partition('. There are')[0].partition(': there are')[0]} ({OWN})"
-
-
-# -------------------------------------------------------------------------------------------------------------- answers
 
 
 def check_answers(bundle: Bundle, check: Check) -> None:

@@ -1,6 +1,7 @@
 """A number of a bundle beside the same number of runs that were made here: bit-equal, within the spread of runs, or different."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -11,159 +12,121 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import family
 from recstudy.analysis.rows import Row
 from recstudy.errors import ConfigError, choices
-from recstudy.evidence import Estimate, Fit, Weighted, contrast
+from recstudy.evidence import Fit, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.metrics import METRICS
-from recstudy.records import Result
 from recstudy.report import Claims
 from recstudy.report.names import metric, plural
 from recstudy.terminal import console, duration, say
 
-Term = tuple[float, str, Mapping[str, float]]  # weight, variant, the value of each of its runs
-DIFFERENT = "different"
+Term = tuple[float, dict[str, float]]  # weight, the value of each run by its id
+DIFFERENT = "Different"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A number as a sum over variants: weight, label, and each run's value."""
+class Number:
+    """A number as a weighted sum over variants, which their labels name."""
 
     title: str
-    terms: Sequence[Term]
+    terms: Mapping[str, Term]
 
     @property
-    def ids(self) -> list[str]:
-        return list(dict.fromkeys(run for _, _, values in self.terms for run in values))
+    def runs(self) -> list[str]:
+        return list(dict.fromkeys(run for _, values in self.terms.values() for run in values))
 
 
-def asked_of(records: StudyRecords, name: str) -> Asked:
-    """Return what is asked for: a cell, a claim, or, without a name, what each variant's runs are selected by.
+def read_number(records: StudyRecords, name: str) -> Number:
+    """Return a cell, a claim, or, without a name, the score of each variant's runs.
 
     Raises:
-        ConfigError: there is no such cell or claim, or no finished run is behind it.
+        ConfigError: There is no such cell or claim, or no finished run is behind it.
     """
     claims = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
-    named = [row for row in claims if name and row.label.lower().startswith(name.lower())]
-    if len(named) > 1:
-        raise ConfigError(f"{len(named)} claims begin with {name!r}: {choices(repr(row.label) for row in named)}")
-    terms: list[Term] = []
-    if named:
-        for term in named[0].terms:
-            values = {row.id: value for row, value in zip(term.runs, term.values, strict=True)}
-            terms.append((term.weight, term.label, values))
-        found = Asked(named[0].label, terms)
+    matches = [row for row in claims if name and row.label.lower().startswith(name.lower())]
+    title, terms = "", dict[str, Term]()
+    if len(matches) > 1:
+        raise ConfigError(f"{len(matches)} claims begin with {name!r}: {choices(repr(row.label) for row in matches)}")
+    if matches:
+        title = matches[0].label
+        for term in matches[0].terms:
+            terms[term.label] = term.weight, {row.id: value for row, value in zip(term.runs, term.values, strict=True)}
     elif ":" in name:
-        place = find(records, name)
-        runs, labels = dict(place.behind(records).runs), {row.id: row.label for row in records.rows}
-        own = {label: {run: value for run, value in runs.items() if labels[run] == label} for label in labels.values()}
-        terms = [(len(values) / len(runs), label, values) for label, values in own.items() if values]
-        found = Asked(f"{place.table}, row {place.row!r}, column {place.column!r}", terms)
+        cell = find(records, name)
+        title = f"{cell.table}, row {cell.row!r}, column {cell.column!r}"
+        runs, labels = dict(cell.behind(records).runs), {row.id: row.label for row in records.rows}
+        for label, count in Counter(labels[run] for run in runs).items():
+            terms[label] = count / len(runs), {run: value for run, value in runs.items() if labels[run] == label}
     elif name:
         known = choices(repr(row.label) for row in claims) if claims else "none"
         raise ConfigError(f"no claim begins with {name!r}: there are {known}. A cell is named TABLE:ROW:COLUMN")
     else:
-        for variant, rows in zip(records.variants, records.by_variant, strict=True):
-            values = {row.id: score for row in rows if row.done and (score := row.value(_score(row))) is not None}
-            terms.append((1.0, variant.label, values))
-        found = Asked("", [term for term in terms if term[2]])
-    if not found.ids:
+        ranked = [score for score, definition in METRICS.items() if definition.ranks]
+        for row in (row for row in records.rows if row.done):
+            scores = [value for score in (*ranked, *row.measured) if (value := row.value(score)) is not None]
+            if scores:
+                terms.setdefault(row.label, (1.0, {}))[1][row.id] = scores[0]
+    number = Number(title, terms)
+    if not number.runs:
         raise ConfigError(f"no finished run is behind {name or 'this study'}: there is nothing to run again")
-    return found
+    return number
 
 
-def _score(row: Row) -> str:
-    """Return the metric by which runs of this kind are ranked first."""
-    ranked = [name for name, one in METRICS.items() if one.ranks]
-    return next((name for name in ranked if row.value(name) is not None), next(iter(row.measured), ""))
-
-
-def price(records: StudyRecords, ids: Sequence[str]) -> str:
+def price(records: StudyRecords, runs: Sequence[str]) -> str:
     """Return what the runs took where they were made."""
-    rows = [row for row in records.rows if row.id in set(ids)]
+    rows = [row for row in records.rows if row.id in set(runs)]
     seconds = sum(row.value("seconds") or 0.0 for row in rows)
-    machines = dict.fromkeys(_machine(row) for row in rows)
-    return f"{plural(len(rows), 'published run')} took {duration(seconds)} on {choices(machines)}"
+    return f"{plural(len(rows), 'published run')} took {duration(seconds)} on {_machines(rows)}"
 
 
-def _machine(row: Row) -> str:
-    made = row.provenance
-    of = f" of {plural(made.threads, 'thread')}" if made.threads else ""
-    return f"{made.hardware.gpu or made.hardware.cpu or 'a machine unknown'}, {plural(made.workers, 'worker')}{of}"
+def _machines(rows: Iterable[Row]) -> str:
+    machines: dict[str, None] = {}
+    for made in (row.provenance for row in rows):
+        threads = f" of {plural(made.threads, 'thread')}" if made.threads else ""
+        machine = made.hardware.gpu or made.hardware.cpu or "a machine unknown"
+        machines[f"{machine}, {plural(made.workers, 'worker')}{threads}"] = None
+    return choices(machines)
 
 
-def _tell_parts(theirs: StudyRecords, here: StudyRecords) -> None:
-    """Say so where the runs had other workers or threads, which take sums in other parts."""
-    sides = [{(row.provenance.workers, row.provenance.threads) for row in side.rows if row.done} for side in (theirs, here)]
-    if sides[0] != sides[1]:
-        say("The last digits agree for equal workers and threads only, and these differ.")
-
-
-Pair = tuple[Term, Term]  # theirs and ours
-
-
-def said(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
+def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
     """Print each run's value on both sides and what follows; return whether they differ."""
-    before, after = asked_of(theirs, name), asked_of(here, name)
-    ours = {label: (weight, label, values) for weight, label, values in after.terms}
-    pairs = [(one, ours[one[1]]) for one in before.terms if one[1] in ours]
+    published, made = read_number(theirs, name), read_number(here, name)
+    labels = [label for label in published.terms if label in made.terms]
     table = Table("variant", "theirs", "here", box=None)
-    for (_, label, published), (_, _, made) in pairs:
-        table.add_row(Text(label), _values(published), _values(made))
+    for label in labels:
+        sides = (number.terms[label][1].values() for number in (published, made))
+        table.add_row(Text(label), *(" ".join(f"{value:.6g}" for value in values) for values in sides))
     console().print(table)
-    same, known = _equal(theirs, here)
-    machines = f"there on {_on(theirs)}, here on {_on(here)}"
-    if known and same == known:
-        say(f"Bit-equal: every metric of {plural(known, 'run')} is the same to the last digit; {machines}.")
+    before, after = ({row.id: row for row in records.rows if row.result} for records in (theirs, here))
+    known = before.keys() & after.keys()
+    same = sum(_untimed(before[run]) == _untimed(after[run]) for run in known)
+    machines = f"there on {_machines(before.values())}, here on {_machines(after.values())}"
+    if known and same == len(known):
+        say(f"Bit-equal: every metric of {plural(same, 'run')} is the same to the last digit; {machines}.")
         return False
     if known:
-        say(f"Not bit-equal: {same} of {plural(known, 'run')} gave every metric to the last digit; {machines}.")
-        _tell_parts(theirs, here)
-    groups = [pairs] if name else [[pair] for pair in pairs]
+        say(f"Not bit-equal: {same} of {plural(len(known), 'run')} gave every metric to the last digit; {machines}.")
+        parts = [{(row.provenance.workers, row.provenance.threads) for row in rows.values()} for rows in (before, after)]
+        if parts[0] != parts[1]:
+            say("The last digits agree for equal workers and threads only, and these differ.")
+    groups = [labels] if name else [[label] for label in labels]
     verdicts: list[str] = []
     for group in groups:
-        label = before.title or group[0][0][1]
-        found = contrast([*_side(group, 1), *((-weight, mean) for weight, mean in _side(group, 0))], 1 - ALPHA / len(groups))
-        verdicts.append(verdict := _verdict(found))
-        say(f"{verdict[0].upper()}{verdict[1:]}: {label}: {_words(found)}.")
+        means = []
+        for label in group:
+            (weight, values), (our_weight, our_values) = published.terms[label], made.terms[label]
+            fit = Fit({0: list(values.values()), 1: list(our_values.values())})
+            means += [(our_weight, fit.weighted(1)), (-weight, fit.weighted(0))]
+        estimate = contrast(means, 1 - ALPHA / len(groups))
+        verdict, words = "Undecided", "; no spread is known of so few seeds, which --fresh-seeds adds"
+        if estimate.interval is not None:
+            low, high = estimate.interval
+            verdict = "Within run-to-run spread" if low <= 0 <= high else DIFFERENT
+            words = f" [{low:+.4g}, {high:+.4g}] at {100 * estimate.level:.4g} %"
+        verdicts.append(verdict)
+        say(f"{verdict}: {published.title or group[0]}: here minus theirs {estimate.value or 0.0:+.4g}{words}.")
     return DIFFERENT in verdicts
 
 
-def _side(group: Sequence[Pair], side: int) -> list[tuple[float, Weighted | None]]:
-    """Return the means of one side, each with its weight, by the spread of both."""
-    found: list[tuple[float, Weighted | None]] = []
-    for pair in group:
-        fit = Fit({at: list(values.values()) for at, (_, _, values) in enumerate(pair)})
-        found.append((pair[side][0], fit.weighted(side)))
-    return found
-
-
-def _verdict(found: Estimate) -> str:
-    if found.interval is None:
-        return "undecided"
-    return "within run-to-run spread" if found.interval[0] <= 0 <= found.interval[1] else DIFFERENT
-
-
-def _words(found: Estimate) -> str:
-    value = f"here minus theirs {found.value or 0.0:+.4g}"
-    if found.interval is None:
-        return f"{value}; no spread is known of so few seeds, which --fresh-seeds adds"
-    return f"{value} [{found.interval[0]:+.4g}, {found.interval[1]:+.4g}] at {100 * found.level:.4g} %"
-
-
-def _values(values: Mapping[str, float]) -> str:
-    return " ".join(f"{value:.6g}" for value in values.values())
-
-
-def _equal(theirs: StudyRecords, here: StudyRecords) -> tuple[int, int]:
-    """Return how many runs of the same settings and seed gave the same of every metric that is no time, and of how many."""
-    known = {row.id: row for row in theirs.rows if row.result}
-    pairs = [(known[row.id].result, row.result) for row in here.rows if row.result and row.id in known]
-    return sum(_exact(one) == _exact(other) for one, other in pairs), len(pairs)
-
-
-def _exact(result: Result | None) -> dict[str, object]:
-    metrics = result.metrics if result else {}
-    return {name: value for name, value in metrics.items() if not metric(name).timed}
-
-
-def _on(records: StudyRecords) -> str:
-    return choices(dict.fromkeys(_machine(row) for row in records.rows if row.result))
+def _untimed(row: Row) -> dict[str, object]:
+    """Return what a run has measured, without times."""
+    return {name: value for name, value in (row.result.metrics if row.result else {}).items() if not metric(name).timed}

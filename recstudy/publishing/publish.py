@@ -12,6 +12,7 @@ import shlex
 import shutil
 import stat
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -112,7 +113,7 @@ class _Writer:
         self.records, self.root, self.asked = records, root, asked
         self.plan, self.results = records.plan, records.results
         self.private = private(self.results.root, _hosts(records), asked.allowed)
-        self.left: dict[str, int] = {}  # why -> files
+        self.left: Counter[str] = Counter()  # why -> files
         self.code: dict[str, str] = {}
         self.captions: dict[int, bool] = {}  # variant -> whether its answers hold captions that are not ours to give
 
@@ -133,101 +134,101 @@ class _Writer:
     def _records(self) -> None:
         study = self.results.study(self.plan.study, self.plan.folder)
         target = Results(self.root / RESULTS)
-        self._text(self.results.root / MARKER, target.root / MARKER)
+        self._copy(self.results.root / MARKER, target.root)
         for file in _plain(study):
             if file.suffix in (".json", ".jsonl") and file.name != "orders.jsonl" and not file.match("plan-*.json"):
-                self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
-        made = {run.id: run.variant for run in self.plan.runs}
-        for run_id, variant in sorted(made.items()):
+                self._copy(file, target.study(self.plan.study, self.plan.folder))
+        for run_id, variant in sorted({run.id: run.variant for run in self.plan.runs}.items()):
             self._run(run_id, target.run(run_id).path, variant)
-        if self.asked.weights:
-            for file in _plain(self.results.root / "weights"):
-                self._any(file, target.root / "weights" / file.name)
+        for file in _plain(self.results.root / "weights") if self.asked.weights else ():
+            self._copy(file, target.root / "weights")
         (target.root / "runs").mkdir(exist_ok=True)
 
     def _run(self, run_id: str, target: Path, variant: int) -> None:
         folder, free = self.results.run(run_id), self.asked.data or variant in self.records.synthetic
         self.results.fetched(folder.answers)
         for file in _plain(folder.path):
-            if file.name in RECORDS:
-                self._text(file, target / file.name)
-            elif file.name == WEIGHTS:
-                self._kept(file, target, self.asked.weights, "weights")
+            reason = ""  # why the file is left out
+            if file.name == WEIGHTS:
+                reason = "" if self.asked.weights else "weights"
             elif file.name == ANSWERS:
                 if variant not in self.captions:  # those of its other seeds are of the same data
                     self.captions[variant] = not free and bool(unpacked(file).answers.references)
-                kept = not self.captions[variant]
-                self._kept(file, target, kept, "answers with captions of a data set, without which metrics are not recomputed")
-            elif file.suffix in KEPT:
-                self._kept(file, target, free, "items of data sets (images, captions, puzzles, traces of them)")
+                if self.captions[variant]:
+                    reason = "answers with captions of a data set, without which metrics are not recomputed"
+            elif file.name not in RECORDS:
+                if file.suffix not in KEPT:
+                    continue
+                reason = "" if free else "items of data sets (images, captions, puzzles, traces of them)"
+            if reason:
+                self.left[reason] += 1
+            else:
+                self._copy(file, target)
         for file in sorted(folder.path.glob(f"{EARLIER}-*/result.json")):
-            self._text(file, target / file.parent.name / file.name)
+            self._copy(file, target / file.parent.name)
 
-    def _kept(self, file: Path, target: Path, kept: bool, what: str) -> None:
-        if kept:
-            self._any(file, target / file.name)
-        else:
-            self.left[what] = self.left.get(what, 0) + 1
-
-    def _any(self, file: Path, target: Path) -> None:
-        if file.suffix in (".json", ".jsonl"):
-            self._text(file, target)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with open(file, "rb", opener=descriptor) as content, open(target, "wb") as copy:
-                shutil.copyfileobj(content, copy)
-
-    def _text(self, file: Path, target: Path) -> None:
-        """Copy a JSON file, or a log of such lines, without what is private (StorageError: it is none)."""
+    def _copy(self, file: Path, folder: Path) -> None:
+        """Copy a file into a folder; a JSON file, or a log of such lines, without what is private (StorageError: it is none)."""
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / file.name
         try:
             if file.suffix == ".jsonl":
-                text = "".join(self._line(line, file) + "\n" for line in whole_lines(file))
+                target.write_text("".join(self._line(line, file) + "\n" for line in whole_lines(file)), encoding="utf-8")
+            elif file.suffix == ".json":
+                values = self._scrubbed(parsed(contents(file)), file)
+                target.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             else:
-                text = json.dumps(self._scrubbed(parsed(contents(file)), file), indent=1, ensure_ascii=False) + "\n"
+                with open(file, "rb", opener=descriptor) as content, open(target, "wb") as copy:
+                    shutil.copyfileobj(content, copy)
         except (OSError, ValueError) as error:
             raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
 
     def _line(self, line: bytes, file: Path) -> str:
         return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(parsed(line), file), ensure_ascii=False)
 
     def _scrubbed(self, values: Any, file: Path) -> Any:
-        found = self.private.values(values)
-        if file.name == "plan.json" and isinstance(found, dict):
-            for one in found.get("plugins", ()):
-                if one.get("file"):
-                    one["file"] = f"{CODE}/{_below(self.plan, one['file'], values)}"
-        return found
+        kept = self.private.values(values)
+        if file.name == "plan.json" and isinstance(kept, dict):
+            for entry, plugin in zip(kept.get("plugins", ()), self.plan.plugins, strict=True):
+                if plugin["file"]:
+                    entry["file"] = f"{CODE}/{self._below(plugin['file'])}"
+        return kept
 
     # ---------------------------------------------------------------------------------------------------------- code
 
     def _code(self) -> None:
         """Copy the study's file and its modules as they are; where the plan has a digest, say whether they still have it."""
-        for one in self.plan.plugins:
-            if one["file"]:
-                name = _below(self.plan, one["file"], {"plugins": self.plan.plugins})
-                self._put(name, self._source(Path(one["file"])))
+        for plugin in self.plan.plugins:
+            if plugin["file"]:
+                self._put(self._below(plugin["file"]), Path(plugin["file"]))
         file = self.asked.study or _study_file(self.plan)
         if file is not None and file.name not in self.code:
-            self._put(file.name, self._source(file))
+            self._put(file.name, file)
         elif file is None and not self.code:
             self.left["the study's file, which its command does not name (--study FILE adds it)"] = 1
 
-    def _source(self, file: Path) -> str:
+    def _put(self, name: str, file: Path) -> None:
         if not file.is_file():
             raise ConfigError(
                 f"{file.name}, which the study is made of, is not at {file}. Bring it back, or run the study again."
             )
-        return source(file)
-
-    def _put(self, name: str, text: str) -> None:
-        planned, now = self.plan.files.get(name), hashlib.sha256(text.encode()).hexdigest()
-        about = "as it was when the study was planned" if now == planned else "CHANGED since the study was planned"
+        text, planned = source(file), self.plan.files.get(name)
         target = self.root / CODE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        self.code[name] = about if planned else "as it is now; its plan has no SHA-256 of it"
+        self.code[name] = "as it is now; its plan has no SHA-256 of it"
+        if planned:
+            is_same = hashlib.sha256(text.encode()).hexdigest() == planned
+            self.code[name] = "as it was when the study was planned" if is_same else "CHANGED since the study was planned"
+
+    def _below(self, file: str) -> str:
+        """Return where a plug-in's file lies below the folder of the study's file."""
+        for plugin in self.plan.plugins:
+            for path in paths(plugin["module"]) if plugin["module"] else ():
+                root = plugin["file"].removesuffix(path)
+                if plugin["file"].endswith(f"/{path}") and file.startswith(root):
+                    return file.removeprefix(root)
+        return PurePosixPath(file).name
 
     # -------------------------------------------------------------------------------------------------------- report
 
@@ -284,17 +285,6 @@ def _hosts(records: StudyRecords) -> set[str]:
         with suppress(StorageError):  # a damaged log is refused when it is copied
             hosts |= {line.host for line in read_log(records.results.run(row.id).attempts, Attempt)}
     return {part for host in hosts for part in (host, host.partition(".")[0]) if part}
-
-
-def _below(plan: PlanRecord, file: str, values: dict[str, Any]) -> str:
-    """Return where a plug-in's file lies below the folder of the study's file."""
-    for one in values.get("plugins", ()):
-        for path in paths(one["module"]) if one.get("module") else ():
-            if one["file"].endswith(f"/{path}"):
-                root = one["file"].removesuffix(path)
-                if file.startswith(root):
-                    return file.removeprefix(root)
-    return PurePosixPath(file).name
 
 
 def _study_file(plan: PlanRecord) -> Path | None:

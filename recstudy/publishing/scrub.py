@@ -99,14 +99,13 @@ class Private:
         kept: list[str] = []
         skipping = False
         for word in words:
+            option, equals, _ = word.partition("=")
             if word.startswith("--"):
-                skipping = word.partition("=")[0] in PLACES
-                skipped = skipping
-                skipping = skipping and "=" not in word
-            else:
-                skipped = skipping
-            if not skipped:
+                skipping = option in PLACES
+            if not skipping:
                 kept.append(word)
+            elif equals and word.startswith("--"):
+                skipping = False
         while kept and re.match(r"[A-Z_][A-Z0-9_]*=", kept[0]):  # variables before it
             kept.pop(0)
         return shlex.join(self.text(word, written=True) for word in kept)

@@ -14,14 +14,12 @@ or a registry (`--records`).
 
 import base64
 import csv
-import io
 import logging
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 
 import numpy as np
@@ -107,37 +105,28 @@ def verify(bundle: Bundle) -> Verified:
         "dates": check_dates, "report": check_report,
     }  # fmt: skip
     checks = [Check(name) for name in work]
-    with _quiet():
+    logging.disable(logging.CRITICAL)  # parts that cannot be drawn here are named as not checked
+    try:
         for check in checks:
             try:
                 work[check.name](bundle, check)
             except RecstudyError as error:
                 check.differs.append(str(error).replace(f"{bundle.root}/", "").rstrip("."))
-    return Verified(tuple(checks), digest_of_records(bundle.digests))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep parts that cannot be drawn here out of the log: they are told of as not checked."""
-    logger = logging.getLogger("recstudy.analysis")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
     finally:
-        logger.setLevel(before)
+        logging.disable(logging.NOTSET)
+    return Verified(tuple(checks), digest_of_records(bundle.digests))
 
 
 def check_files(bundle: Bundle, check: Check) -> None:
     """Compare each file with the manifest, and the records with the digest that README and bundle.json state."""
-    stated, stating, digests = bundle.manifest, bundle.about.records, bundle.digests
-    check.differs += [f"{name} is missing" for name in stated if name not in digests]
-    check.differs += [f"{name} is not in the manifest" for name in digests if name not in stated]
-    changed = [name for name in digests if name in stated and digests[name] != stated[name]]
+    manifest, stated, digests = bundle.manifest, bundle.about.records, bundle.digests
+    check.differs += [f"{name} is missing" for name in manifest if name not in digests]
+    check.differs += [f"{name} is not in the manifest" for name in digests if name not in manifest]
+    changed = [name for name in digests if manifest.get(name, digests[name]) != digests[name]]
     check.differs += [f"{name} is not as it was published: it has another digest" for name in changed]
-    if digest_of_records(digests) != stating:
-        check.differs.append(f"the records are not those that bundle.json names by their digest {stating[:LEAST]}")
-    if README in digests and stating not in bundle.files[README].read_text(encoding="utf-8", errors="replace"):
+    if digest_of_records(digests) != stated:
+        check.differs.append(f"the records are not those that bundle.json names by their digest {stated[:LEAST]}")
+    if README in digests and stated not in bundle.files[README].read_text(encoding="utf-8", errors="replace"):
         check.differs.append(f"{README} does not name the digest of the records that bundle.json names")
     check.checked.append(f"{plural(len(digests), 'file')} by their digests, and that there is no other")
 
@@ -145,20 +134,15 @@ def check_files(bundle: Bundle, check: Check) -> None:
 def check_report(bundle: Bundle, check: Check) -> None:
     """Draw the report again: CSV files must have the same cells, and every other file the same text if the same code drew it."""
     limits = _limits(bundle)
-    differences: list[str] = []
+    printed = {name: file.read_bytes() for name, file in bundle.files.items() if name.startswith(f"{REPORT}/")}
     with temporary() as folder:
         study = folder / bundle.about.study / bundle.about.preset
         write_files(bundle.records, study, (), ARTICLE)
-        drawn = {file.relative_to(study).as_posix(): file for file in (study / REPORT).rglob("*") if file.is_file()}
-        drawn.pop(f"{REPORT}/{WRITTEN}", None)
-        printed = {name: file for name, file in bundle.files.items() if name.startswith(f"{REPORT}/")}
-        both = [name for name in printed if name in drawn and (name.endswith(".csv") or not limits)]
-        for name in both:
-            differences += _differences(name, printed[name].read_bytes(), drawn[name].read_bytes(), common=bool(limits))
-    if not limits:
-        differences += [f"{name} is not drawn from the records" for name in printed.keys() - drawn.keys()]
-        differences += [f"{name} is missing" for name in drawn.keys() - printed.keys()]
-    check.differs += sorted(differences)
+        files = (file for file in (study / REPORT).rglob("*") if file.is_file() and file.name != WRITTEN)
+        drawn = {file.relative_to(study).as_posix(): file.read_bytes() for file in files}
+    both = [name for name in printed if name in drawn and (name.endswith(".csv") or not limits)]
+    for name in both:
+        check.differs += sorted(_differences(name, printed[name], drawn[name], common=bool(limits)))
     tables = sum(name.endswith(".csv") for name in both)
     others = "" if limits else f", and {plural(len(both) - tables, 'page, table and figure')}"
     check.checked.append(f"{plural(tables, 'CSV file')}{others}, drawn again from the records and compared")
@@ -167,6 +151,9 @@ def check_report(bundle: Bundle, check: Check) -> None:
         check.unchecked.append(
             f"{count} of the report, and rows of CSV files that are drawn on one side only: {'; '.join(limits)}"
         )
+    else:
+        check.differs += [f"{name} is not drawn from the records" for name in printed if name not in drawn]
+        check.differs += [f"{name} is missing" for name in drawn if name not in printed]
 
 
 def _limits(bundle: Bundle) -> list[str]:
@@ -179,8 +166,10 @@ def _limits(bundle: Bundle) -> list[str]:
         limits.append(f"it was drawn with {', '.join(others)}")
     if about.code:
         parts = bundle.records.parts
+        shown = sorted({name for part in parts for name in part.shows})
         own = [part.name for part in parts if isinstance(part, Undrawable)]
-        own += sorted({name for part in parts for name in part.shows if name not in METRICS and not _of_ours(name)})
+        # A metric of a class, of a depth, a glob of metrics, or an improvement.
+        own += [name for name in shown if re.split(r"[.@*]", improved(name) or name)[0] not in METRICS]
         if own:
             limits.append(f"it shows what the study itself may define ({', '.join(own)}): {OWN}")
     return limits
@@ -195,22 +184,19 @@ def _differences(name: str, printed: bytes, drawn: bytes, common: bool) -> Itera
         drawn: The content that the records give.
         common: Whether places that only one of the two has are ignored.
     """
-    if printed == drawn:
-        return
     read = _cells if name.endswith(".csv") else _lines
-    ours, theirs = read(printed.decode(errors="replace")), read(drawn.decode(errors="replace"))
+    ours, theirs = (read(content.decode(errors="replace")) for content in (printed, drawn))
     for place in ours.keys() & theirs.keys() if common else ours.keys() | theirs.keys():
-        one, other = ours.get(place, ""), theirs.get(place, "")
-        if not _same(one, other):
-            ends = (at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its)
-            start = max(0, next(ends, min(len(one), len(other))) - CONTEXT)
-            shown = [repr(text[start : start + 2 * CONTEXT]) for text in (one, other)]
+        texts = [side.get(place, "") for side in (ours, theirs)]
+        if not _same(*texts):
+            start = max(0, len(commonprefix(texts)) - CONTEXT)  # noqa: RUF071  # characters are compared, not folders
+            shown = [repr(text[start : start + 2 * CONTEXT]) for text in texts]
             yield f"{name}, {place}: is {shown[0]}, but the records give {shown[1]}"
 
 
 def _cells(text: str) -> dict[str, str]:
     """Return the cells of a CSV file by row and column; a table's row is named by its labels, any other by its first cell."""
-    heads, *lines = list(csv.reader(io.StringIO(text))) or [[]]
+    heads, *lines = [*csv.reader(text.splitlines())] or [[]]
     labels = heads.index("metric") if heads[:1] == ["row"] and "metric" in heads else 1
     counts: Counter[str] = Counter()
     cells: dict[str, str] = {}
@@ -232,8 +218,8 @@ def _same(one: str, other: str) -> bool:
     ours, theirs = (DECIMAL.split(ARRAY.sub(_numbers, text)) for text in (one, other))
     if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
         return False
-    pairs = zip(ours[1::2], theirs[1::2], strict=True)
-    return all(math.isclose(float(mine), float(its), rel_tol=CLOSE, abs_tol=CLOSE) for mine, its in pairs)
+    mine, its = (np.array(side[1::2], float) for side in (ours, theirs))
+    return np.allclose(mine, its, rtol=CLOSE, atol=CLOSE)
 
 
 def _numbers(array: re.Match[str]) -> str:
@@ -242,8 +228,3 @@ def _numbers(array: re.Match[str]) -> str:
         return str(np.frombuffer(base64.b64decode(array["data"].replace(r"\u002f", "/")), array["type"]).tolist())
     except ValueError:  # a damaged array is compared as text
         return array[0]
-
-
-def _of_ours(name: str) -> bool:
-    """Tell whether a metric's name is of one of recstudy's: of a class, of a depth, a glob, or an improvement."""
-    return bool(re.split(r"[.@*]", improved(name) or name)[0] in METRICS)
