@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recstudy.errors import DataError, StorageError
 from recstudy.files import cache_folder, sweep, whole
-from recstudy.records.files import Log, append_line, read_json, read_lines, write_json, write_whole
+from recstudy.records.files import append_line, read_json, read_lines, write_json, write_whole
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6), st.data())
@@ -126,7 +126,7 @@ def test_what_does_not_pass_by_itself_fails_at_once(tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="log: it is a folder, where a file should be"):
         append_line(tmp_path / "log", {"epoch": 0})
     with pytest.raises(StorageError, match=re.escape(f" {tmp_path / 'log'}: ")):
-        Log(tmp_path / "log").read()
+        read_lines(tmp_path / "log")
 
     assert time.monotonic() - started < 30
 
@@ -151,23 +151,11 @@ def test_a_line_whose_flush_fails_stands_there_once(tmp_path, fast, monkeypatch)
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
 
 
-def test_a_log_is_read_on_from_where_the_last_look_ended(tmp_path):
-    log = Log(tmp_path / "log")
-    assert (log.read(), log.begun, log.changed) == ([], False, 0.0)
-    append_line(log.path, {"epoch": 0})
-    assert (log.read(), log.begun) == ([{"epoch": 0}], True)
-    with open(log.path, "a") as file:
-        file.write('{"epoch": 1}\n{"epoch"')
-    assert (log.read(), log.begun) == ([{"epoch": 1}], False)
-    with open(log.path, "a") as file:
-        file.write(": 2}\n")
-    assert log.read() == [{"epoch": 2}]
-    assert log.offset == log.path.stat().st_size
-    write_whole(log.path, '{"epoch": 5}\n')
-    assert (log.read(), log.begun) == ([{"epoch": 5}], True)
-    with open(log.path, "a") as file:
-        file.write('7\n{"epoch": 6}\n')
-    assert log.read() == log.read() == []  # a line that is no object is damaged, and ends what can be read
+def test_a_line_that_is_no_object_ends_what_can_be_read_of_a_log(tmp_path):
+    log = tmp_path / "log"
+    assert read_lines(log) == []
+    log.write_text('{"epoch": 5}\n7\n{"epoch": 6}\n')
+    assert read_lines(log) == [{"epoch": 5}]
 
 
 def test_a_log_that_is_a_link_is_neither_read_nor_written(tmp_path):

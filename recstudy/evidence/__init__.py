@@ -17,7 +17,7 @@ from recstudy.evidence.questions import (
     published,
     ratio,
 )
-from recstudy.evidence.seeds import ALPHA, MOST_SEEDS, POWER, Looks, detectable, more_seeds, sd_interval
+from recstudy.evidence.seeds import ALPHA, MOST_SEEDS, POWER, Looks, detectable, more_seeds
 
 __all__ = [
     "ALPHA",
@@ -50,6 +50,5 @@ __all__ = [
     "over_items",
     "published",
     "ratio",
-    "sd_interval",
     "width",
 ]

@@ -16,10 +16,10 @@ given the estimate and its error (`studies/bench/evidence.py` prints what comes 
 """
 
 from dataclasses import dataclass
-from math import e, log, sqrt
+from math import e, log
 
 import numpy as np
-from scipy.special import chdtri, nctdtr, nctdtrinc, stdtr, stdtrit
+from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
 
 ALPHA = 0.05
 
@@ -88,8 +88,3 @@ def more_seeds(room: float, error: float, df: float, n: int, alpha: float = ALPH
 def detectable(error: float, df: float, alpha: float = ALPHA) -> float:
     """Return the least true difference that a test at this level shows 4 times in 5."""
     return error * float(nctdtrinc(df, 1 - POWER, stdtrit(df, 1 - alpha / 2)))
-
-
-def sd_interval(df: float, level: float = 0.95) -> tuple[float, float]:
-    """Return by what a standard deviation with so many degrees of freedom may be too large or too small (chi-square interval)."""
-    return sqrt(df / float(chdtri(df, (1 - level) / 2))), sqrt(df / float(chdtri(df, (1 + level) / 2)))

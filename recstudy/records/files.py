@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,61 +96,31 @@ def append_line(path: Path, values: Json) -> None:
 
 def read_lines(path: Path) -> list[Json]:
     """Return every whole line up to the first that is damaged; none where there is no file."""
-    return Log(path).read()
+    lines: list[Json] = []
+    for line in whole_lines(path):
+        try:
+            lines.append(dict(parsed(line)))
+        except (ValueError, TypeError):
+            break
+    return lines
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a log as they stand there, without a torn last one; none where there is no file."""
-    return Log(path).whole()
-
-
-@dataclass
-class Log:
-    """A log that is read from where the last look ended; one that has grown by more than `opened.LOG` since is refused."""
-
-    path: Path
-    offset: int = 0  # bytes of whole lines so far
-    changed: float = 0.0  # when it last was, as of the last look; 0 where there is none
-    begun: bool = False  # whether the last look read it from its beginning: what was read before counts no more
-    _file: int = 0  # inode: a log that was rewritten is another file
-    _damaged: bool = False
-
-    def read(self) -> list[Json]:
-        """Return the whole lines that are new, up to the first that is damaged, after which none is read."""
-        lines: list[Json] = []
-        for line in self.whole():
-            try:
-                lines.append(dict(parsed(line)))
-            except (ValueError, TypeError):
-                self._damaged = True
-                break
-        return lines
-
-    def whole(self) -> list[bytes]:
-        """Return the same lines as they stand there, whatever that is (StorageError)."""
-        try:
-            file = opened.descriptor(self.path)
-        except FileNotFoundError:
-            self.begun, self.changed = False, 0.0
-            return []
-        try:
-            return self._whole(file, os.fstat(file))
-        finally:
-            os.close(file)
-
-    def _whole(self, file: int, found: os.stat_result) -> list[bytes]:
-        self.changed, self.begun = found.st_mtime, found.st_ino != self._file or found.st_size < self.offset
-        if self.begun:
-            self._file, self.offset, self._damaged = found.st_ino, 0, False
-        if (new := found.st_size - self.offset) > opened.LOG:
-            raise opened.too_large(self.path, new, opened.LOG)
-        content = b"" if self._damaged else os.pread(file, new, self.offset)
-        whole = content[: content.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        lines = whole.splitlines()
-        if len(whole) > opened.LINE and max(map(len, lines)) > opened.LINE:
-            raise StorageError(f"{self.path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line.")
-        return lines
+    """Return the lines of a log as they stand there, without a torn last one; none where there is no file (StorageError)."""
+    try:
+        file = opened.descriptor(path)
+    except FileNotFoundError:
+        return []
+    try:
+        if (size := os.fstat(file).st_size) > opened.LOG:
+            raise opened.too_large(path, size, opened.LOG)
+        content = os.pread(file, size, 0)
+    finally:
+        os.close(file)
+    lines = content[: content.rfind(b"\n") + 1].splitlines()
+    if len(content) > opened.LINE and max(map(len, lines), default=0) > opened.LINE:
+        raise StorageError(f"{path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line.")
+    return lines
 
 
 def persistently(write: Callable[[], T], path: Path) -> T:

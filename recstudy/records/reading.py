@@ -74,11 +74,6 @@ def _kind(line: bytes) -> type[Proposed] | None:
     return next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
 
 
-def parsed_line(line: bytes, kind: type[R], path: Path) -> R:
-    """Return one line of a log that was read elsewhere (StorageError)."""
-    return _checked(line, kind, f"a line of {path}", REMOVE)
-
-
 def write_record(path: Path, record: Any) -> None:
     """Write a record so that it is there whole, or as it was before (StorageError).
 

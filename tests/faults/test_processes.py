@@ -15,6 +15,7 @@ from recstudy.study.study import make_plan
 pytestmark = pytest.mark.fault
 
 ONE = "latent_steps=1, supervision_steps=1"
+TWO = ("--only", "latent_steps=1*", "--set", "train.epochs=150")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -106,3 +107,19 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     assert waited[2:] == [False]  # the other study may well wait for the last of the runs
     assert sum(waited) == 1
     assert (shell.results / "studies/twin/quick/report/tables/depths.md").read_bytes() == shell.table()
+
+
+def test_a_raylet_that_dies_ends_the_command_in_one_line_and_the_next_goes_on(shell):
+    with shell.start(*TWO) as driver:
+        until(shell.begun, "ten epochs")
+        (raylet,) = (number for number, shown in processes(driver.pid).items() if "/raylet/raylet " in shown)
+        os.kill(raylet, signal.SIGKILL)
+        output, errors = driver.communicate(timeout=900)
+
+    assert driver.returncode == 9, output + errors
+    assert "Ray's raylet on this machine has ended. What was finished is kept, and this goes on from there: " in output + errors
+    assert "Traceback" not in output + errors
+
+    until(lambda: not processes(driver.pid), "without ghosts")
+    shell.run(*TWO)
+    assert len(shell.records()) == 2
