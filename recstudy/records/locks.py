@@ -116,7 +116,7 @@ def temporary(folder: Path | None = None) -> Iterator[Path]:
 def held(path: Path) -> bool:
     """Return whether some process holds the lock. A missing file is free; a file that cannot be asked counts as held."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # two that ask at once do not take each other for a holder
             replaced = not os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

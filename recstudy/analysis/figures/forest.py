@@ -141,7 +141,7 @@ def draw_replications(records: StudyRecords, part: Replications) -> Drawn:
     ]
     known = replications(part.cell)
     counting = [(one.value, one.error) for one in known if one.counts and one.value is not None]
-    mean = combine(*zip(*counting, strict=True)) if counting else None
+    mean = combine([value for value, _ in counting], [error for _, error in counting]) if counting else None
     (target,) = targets
     rows = [("published", "the paper", target.model, target.value, nan, nan, "", target.cited)]
     rows += [("ours", "here", label, value, nan, nan, "", "here") for label, value in ours]
@@ -149,8 +149,9 @@ def draw_replications(records: StudyRecords, part: Replications) -> Drawn:
         low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (nan, nan)
         kind = "retrained" if one.counts else "apart"
         rows.append((kind, one.who, one.setting, nan if one.value is None else one.value, low, high, one.why_not, one.source))
-    for kind, ends in (("mean", mean.interval), ("prediction", mean.predicted)) if mean else ():
-        rows.append((kind, "", "", mean.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
+    if mean:
+        for kind, ends in (("mean", mean.interval), ("prediction", mean.predicted)):
+            rows.append((kind, "", "", mean.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
     data, words = pd.DataFrame(rows, columns=REPLICATED), said(mean)
     figure = partial(_replications_figure, data)
     return Drawn(figure, data, part.heading, warnings(records), f"{words}. {HOW}", finding=words)

@@ -97,7 +97,7 @@ def _history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     figure = facets(len(names), 0.1, shared_xaxes=True)
     for panel, name in enumerate(names, 1):
         trials, place = data[data["objective"] == name], {"row": panel, "col": 1}
-        line = {"mode": "lines", "line": {"shape": "hv", "color": PALETTE[2]}, "showlegend": panel == 1}
+        line: dict[str, Any] = {"mode": "lines", "line": {"shape": "hv", "color": PALETTE[2]}, "showlegend": panel == 1}
         figure.add_scatter(**scatter(trials["trial"], trials["best"], name="best so far", **line), **place)
         bottom = trials[["value", "reached"]].min(axis=None)
         for state, (words, symbol, color) in LOOKS.items():
@@ -155,7 +155,7 @@ def _importance_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     for (name, method), shares in data.groupby(["objective", "method"], sort=False):
         panel, fields = names.index(name), [shown(words[path].replace("_", " ")) for path in shares["field"]]
         hover = [f"{method}, {path}: {share:.1%}" for path, share in zip(shares["field"], shares["importance"], strict=True)]
-        bars = scatter(shares["importance"], fields, hover, method) | {"showlegend": panel == 0}
+        bars = scatter(shares["importance"], fields, hover, str(method)) | {"showlegend": panel == 0}
         error = whiskers(shares["importance"], shares["low"], shares["high"], thickness=1.5, width=4)
         figure.add_bar(**bars, orientation="h", marker={"color": colors[method]}, error_x=error, row=panel + 1, col=1)
     figure.update_yaxes(type="category", categoryorder="total ascending")
@@ -198,7 +198,7 @@ def draw_pareto(records: StudyRecords, spec: Pareto) -> Drawn:
         f"The front is what no other point beats in both{labels}."
     )
     finding = f"{len(best)} of {len(data)} on the front" if len(data) > 1 else ""
-    return Drawn(partial(_pareto_figure, data, *names), data, spec.heading, notes, caption, finding=finding)
+    return Drawn(partial(_pareto_figure, data, names[0], names[1]), data, spec.heading, notes, caption, finding=finding)
 
 
 def _pareto_figure(data: pd.DataFrame, x: str, y: str, size: Size = SCREEN) -> go.Figure:
