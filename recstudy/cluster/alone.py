@@ -7,7 +7,7 @@ run that hangs, is killed or finds no memory ends the command, and the same comm
 from collections import deque
 from dataclasses import dataclass, field
 
-from recstudy.cluster.sources import SAME, Outcome, Pruning, Running, Source
+from recstudy.cluster.sources import Outcome, Pruning, Running, Source
 from recstudy.config import Place
 from recstudy.errors import ClusterError, StorageError
 from recstudy.records import Failure
@@ -54,15 +54,14 @@ class Alone(Running):
                     self._one(run, place, source, pruning)
                 else:
                     break
-        if self.hopeless:
-            self.view.gave_up(self.errors[0], SAME)
+        self.give_up()
 
     def _next(self, source: Source) -> Run | None:
         """Return the next run; one that another process works on comes last, once it is free."""
         run = self.next_of(source)
         while run is None and self.held:
             run, holder = self.held.popleft()
-            self.view.waits(holder, f"{run.label}, seed {run.seed}")
+            self.view.waits(holder, str(run))
             try:
                 wait_until_free(str(self.results.run(run.id).path), self.results.store)
             except StorageError as error:

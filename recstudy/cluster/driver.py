@@ -137,14 +137,14 @@ def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Whe
     if where.alone:
         from recstudy.cluster.alone import here
 
-        view.connected("")
         yield {place: here(place) for place in places}
         return
     from recstudy.cluster.connection import cluster, fitting
     from recstudy.cluster.nodes import check_nodes
 
     with cluster(where.address, study, view.lost) as dashboard:
-        view.connected(dashboard)
+        if dashboard:
+            view.say(f"Ray dashboard: {dashboard}")
         if where.address is not None:
             check_nodes(results)
         yield {place: fitting(place, [config for config in configs if config.place == place]) for place in places}

@@ -172,11 +172,11 @@ class Proposals:
         self.exhausted = True
         if self.rest is None:
             unfit = f", {misfits:,} do not fit together, such as: {why}" if misfits else ""
-            self.view.exhausted(f"Of {DRAWS:,} settings drawn at random {DRAWS - misfits:,} were tried before{unfit}")
+            self.view.say(f"Of {DRAWS:,} settings drawn at random {DRAWS - misfits:,} were tried before{unfit}")
         elif self.log.params:
-            self.view.exhausted("All settings that fit together were tried: the space is searched.")
+            self.view.say("All settings that fit together were tried: the space is searched.")
         else:
-            self.view.exhausted(f"No settings fit together, such as: {why}")
+            self.view.say(f"No settings fit together, such as: {why}")
         return None
 
     def started(self, run: Run) -> None:

@@ -80,6 +80,12 @@ class Running(ABC):
         """Whether the first runs all failed in the same way."""
         return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
 
+    def give_up(self) -> None:
+        """Say once that it is hopeless, in place of as many failures as there are runs left."""
+        if self.hopeless:
+            self.view.say(f"Stopped: {SAME} runs failed in the same way and none succeeded: {self.errors[0]}")
+            self.view.say("The others were not run. Fix the cause and rerun the same command.")
+
     def counted(self, run: Run, outcome: Outcome) -> None:
         """Count how a run ended."""
         if outcome["status"] == "failed":

@@ -15,7 +15,7 @@ from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from recstudy.cluster.nodes import ClusterCapacity, versions
-from recstudy.cluster.sources import SAME, Listed, Outcome, Pruning, Source
+from recstudy.cluster.sources import Listed, Outcome, Pruning, Source
 from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
@@ -48,8 +48,7 @@ class Sweep(OnRay):
             if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
                 self._fit(TuneCallback(self, Listed(deque(watch.starved)), None), place, None, alone=True)
-        if self.hopeless:
-            self.view.gave_up(self.errors[0], SAME)
+        self.give_up()
 
     def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
         with temporary(self._shared) as scratch:

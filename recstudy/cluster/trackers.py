@@ -46,10 +46,6 @@ def make_loggers(names: Sequence[str], study: str, results: Results, view: View,
     return [Logger(name, study, results, view, losses) for name in dict.fromkeys(names)]
 
 
-def _tensorboard(study: str, folder: Path) -> Any:
-    return _EventFiles()
-
-
 class _EventFiles:
     """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
 
@@ -98,7 +94,7 @@ def _mlflow(study: str, folder: Path) -> Any:
 
 
 CALLBACKS: dict[str, Callable[[str, Path], Any]] = {
-    "tensorboard": _tensorboard,
+    "tensorboard": lambda study, folder: _EventFiles(),
     "wandb": _wandb,
     "mlflow": _mlflow,
 }
@@ -115,7 +111,7 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
             method(self, *values)
         except Exception as error:
             self.failed = True
-            self.view.logger_failed(self.name, _line(error))
+            self.view.say(f"--log {self.name} has stopped, and the runs go on: {_line(error)}")
 
     return told
 
@@ -192,7 +188,7 @@ class Trial:
     epochs = 0  # done
 
     def __init__(self, run: Run, study: str, folder: Path) -> None:
-        self._name = f"{run.label}, seed {run.seed}"
+        self._name = str(run)
         fields = flatten(run.config.values).items()
         self.config = {name: str(value) if isinstance(value, list) else value for name, value in fields if value is not None}
         self.evaluated_params = self.config
@@ -289,32 +285,27 @@ class Metrics:
         lines: dict[Series, list[Line]] = {series: [] for series in self._at_work}  # none: its last run has ended
         for series, line in self._running.values():
             lines.setdefault(series, []).append(line)
-        for series, of in lines.items():
-            self._show_series(_tags(series), len(of), [line for line in of if line])
-        self._at_work = {series for series, of in lines.items() if of}
-
-    def _show_series(self, tags: dict[str, str], runs: int, epochs: Sequence[Line]) -> None:
-        shown = {
-            "recstudy_runs_running": runs,
-            "recstudy_images_per_second": sum(line.get("images_per_second", 0.0) for line in epochs),
-        }
-        if epochs:
-            shown["recstudy_loss"] = epochs[-1].get("train_loss")  # of the run that began last
-            shown["recstudy_score"] = epochs[-1].get(score_name(epochs[-1]))
-            shown["recstudy_supervision_steps_used"] = epochs[-1].get("supervision_steps_used")
-        for name, value in shown.items():
-            self._gauges[name].set(value, tags)
+        for series, runs in lines.items():
+            epochs = [line for line in runs if line]
+            values = {
+                "recstudy_runs_running": len(runs),
+                "recstudy_images_per_second": sum(line.get("images_per_second", 0.0) for line in epochs),
+            }
+            for line in epochs[-1:]:  # of the run that began last
+                values["recstudy_loss"] = line.get("train_loss")
+                values["recstudy_score"] = line.get(score_name(line))
+                values["recstudy_supervision_steps_used"] = line.get("supervision_steps_used")
+            for name, value in values.items():
+                self._gauges[name].set(value, _tags(series))
+        self._at_work = {series for series, runs in lines.items() if runs}
 
     def series(self, run: Run) -> Series:
         """Return what the run's numbers are shown under, in ASCII: Ray raises at anything else (2.60)."""
-        series = tuple(map(_ascii, (self._study, run.config.model.family, run.label)))
+        names = self._study, run.config.model.family, run.label
+        series = tuple(name.encode("ascii", "backslashreplace").decode() for name in names)
         if len(self._own) < MOST:
             self._own.add(series)
         return series if series in self._own else (*series[:2], OTHERS)
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _tags(series: Series) -> dict[str, str]:

@@ -56,8 +56,6 @@ class View:
     console: Console
     _live: Live | NotebookCell | None = None
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN))  # of a notebook
-    _runs: int = 0
-    _cached: int = 0
     _todo: int = 0
     _done: int = 0
     _failed: int = 0
@@ -69,7 +67,6 @@ class View:
     _pflop: dict[int, float | None] = field(default_factory=dict)  # by variant
     _at_once: int = 1  # the most runs that were under way
     _counted: bool = False  # a search that knows how many runs it will make
-    _lost: set[str] = field(default_factory=set)  # runs that failed
     _said: float = 0.0  # when the last line was printed
 
     def __enter__(self) -> Self:
@@ -86,48 +83,37 @@ class View:
             self._live = None
 
     def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
-        self._runs, self._todo, self._cached = len(runs), len(missing), len(runs) - len(missing)
-        self._missing = {run.id: run for run in missing}
-        self._say(f"{plural(len(runs), 'run')}: {self._cached} finished before, {self._todo} to run")
+        self._todo, self._missing = len(missing), {run.id: run for run in missing}
+        self.say(f"{plural(len(runs), 'run')}: {len(runs) - self._todo} finished before, {self._todo} to run")
 
     def searching(self, plan: SearchPlan, made: int, waiting: int) -> None:
         """Hear that a search begins, of which `made` runs are known and `waiting` of them have not ended."""
         self._counted = plan.budget.unit == "runs"
         self._todo = waiting + (max(0, int(plan.budget.amount) - made) if self._counted else 0)
         again = f", {waiting} of them to run" if waiting else ""
-        self._say(f"Budget: {plan.split}; {made} runs made before{again}")
+        self.say(f"Budget: {plan.split}; {made} runs made before{again}")
 
     def proposed(self, label: str, known: bool) -> None:
         """Hear of a sampler's proposal; one whose result is known costs nothing."""
         self._todo += 0 if self._counted else 1
         if known:
             self._todo -= 1
-            self._say(f"{label}: known from another study, not run again")
+            self.say(f"{label}: known from another study, not run again")
 
     def extended(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         """Count and name a further block of a study that runs until its questions are decided."""
-        self._runs, self._todo, self._cached = (
-            self._runs + len(runs), self._todo + len(missing), self._cached + len(runs) - len(missing),
-        )  # fmt: skip
+        self._todo += len(missing)
         self._missing |= {run.id: run for run in missing}
-        named = "; ".join(f"{run.label}, seed {run.seed}" for run in runs[:SHOWN]) + "; ..." * bool(runs[SHOWN:])
-        self._say(f"Not decided yet: {plural(len(runs), 'further run')}, {len(missing)} to run: {named}")
-
-    def exhausted(self, why: str) -> None:
-        """Hear that the search ends before its budget."""
-        self._say(why)
+        named = "; ".join(map(str, runs[:SHOWN])) + "; ..." * bool(runs[SHOWN:])
+        self.say(f"Not decided yet: {plural(len(runs), 'further run')}, {len(missing)} to run: {named}")
 
     def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         labels = len({run.label for run in runs})
         self._todo += 0 if self._counted else len(missing)
-        self._say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {len(missing)} to run")
+        self.say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {len(missing)} to run")
 
     def waits(self, holder: str, on: str = "this study") -> None:
-        self._say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
-
-    def connected(self, dashboard: str) -> None:
-        if dashboard:
-            self._say(f"Ray dashboard: {dashboard}")
+        self.say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
 
     def lost(self, why: str) -> None:
         """Hear of the end of this process."""
@@ -145,32 +131,20 @@ class View:
         if isinstance(self._live, NotebookCell):
             self._live.refresh()
         elif self._live is None and time.monotonic() - self._said >= QUIET:
-            label, seed, *cells = (cell.plain for cell in _row(run, line))
-            epochs, loss, score = cells
-            self._say(f"{label}, seed {seed}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
+            epochs, loss, score = (cell.plain for cell in _row(run, line)[2:])
+            self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
 
     def left(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def restarted(self, run: Run, why: str) -> None:
-        goes_on = "its process was lost, and another one goes on from its checkpoint, if it had one"
-        self._say(f"{run.label}, seed {run.seed}: {goes_on}: {why}")
-
     def refused(self, why: str) -> None:
-        self._say(f"A node that has come is not counted on: {why}")
-
-    def leaving(self, runs: int) -> None:
-        each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
-        self._say(f"{each}, with a checkpoint. Ctrl-C ends at once.")
+        self.say(f"A node that has come is not counted on: {why}")
 
     def put_off(self, run: Run, holder: str) -> None:
-        self._say(f"{run.label}, seed {run.seed}: {holder} works on it; it is put off, and the others go first")
+        self.say(f"{run}: {holder} works on it; it is put off, and the others go first")
 
     def warned(self, run: Run, text: str) -> None:
-        self._say(f"{run.label}, seed {run.seed}: warning: {text}")
-
-    def logger_failed(self, name: str, error: str) -> None:
-        self._say(f"--log {name} has stopped, and the runs go on: {error}")
+        self.say(f"{run}: warning: {text}")
 
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
         self._running.pop(run.id, None)
@@ -179,31 +153,23 @@ class View:
         begun, last = self._times.pop(run.id, (now, now))
         if status == "done":
             self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
-        failed = status == "failed"
+        failed, score = status == "failed", outcome.get("score")
         self._done, self._failed = self._done + (not failed), self._failed + failed
-        (self._lost.add if failed else self._lost.discard)(run.id)
-        score = outcome.get("score")
-        if score is not None and status == "done":
-            self._best = max(self._best, (metric(run.config.score).sign * score, _scored(run.config.score, score), run.label))
-        named = metric(run.config.score).short or metric(run.config.score).title
-        scored = "" if score is None else f"{named} {_scored(run.config.score, score)}"
-        what = (
-            outcome.get("error", "failed") if failed else scored if status == "done" and scored else f"{status} {scored}".strip()
-        )
-        self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
+        words = outcome.get("error", status) if failed else status
+        if score is not None and not failed:
+            definition, value = metric(run.config.score), _scored(run.config.score, score)
+            words = f"{f'{status} ' * (status != 'done')}{definition.short or definition.title} {value}"
+            if status == "done":
+                self._best = max(self._best, (definition.sign * score, value, run.label))
+        self.say(f"[{self._done + self._failed}/{self._todo}] {run}: {words}   {self._left()}")
 
     def again(self, runs: Sequence[Run]) -> None:
         """Failed runs that are no failures yet."""
         self._failed -= len(runs)
         self._missing |= {run.id: run for run in runs}
-        self._say(f"Once more, one at a time, for want of memory: {', '.join(f'{run.label}, seed {run.seed}' for run in runs)}")
+        self.say(f"Once more, one at a time, for want of memory: {', '.join(map(str, runs))}")
 
-    def gave_up(self, error: str, count: int) -> None:
-        """Said once, in place of as many failures as there are runs left."""
-        self._say(f"Stopped: {count} runs failed in the same way and none succeeded: {error}")
-        self._say("The others were not run. Fix the cause and rerun the same command.")
-
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
         self._said = time.monotonic()
         if isinstance(self._live, NotebookCell):
             self._lines.append(line)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ from ray.tune.search import Searcher
 
 from recstudy.cluster.sources import Outcome, Pruning, Running, Source
 from recstudy.cluster.trackers import Logger, Metrics
-from recstudy.cluster.view import View
 from recstudy.cluster.worker import LeaveRequests
 from recstudy.errors import StorageError
-from recstudy.records import Failure, Results
+from recstudy.records import Failure
 from recstudy.study.study import Run
 from recstudy.train.run_folder import wait_until_free
 from recstudy.train.work import Trial, failed
@@ -36,7 +35,10 @@ class TuneCallback(tune.Callback):
         self.sweep, self.source = sweep, source
         self.stopped_by = pruning.name if pruning else ""
         self.runs: dict[str, Run] = {}  # under way
-        self.held = BlockedRuns(sweep.results, sweep.view)
+        # Runs that another study, or a process of before, works on: waited for in the driver, where that takes no worker.
+        self.blocked: dict[str, tuple[Run, str]] = {}  # with who works on them
+        self.announced: set[str] = set()  # those of them whose wait was told
+        self.freed: deque[tuple[Run, str]] = deque()  # with the error of a wait in vain
         self.starved: list[Run] = []  # found no memory
         self.told = (sweep.view, source, *sweep.listeners)
 
@@ -47,26 +49,34 @@ class TuneCallback(tune.Callback):
         """Return the run that is begun next, or None for the time being."""
         if self.sweep.leaving.asked:
             return None
-        for run, vain in self.held.free():
-            if vain is None:
-                self.source.waiting.append(run)
+        while self.freed:
+            run, error = self.freed.popleft()
+            del self.blocked[run.id]
+            self.announced.discard(run.id)
+            if error:
+                self._ended(run, failed(Failure(error_class="storage", error=error)))
             else:
-                self._ended(run, failed(Failure(error_class="storage", error=str(vain))))
+                self.source.waiting.append(run)
         following = self.sweep.next_of(self.source)
         if following is not None:
             self.runs[following.id] = following
-        elif not self.runs:
-            self.held.tell()
+        elif not self.runs:  # nothing else is left to do
+            for run, holder in self.blocked.values():
+                if run.id not in self.announced:
+                    self.sweep.view.waits(holder, str(run))
+            self.announced = set(self.blocked)
         return following
 
     @property
     def more(self) -> bool:
         """Whether there may be another one later."""
-        return bool(self.runs or (self.held and not self.sweep.leaving.asked))
+        return bool(self.runs or (self.blocked and not self.sweep.leaving.asked))
 
     def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         if self.sweep.leaving.tell():
-            self.sweep.view.leaving(len(self.runs))
+            runs = len(self.runs)
+            each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
+            self.sweep.view.say(f"{each}, with a checkpoint. Ctrl-C ends at once.")
         if self.sweep.where.address:  # a cluster of our own keeps its one node
             self.sweep.leaving.leave_draining_nodes()
 
@@ -87,7 +97,9 @@ class TuneCallback(tune.Callback):
         if status == "drained":  # its node is wanted back, and it goes on from its checkpoint elsewhere
             self.source.waiting.append(run)
         elif status == "held":
-            self.held.add(run, result["by"])
+            self.blocked[run.id] = run, result["by"]
+            self.sweep.view.put_off(run, result["by"])
+            threading.Thread(target=self._wait, args=(run,), daemon=True).start()
         elif status is not None:
             self._ended(run, result)
         else:
@@ -104,7 +116,8 @@ class TuneCallback(tune.Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
-            self.sweep.view.restarted(run, _lost(trial).error)
+            goes_on = "its process was lost, and another one goes on from its checkpoint, if it had one"
+            self.sweep.view.say(f"{run}: {goes_on}: {_lost(trial).error}")
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
@@ -118,6 +131,15 @@ class TuneCallback(tune.Callback):
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
         self._ended(run, failed(failure))
+
+    def _wait(self, run: Run) -> None:
+        error = ""
+        try:
+            wait_until_free(str(self.sweep.results.run(run.id).path), self.sweep.results.store)
+        except StorageError as vain:
+            error = str(vain)
+        finally:
+            self.freed.append((run, error))
 
     def _left(self, run: Run) -> None:
         del self.runs[run.id]
@@ -135,7 +157,7 @@ class TuneCallback(tune.Callback):
 
     def _run(self, trial: TuneTrial) -> Run | None:
         """Whose trial it is; None where its outcome is known: its process died behind it, and Tune has begun another one."""
-        return self.runs.get(_settings(trial).run_id)
+        return self.runs.get(trial.config["trial"].run_id)
 
 
 class Supply(Searcher):
@@ -198,57 +220,3 @@ def _lost(trial: TuneTrial) -> Failure:
         error="its node ran low on memory, and Ray ended its process" if low else reason,
         traceback=said,
     )
-
-
-def _settings(trial: TuneTrial) -> Trial:
-    return trial.config["trial"]
-
-
-class BlockedRuns:
-    """Runs that another study, or a process of before, works on: waited for in the driver, where that takes no worker.
-
-    False where nothing is put off.
-
-    Args:
-        results: with the runs.
-        view: is told of each.
-    """
-
-    def __init__(self, results: Results, view: View) -> None:
-        self.results, self.view = results, view
-        self._waits: dict[str, tuple[Run, str]] = {}
-        self._told: set[str] = set()
-        self._over: deque[tuple[Run, StorageError | None]] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._waits)
-
-    def add(self, run: Run, holder: str) -> None:
-        """Wait for `holder` to leave the run."""
-        self._waits[run.id] = run, holder
-        self.view.put_off(run, holder)
-        threading.Thread(target=self._wait, args=(run,), daemon=True).start()
-
-    def _wait(self, run: Run) -> None:
-        vain = None
-        try:
-            wait_until_free(str(self.results.run(run.id).path), self.results.store)
-        except StorageError as error:
-            vain = error
-        finally:
-            self._over.append((run, vain))
-
-    def free(self) -> Iterator[tuple[Run, StorageError | None]]:
-        """Yield the runs that are waited for no more; with why, where that was in vain."""
-        while self._over:
-            run, vain = self._over.popleft()
-            del self._waits[run.id]
-            self._told.discard(run.id)
-            yield run, vain
-
-    def tell(self) -> None:
-        """Say, once, as nothing else is left to do, what is waited for."""
-        for run_id, (run, holder) in self._waits.items():
-            if run_id not in self._told:
-                self._told.add(run_id)
-                self.view.waits(holder, f"{run.label}, seed {run.seed}")

@@ -92,6 +92,9 @@ class Run:
     config: RunConfig
     id: str  # the config's `run_id`
 
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}"
+
 
 @dataclass(frozen=True)
 class Plan:

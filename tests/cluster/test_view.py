@@ -30,7 +30,6 @@ def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
     shown = View(Console(file=io.StringIO(), width=200))
     with shown:
         shown.planned(RUNS[:2], RUNS[:2])
-        shown.connected("")
         shown.started(FIRST)
         shown.epoch(FIRST, line(0, 2.5))
         clock[0] += QUIET
