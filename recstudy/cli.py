@@ -287,9 +287,9 @@ def _outdated(runs: Sequence[Run], results: Results, options: CommonOptions, pla
 def _check_report(plan: Plan | SearchPlan) -> None:
     """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
     from recstudy.analysis.report import check_drawable
-    from recstudy.study.plan import plan_record, search_record
+    from recstudy.study.plan import plan_record
 
-    _tell(check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1))))
+    _tell(check_drawable(plan_record(replace(plan, seeds=1))))
 
 
 def _tell(lines: Iterable[str]) -> None:

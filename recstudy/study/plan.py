@@ -2,20 +2,18 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.config import Config, DataConfig, RunConfig
-from recstudy.config.fields import Tunable
 from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.models.costs import known_pflop
@@ -39,39 +37,53 @@ from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
 from recstudy.study.repository import code_version, program, user_files
-from recstudy.study.search import Search, SearchPlan
+from recstudy.study.search import SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
 
 PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
 LEAKY, IMPORTED = "LEAKY", "imported"
 
 
-P = ParamSpec("P")
+def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanRecord:
+    """Return what `plan.json` holds, all that readers need of the study file; the trials of a search are kept beside it.
+
+    Args:
+        plan: of a study or a search.
+        folder: where the data sets are, whose checksums are then recorded if they are known.
+
+    Raises:
+        ConfigError: the plan could not be read again, such as one with a number of 30 digits.
+    """
+    study = plan.study
+    question, _, description = (study.question or study.name).partition("\n")
+    try:
+        return PlanRecord(
+            study=study.name,
+            preset=plan.preset,
+            question=question.strip(),
+            description=description.strip(),
+            created=now(),
+            command=command(),
+            smoke=plan.smoke,
+            definition=plan.definition,
+            plugins=tuple(bundle().record),
+            base=in_parts(plan.base),
+            changes=_plain(plan.changes),
+            reference=reference(plan),
+            files=user_files(),
+            **(_of_study(plan, folder) if isinstance(plan, Plan) else _of_search(plan)),
+        )
+    except ValidationError as error:
+        raise ConfigError(f"its plan cannot be kept: {fault(error)}") from None
 
 
-def _keepable(make: Callable[P, PlanRecord]) -> Callable[P, PlanRecord]:
-    """Refuse (ConfigError) what a plan could not be read with again, such as a number of 30 digits."""
-
-    @wraps(make)
-    def made(*given: P.args, **named: P.kwargs) -> PlanRecord:
-        try:
-            return make(*given, **named)
-        except ValidationError as error:
-            raise ConfigError(f"its plan cannot be kept: {fault(error)}") from None
-
-    return made
-
-
-@_keepable
-def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
-    """Return what `plan.json` holds; the reading half needs nothing else of the study file. `folder`: where the data sets lie."""
+def _of_study(plan: Plan, folder: Path | None) -> Json:
     known = checksums(plan.configs, folder)
     places = {variant.label: place for place, variant in enumerate(plan.variants)}
-    return PlanRecord(
-        **_head(plan.study, plan),
-        axes=dict(plan.variants[0].axes),
-        deviations=tuple(plan.study.deviations),
-        variants=tuple(
+    return {
+        "axes": dict(plan.variants[0].axes),
+        "deviations": tuple(plan.study.deviations),
+        "variants": tuple(
             variant_record(
                 replace(variant, changes=effective(variant.changes, plan.changes)),
                 config,
@@ -80,12 +92,44 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             )
             for variant, config in zip(plan.variants, plan.configs, strict=True)
         ),
-        seeds=tuple(range(max([plan.seeds, *plan.extended.values()]))),
-        seeds_at_most=plan.seeds_at_most,
-        learned=dict(plan.study.learned),
-        runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
-        report=tuple(dump_report(plan.report)),
-    )
+        "seeds": tuple(range(max([plan.seeds, *plan.extended.values()]))),
+        "seeds_at_most": plan.seeds_at_most,
+        "learned": dict(plan.study.learned),
+        "runs": tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
+        "report": tuple(dump_report(plan.report)),
+    }
+
+
+def _of_search(plan: SearchPlan) -> Json:
+    search = plan.study
+    parts = [part.scored_by(plan.base.score) for part in search.by_preset(search.report, plan.preset)]
+    space = {
+        family: {
+            path: Range(
+                low=stated.low,
+                high=stated.high,
+                log=stated.log,
+                choices=stated.values,
+                when={field: tuple(values) for field, values in search.when.get(path, {}).items()},
+            )
+            for path, stated in fields.items()
+        }
+        for family, fields in plan.space.items()
+    }
+    return {
+        "variants": (),
+        "seeds": (0,),
+        "runs": (),
+        "report": tuple(dump_report(parts)),
+        "search": SearchRecord(
+            objectives=dict(plan.objectives),
+            sampler=plan.sampler,
+            stopping=plan.stopping,
+            budget=str(plan.budget),
+            space=space,
+            confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
+        ),
+    }
 
 
 def reference(plan: Plan | SearchPlan) -> Reference:
@@ -110,61 +154,12 @@ def in_parts(config: RunConfig) -> Json:
     return {**config.values, "place": config.place.model_dump()}
 
 
-@_keepable
-def search_record(plan: SearchPlan) -> PlanRecord:
-    """Return what a search's `plan.json` holds; its trials stand beside it."""
-    search = plan.study
-    parts = [part.scored_by(plan.base.score) for part in search.by_preset(search.report, plan.preset)]
-    return PlanRecord(
-        **_head(search, plan),
-        variants=(),
-        seeds=(0,),
-        runs=(),
-        report=tuple(dump_report(parts)),
-        search=SearchRecord(
-            objectives=dict(plan.objectives),
-            sampler=plan.sampler,
-            stopping=plan.stopping,
-            budget=str(plan.budget),
-            space={
-                family: {path: _range(stated, search.when.get(path, {})) for path, stated in fields.items()}
-                for family, fields in plan.space.items()
-            },
-            confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
-        ),
-    )
-
-
-def _range(stated: Tunable, when: Mapping[str, Sequence[Any]]) -> Range:
-    where = {field: tuple(values) for field, values in when.items()}
-    if stated.values:
-        return Range(choices=stated.values, when=where)
-    return Range(low=stated.low, high=stated.high, log=stated.log, when=where)
-
-
-def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
-    question, _, description = (study.question or study.name).partition("\n")
-    return {
-        "study": study.name,
-        "preset": plan.preset,
-        "question": question.strip(),
-        "description": description.strip(),
-        "created": now(),
-        "command": command(),
-        "smoke": plan.smoke,
-        "definition": plan.definition,
-        "plugins": tuple(bundle().record),
-        "base": in_parts(plan.base),
-        "changes": _plain(plan.changes),
-        "reference": reference(plan),
-        "files": user_files(),
-    }
-
-
 def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataConfig, str]:
     """Return the checksums of the data sets that this machine has decoded before; images that each seed draws have none."""
-    sets = {config.data for config in configs if not config.data.redrawn} if folder is not None else set()
-    return {data: known for data in sets if folder and (known := known_checksum(data, folder))}
+    if folder is None:
+        return {}
+    sets = {config.data for config in configs if not config.data.redrawn}
+    return {data: known for data in sets if (known := known_checksum(data, folder))}
 
 
 def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
@@ -210,7 +205,7 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     loses the plan that names it.
     """
     files = _files(plan, results)
-    record = search_record(plan) if isinstance(plan, SearchPlan) else plan_record(plan, data)
+    record = plan_record(plan, data)
     before = kept_plans(files[1].parent)
     if not before and (first := _readable(files[1])):  # of before there were copies
         before = [first]

@@ -2,10 +2,10 @@
 
 import fnmatch
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log10, prod
+from math import prod
 from random import Random
 from reprlib import repr as brief
 from typing import Any, Literal
@@ -23,10 +23,7 @@ from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import (
     ByPreset,
     Run,
-    check_by_preset,
-    check_list,
     check_presets,
-    check_seeds,
     named_by_reports,
     preset_of,
     smaller,
@@ -82,15 +79,12 @@ class Search(ByPreset):
 
     def __post_init__(self) -> None:
         check_presets(self.name, self.presets, many=True)
-        for seeds in check_by_preset(self.name, "seeds", self.seeds, self.presets):
-            check_seeds(self.name, seeds, least=0)
-        for budget in check_by_preset(self.name, "a budget", self.budget, self.presets):
+        self.check_seeds(least=0)
+        for budget in self.each("budget"):
             Budget.parse(budget)
-        for report in check_by_preset(self.name, "a report", self.report, self.presets):
-            check_list(f"the report of {self.name}", report, Part)
-        check_list(f"what {self.name} varies", self.vary, str)
-        for first in check_by_preset(self.name, "first settings", self.first, self.presets, whole=False):
-            check_list(f"the first settings of {self.name}", first, Mapping)
+        self.check_lists("report", Part)
+        self.check_lists("vary", str)
+        self.check_lists("first", Mapping, whole=False)
         if not isinstance(self.objectives, Mapping) or not {*self.objectives.values()} <= {"max", "min"} or not self.objectives:
             raise ConfigError(f"the objectives of {self.name} are {{name: 'max' or 'min'}}, but got {brief(self.objectives)}")
         self._check_ranges(self.ranges)
@@ -209,37 +203,32 @@ class SearchPlan:
         """Tell which family settings are for."""
         return str(params.get(FAMILY, next(iter(self.bases))))
 
-    def named(self, family: str) -> dict[str, Any]:
-        """Return what settings say of their family: its name, where there are several."""
-        return {FAMILY: family} if len(self.bases) > 1 else {}
+    def settings(self, family: str, choose: Callable[[str], Any]) -> dict[str, Any]:
+        """Return settings of a family, by what is chosen for each field that is searched beside those before it."""
+        params = {FAMILY: family} if len(self.bases) > 1 else {}
+        for path in self.space[family]:
+            if self.searched(path, params):
+                params[path] = choose(path)
+        return params
 
     def draws(self, seed: int) -> Iterator[Params]:
         """Settings drawn evenly from the ranges, without end."""
         random, families = Random(seed), list(self.space)
         while True:
             family = random.choice(families)
-            drawn = self.named(family)
-            for path, range in self.space[family].items():
-                if self.searched(path, drawn):
-                    drawn[path] = readable(range.draw(random))
-            yield drawn
+            yield self.settings(family, lambda path, fields=self.space[family]: readable(fields[path].draw(random)))
 
     def combinations(self) -> Iterator[Params] | None:
         """Return every setting there is; None where some field takes real numbers, or where they are too many to go through."""
         counts = [prod(len(range.every) for range in fields.values()) for fields in self.space.values()]
         if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
-        whole = itertools.chain.from_iterable(
-            (
-                {**self.named(family), **dict(zip(fields, values, strict=True))}
-                for values in itertools.product(*(range.every for range in fields.values()))
-            )
+        cells = (
+            self.settings(family, dict(zip(fields, values, strict=True)).__getitem__)
             for family, fields in self.space.items()
+            for values in itertools.product(*(range.every for range in fields.values()))
         )
-        if not self.study.when:
-            return whole
-        kept = ({path: value for path, value in params.items() if self.searched(path, params)} for params in whole)
-        return iter({repr(params): params for params in kept}.values())
+        return iter({repr(params): params for params in cells}.values())
 
 
 def label(params: Params) -> str:
@@ -254,9 +243,7 @@ def _fields(params: Params) -> dict[str, Any]:
 
 def readable(value: Any) -> Any:
     """Return a real number at `DIGITS` significant digits, so that what is run is what a table prints."""
-    if not isinstance(value, float) or not value:
-        return value
-    return round(value, DIGITS - 1 - int(log10(abs(value)) // 1))
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def comparable(config: RunConfig) -> RunConfig:
@@ -313,7 +300,7 @@ def make_search(
         preset,
         bases,
         space,
-        _first(search, preset, bases, space),
+        (),
         Budget.parse("4" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
         sampler or search.sampler,
         stopping or search.stopping,
@@ -328,19 +315,19 @@ def make_search(
     places = {config.place for config in plan.bases.values()}
     if len(places) > 1:
         raise ConfigError(f"all families of {plan.study.name} must have the same place, but there are {len(places)}")
-    return plan
+    return replace(plan, first=_first(plan))
 
 
 def _space(search: Search, bases: Mapping[str, RunConfig], ranges: Mapping[str, Tunable]) -> dict[str, dict[str, Tunable]]:
     """Return by family the fields that a pattern of `vary` names, in the order of `vary`."""
-    stated = {family: tunable(config) for family, config in bases.items()}
     for path in ranges:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
             raise ConfigError(f"{search.name} gives a range for {path!r}, which it does not vary")
-    space: dict[str, dict[str, Tunable]] = {family: {} for family in bases}
-    for family, pattern in itertools.product(bases, search.vary):
-        known = [path for path in {**stated[family], **ranges} if path in flatten(bases[family].values)]
-        space[family] |= {path: ranges.get(path) or stated[family][path] for path in fnmatch.filter(known, pattern)}
+    space: dict[str, dict[str, Tunable]] = {}
+    for family, config in bases.items():
+        fields = flatten(config.values)
+        stated = {path: range for path, range in {**tunable(config), **ranges}.items() if path in fields}
+        space[family] = {path: stated[path] for pattern in search.vary for path in fnmatch.filter(stated, pattern)}
     everything = dict.fromkeys(path for config in search.presets.values() for base in config for path in tunable(base))
     for pattern in search.vary:
         if not fnmatch.filter([*everything, *ranges], pattern):
@@ -373,34 +360,24 @@ def _check_when(search: Search, space: Mapping[str, Mapping[str, Tunable]]) -> N
                     )
 
 
-def _first(
-    search: Search, preset: str, bases: Mapping[str, RunConfig], space: Mapping[str, Mapping[str, Tunable]]
-) -> list[Params]:
-    """Return each base's own settings where they lie in the ranges, then the named ones."""
-    own = {family: flatten(config.values) for family, config in bases.items()}
+def _first(plan: SearchPlan) -> list[Params]:
+    """Return by family the preset's own settings, if the ranges have them, and then those to try first, with the preset's own."""
     tried: list[Params] = []
-
-    def searched(settings: Params, family: str) -> dict[str, Any]:
-        given = {**own[family], **settings}
-        conditions = {path: search.when.get(path, {}) for path in settings}
-        return {path: settings[path] for path in settings if all(given[one] in known for one, known in conditions[path].items())}
-
-    for family, fields in space.items():
-        base = {path: own[family][path] for path in fields}
-        given = [settings for settings in search.by_preset(search.first, preset, ()) if settings.get(FAMILY, family) == family]
-        named = [_fields(settings) for settings in given]
-        for settings in named:
-            _check_first(search.name, family, settings, searched(base | settings, family), fields)
-        bare = searched(base, family)
-        whole = [bare] * all(value in fields[path] for path, value in bare.items())
-        whole += [searched(base | settings, family) for settings in named]
-        tried += [({FAMILY: family} if len(bases) > 1 else {}) | settings for settings in whole]
+    for family, fields in plan.space.items():
+        own = flatten(plan.bases[family].values)
+        bare = plan.settings(family, own.__getitem__)
+        if all(value in fields[path] for path, value in _fields(bare).items()):
+            tried.append(bare)
+        for given in plan.study.by_preset(plan.study.first, plan.preset, ()):
+            if given.get(FAMILY, family) == family:
+                tried.append(plan.settings(family, (own | dict(given)).__getitem__))
+                _check_first(plan.study.name, family, _fields(given), tried[-1], fields)
     return tried
 
 
 def _check_first(name: str, family: str, settings: Params, whole: Params, fields: Mapping[str, Tunable]) -> None:
     """Refuse settings that no trial of the search could have; `whole`: with the preset's own, as far as they are searched."""
-    for path, value in {**whole, **settings}.items():
+    for path, value in (_fields(whole) | settings).items():
         if path not in fields:
             raise ConfigError(f"{name} tries {path!r} first, but {family} varies {choices(fields)}")
         if path not in whole:

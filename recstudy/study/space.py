@@ -102,14 +102,10 @@ class Optimizer:
         """New settings by the sampler, or `fixed` ones; the trial is to be told something."""
         if fixed is not None:
             self.study.enqueue_trial(dict(fixed))
-        trial = self.study.ask()
-        params: dict[str, Any] = {}
-        if len(self.plan.bases) > 1:
-            params[FAMILY] = trial.suggest_categorical(FAMILY, tuple(self.plan.bases))
-        for path, range in self.plan.space[self.plan.family_of(params)].items():
-            if self.plan.searched(path, params):
-                params[path] = readable(_suggest(trial, path, range))
-        return trial, params
+        trial, families = self.study.ask(), tuple(self.plan.bases)
+        family = str(trial.suggest_categorical(FAMILY, families)) if len(families) > 1 else families[0]
+        fields = self.plan.space[family]
+        return trial, self.plan.settings(family, lambda path: readable(_suggest(trial, path, fields[path])))
 
     def begun(self, trial: Trial, run_id: str, label: str) -> None:
         """A trial's run is under way."""
@@ -147,7 +143,7 @@ class Optimizer:
             "fANOVA": FanovaImportanceEvaluator(seed=0),
         }
         found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.plan.objectives}
-        known: dict[str, dict[str, dict[str, tuple[float, float]]]] = {name: {} for name in self.plan.objectives}
+        known: dict[str, dict[str, dict[str, tuple[float, float]]]] = {name: {} for name in found}
         if len(settings) < FEWEST_TRIALS:
             few = f"too few trials: {len(settings)} finished, and it takes {FEWEST_TRIALS}"
             return ImportanceRecord(trials=len(settings), importance=found, missing=dict.fromkeys(evaluators, few))

@@ -10,7 +10,7 @@ the scores of a run, epoch by epoch, and at those of the others, and says whethe
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import ConfigError
 from recstudy.plugins import Registry
@@ -27,53 +27,29 @@ Pruner = Callable[[Scores, Sequence[Scores], int], bool]
 
 SAMPLERS: "Registry[Sampler]" = Registry("sampler")
 PRUNERS: Registry[Pruner] = Registry("pruner")
-POPULATION = 16  # of NSGA-II: budgets here are tens to hundreds of runs, its own 50 would be most of them
 ETA = 4  # of ASHA: one run of so many goes on beyond each rung
 SAMPLES = 3  # runs that have come as far, below which the median says nothing
 
 
-@SAMPLERS.add("tpe")
-def tpe(plan: "SearchPlan", seed: int) -> "BaseSampler":
-    from optuna.samplers import TPESampler
+def _add(name: str, kind: str, **options: Any) -> None:
+    """Register one of Optuna's samplers, by its class and what it is called with beside the seed."""
 
-    return TPESampler(seed=seed, multivariate=True, group=plan.conditional)
+    @SAMPLERS.add(name)
+    def make(plan: "SearchPlan", seed: int) -> "BaseSampler":
+        import optuna.samplers
 
-
-@SAMPLERS.add("gp")
-def gp(plan: "SearchPlan", seed: int) -> "BaseSampler":
-    from optuna.samplers import GPSampler
-
-    return GPSampler(seed=seed)
-
-
-@SAMPLERS.add("cmaes")
-def cmaes(plan: "SearchPlan", seed: int) -> "BaseSampler":
-    from optuna.samplers import CmaEsSampler
-
-    if len(plan.objectives) > 1:
-        raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
-    return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+        if name == "cmaes" and len(plan.objectives) > 1:
+            raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
+        grouped = {"group": plan.conditional} if name == "tpe" else {}
+        return getattr(optuna.samplers, kind)(seed=seed, **options, **grouped)
 
 
-@SAMPLERS.add("nsgaii")
-def nsgaii(plan: "SearchPlan", seed: int) -> "BaseSampler":
-    from optuna.samplers import NSGAIISampler
-
-    return NSGAIISampler(seed=seed, population_size=POPULATION)
-
-
-@SAMPLERS.add("qmc")
-def qmc(plan: "SearchPlan", seed: int) -> "BaseSampler":
-    from optuna.samplers import QMCSampler
-
-    return QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False, warn_asynchronous_seeding=False)
-
-
-@SAMPLERS.add("random")
-def random(plan: "SearchPlan", seed: int) -> "BaseSampler":
-    from optuna.samplers import RandomSampler
-
-    return RandomSampler(seed=seed)
+_add("tpe", "TPESampler", multivariate=True)
+_add("gp", "GPSampler")
+_add("cmaes", "CmaEsSampler", warn_independent_sampling=False)
+_add("nsgaii", "NSGAIISampler", population_size=16)  # its own 50 would be most of a budget of tens to hundreds of runs
+_add("qmc", "QMCSampler", scramble=True, warn_independent_sampling=False, warn_asynchronous_seeding=False)
+_add("random", "RandomSampler")
 
 
 @PRUNERS.add("asha")

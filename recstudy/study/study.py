@@ -36,6 +36,36 @@ class ByPreset:
         """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or `otherwise`."""
         return part.get(preset_of(self, preset), otherwise) if isinstance(part, Mapping) else part
 
+    def each(self, part: str, whole: bool = True) -> list[Any]:
+        """Return what is stated of a part: once for all presets, or by preset, and, if it must be `whole`, of all of them.
+
+        Raises:
+            ConfigError: a preset is missing, or there is none of that name.
+        """
+        given = getattr(self, part)
+        if not isinstance(given, Mapping):
+            return [given]
+        for preset in given:
+            if preset not in self.presets:
+                known = f"its presets are {choices(self.presets)}.{nearest(preset, self.presets)}"
+                raise ConfigError(f"{self.name} has {part} for {preset!r}: {known}")
+        for preset in self.presets if whole else ():
+            if preset not in given:
+                stated = choices(given) or "no preset"
+                raise ConfigError(f"{self.name} has {part} for {stated}, but none for its preset {preset!r}")
+        return list(given.values())
+
+    def check_lists(self, part: str, kind: type, whole: bool = True) -> None:
+        """Refuse (ConfigError) a part that is no list of this kind of thing."""
+        for given in self.each(part, whole):
+            check_list(f"the {part} of {self.name}", given, kind)
+
+    def check_seeds(self, least: int) -> None:
+        """Refuse (ConfigError) what is no count of seeds."""
+        for given in self.each("seeds"):
+            if not isinstance(given, int) or isinstance(given, bool) or given < least:
+                raise ConfigError(f"the seeds of {self.name} must be a whole number of at least {least}, but got {given!r}")
+
 
 @explained
 @dataclass(frozen=True)
@@ -70,16 +100,19 @@ class Study(ByPreset):
 
     def __post_init__(self) -> None:
         check_presets(self.name, self.presets)
-        for seeds in check_by_preset(self.name, "seeds", self.seeds, self.presets):
-            check_seeds(self.name, seeds, least=1)
-        check_by_preset(self.name, "seeds_at_most", self.seeds_at_most, self.presets, whole=False)
+        self.check_seeds(least=1)
+        self.each("seeds_at_most", whole=False)
         for preset in self.presets:
-            check_at_most(self.name, self.by_preset(self.seeds, preset), self.by_preset(self.seeds_at_most, preset, 0))
+            seeds, most = self.by_preset(self.seeds, preset), self.by_preset(self.seeds_at_most, preset, 0)
+            if not isinstance(most, int) or isinstance(most, bool) or most < 0 or 0 < most < seeds:
+                raise ConfigError(
+                    f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
+                )
         check_learned(self.name, self.learned)
-        for part, kind in (("variants", Variant), ("report", Part), ("claims", Claim)):
-            for one in check_by_preset(self.name, part, getattr(self, part), self.presets, whole=part != "claims"):
-                check_list(f"the {part} of {self.name}", one, kind)
-        check_list(f"the deviations of {self.name}", self.deviations, Deviation)
+        self.check_lists("variants", Variant)
+        self.check_lists("report", Part)
+        self.check_lists("claims", Claim, whole=False)
+        self.check_lists("deviations", Deviation)
 
 
 @dataclass(frozen=True)
@@ -370,23 +403,6 @@ def check_presets(study: str, presets: Mapping[str, Any], many: bool = False) ->
             raise ConfigError(f"the preset {preset!r} of {study} must be a RunConfig, but got {brief(configs)}")
 
 
-def check_by_preset(study: str, part: str, given: Any, presets: Iterable[str], whole: bool = True) -> list[Any]:
-    """Return what is given of a part: one for all presets, or each preset's own, and then, where it is `whole`, of all of them.
-
-    Raises:
-        ConfigError: a preset is missing, or there is none of that name.
-    """
-    if not isinstance(given, Mapping):
-        return [given]
-    for preset in given:
-        if preset not in presets:
-            raise ConfigError(f"{study} has {part} for {preset!r}: its presets are {choices(presets)}.{nearest(preset, presets)}")
-    for preset in presets if whole else ():
-        if preset not in given:
-            raise ConfigError(f"{study} has {part} for {choices(given) or 'no preset'}, but none for its preset {preset!r}")
-    return list(given.values())
-
-
 def check_list(what: str, given: Any, kind: type) -> None:
     """Refuse (ConfigError) what is no list of this kind of thing."""
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -394,18 +410,6 @@ def check_list(what: str, given: Any, kind: type) -> None:
     for one in given:
         if not isinstance(one, kind):
             raise ConfigError(f"{what} must be of {kind.__name__}, but got {brief(one)}")
-
-
-def check_seeds(study: str, given: Any, least: int) -> None:
-    """Refuse (ConfigError) what is no count of seeds."""
-    if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise ConfigError(f"the seeds of {study} must be a whole number of at least {least}, but got {given!r}")
-
-
-def check_at_most(study: str, seeds: int, most: Any) -> None:
-    """Refuse (ConfigError) what is no number of seeds that a study may come to have; 0 states none."""
-    if not isinstance(most, int) or isinstance(most, bool) or most < 0 or 0 < most < seeds:
-        raise ConfigError(f"the seeds_at_most of {study} must be a whole number of at least its {seeds} seeds, but got {most!r}")
 
 
 def check_learned(study: str, given: Any) -> None:

@@ -48,7 +48,7 @@ def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, said):
     [
         ({"seeds": {"paper": 3}}, "s has seeds for 'paper': its presets are quick"),
         ({"budget": 5}, "a budget is a number of runs, hours or GPU hours, .*, but got 5"),
-        ({"vary": "model.latent_steps"}, "what s varies must be a list of str"),
+        ({"vary": "model.latent_steps"}, "the vary of s must be a list of str"),
         ({"presets": {"quick": BASE}}, "the preset 'quick' of s must be a list of RunConfig, but got "),
         ({"objectives": 5}, "the objectives of s are {name: 'max' or 'min'}, but got 5"),
         ({"objectives": {"score": "most"}}, "the objectives of s are {name: 'max' or 'min'}, but got "),

@@ -15,7 +15,7 @@ from recstudy.plugins import gathering
 from recstudy.records import Results, append_line
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import PlanRecord
-from recstudy.study.plan import record_plan, search_record
+from recstudy.study.plan import plan_record, record_plan
 from recstudy.study.search import make_search
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS, SAMPLERS
@@ -181,7 +181,7 @@ def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
 
 def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
     plan = make_search(search(ranges=RANGES, when=WHEN))
-    record = search_record(plan)
+    record = plan_record(plan)
 
     assert plan.definition != make_search(search(ranges=RANGES)).definition
     assert record.search.space["vitrm"]["train.batch_size"].when == {"model.latent_steps": (2, 3)}
