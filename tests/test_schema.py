@@ -16,7 +16,6 @@ from recstudy.records import (
     Stopped,
     read_log,
     read_record,
-    reading,
     write_record,
     write_whole,
 )
@@ -61,15 +60,6 @@ def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
 
     with pytest.raises(StorageError, match=r"result\.json was written by a newer recstudy \(format 7\)\. Update this one"):
         read_record(tmp_path / "result.json", Result)
-
-
-def test_an_older_format_is_brought_up_in_one_place(tmp_path, monkeypatch):
-    monkeypatch.setitem(reading.UPGRADES, Failure, (lambda values: {"class": values["kind"], "error": values["words"]},))
-    write_whole(tmp_path / "failure.json", '{"kind": "code", "words": "it broke"}')
-    write_whole(tmp_path / "new.json", '{"format": 1, "class": "data", "error": "no file"}')
-
-    assert read_record(tmp_path / "failure.json", Failure) == Failure(error_class="code", error="it broke")
-    assert read_record(tmp_path / "new.json", Failure) == Failure(error_class="data", error="no file")
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,15 @@ raising the part's revision (3), which gives its runs new ids.
 
 Finished runs are found by the tables: lines are added to them and never changed. A field of `FIELDS` is always part of the id,
 with its value. One of `YOUNGER` came after ids had been given out: it is part of the id only where it differs from the value
-here, with which a run computes what it did before the field was there. A field that is renamed keeps its old name in the id
-(`RENAMED`), and one that is removed the value that it had (`REMOVED`). A part is named `model.FAMILY`, `data.NAME`, or by its
-class.
+here, with which a run computes what it did before the field was there. A field that is renamed must keep its old name in the
+id, and one that is removed the value that it had: `deciding` is where to state either. A part is named `model.FAMILY`,
+`data.NAME`, or by its class.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
-from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from recstudy.config.base import Config
@@ -150,10 +149,6 @@ YOUNGER: dict[str, dict[str, Any]] = {
     },
 }
 
-RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had
-
-REMOVED: dict[str, dict[str, Any]] = {}  # part -> a field that there was -> its value in the runs that are still found
-
 
 def part_name(config: Config) -> str:
     """Return a part's name in the frozen table: `model.vitrm`, `data.digits`, `TrainConfig`; an outsider's stands nowhere."""
@@ -176,10 +171,6 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     for name, default in younger.items():
         if name in kept and default in (kept[name], values[name]):
             del kept[name]
-    for now, before in RENAMED.get(part, {}).items():
-        if now in kept:
-            kept[before] = kept.pop(now)
-    kept.update(REMOVED.get(part, {}))
     if config.revised > 1:  # a part that computes something else than it did, and so the registered functions that it names
         kept["revision"] = config.revised
     if isinstance(config, TrainConfig | Augment):
@@ -211,19 +202,12 @@ def _inside(own: Any, value: Any) -> Any:
 def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Fields that count only where they have another value than this one, and fields that hold configs."""
     always = {*FIELDS.get(part, "").split(), *(KINDS if issubclass(kind, ModelConfig | DataConfig) else ())}
-    before = {name: RENAMED.get(part, {}).get(name, name) for name in kind.model_fields}
     younger = {
-        name: _default(part, before[name], about)
+        name: YOUNGER.get(part, {}).get(name, to_jsonable_python(about.get_default(call_default_factory=True, validated_data={})))
         for name, about in kind.model_fields.items()
-        if before[name] not in always and not about.is_required()
+        if name not in always and not about.is_required()
     }
     return younger, tuple(name for name, about in kind.model_fields.items() if _holds(about.annotation))
-
-
-def _default(part: str, name: str, about: FieldInfo) -> Any:
-    """Return with which value a younger field came: the table knows it, or it is the field's own."""
-    own = about.get_default(call_default_factory=True, validated_data={})
-    return YOUNGER.get(part, {}).get(name, to_jsonable_python(own))
 
 
 def _holds(annotation: Any) -> bool:

@@ -1,7 +1,7 @@
 """Records read from their files and written to them; what a file does not hold as it should is said in one line."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,10 +22,6 @@ REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Wri
 NUMBER, INT = "a number", ("int", "constrained-int")
 RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER, "string_too_long": "shorter"}
 KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
-
-# The one place that knows older formats. A record's steps bring it to this one: the first makes format 1 of what states
-# none. What a newer version only adds needs no step, because it has a default; all formats so far differ by that alone.
-UPGRADES: dict[type, tuple[Callable[[Json], Json], ...]] = {}
 
 ADAPTERS: dict[Any, TypeAdapter[Any]] = {}  # made once a kind
 
@@ -135,8 +131,6 @@ def _is_number(error: ValidationError) -> bool:
 
 
 def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
-    if kind in UPGRADES:
-        content = _upgraded(content, UPGRADES[kind])
     try:
         record: R = adapter(kind).validate_json(content)
         told: Any = getattr(record, "format", FORMAT)
@@ -147,15 +141,6 @@ def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
     if told > FORMAT:
         raise StorageError(f"{place} was written by a newer recstudy (format {told}). Update this one.")
     return record
-
-
-def _upgraded(content: bytes, steps: Sequence[Callable[[Json], Json]]) -> bytes:
-    values, told = _json(content), _format(content)
-    if told >= FORMAT or not isinstance(values, dict):
-        return content
-    for step in steps[told:]:
-        values = step(values)
-    return json.dumps(values | {"format": FORMAT}).encode()
 
 
 def _format(content: bytes) -> int:

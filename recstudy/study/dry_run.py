@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 CORE_FLOPS = 50e9  # for a first estimate of the time: dense float32 on a core of 2024, well below its peak
 GPU_FLOPS = 250e12  # the same: bfloat16 on an H200, well below its peak
+GUESS = "a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished"
 START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
+COLUMNS = ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB", "state")
 
 
 def print_plan(
@@ -38,39 +40,55 @@ def print_plan(
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    _print_table(plan, runs, rows, outdated.again)
-    further = _further(plan, results, until) if until else ()
-    for line in [*outdated.notices, *further, *_margins(plan, results), *_price(runs, rows, results)]:
-        console().print(line, soft_wrap=True)
-
-
-def _price(runs: Sequence[Run], rows: Sequence[dict[str, Any]], results: Results) -> Iterator[str]:
-    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took where there are any."""
     pflop = {run.id: total_pflop(run.config) for run in runs}
-    todo = {row["id"]: row["memory_gb"] for row in rows if not row["cached"]}
-    left = [pflop[run_id] or 0.0 for run_id in todo]
-    if not todo or None in pflop.values():
+    table = Table(box=None)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
+    for row in rows:
+        spend = pflop[row["id"]]
+        price = "?" if spend is None else f"{spend:.3g}"
+        counts = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (row["gflops"], row["train_gflops"]))
+        changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
+        state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in outdated.again else "to run"
+        cells = row["label"], row["seed"], f"{row['params']:,}", *counts, price, f"{row['memory_gb']:.2g}", state
+        table.add_row(*(Text(str(cell)) for cell in cells))
+    out = console()
+    out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
+    out.print(table)
+    further = _further(plan, results, until) if until else ()
+    for line in (*outdated.notices, *further, *_margins(plan, results), *_price(rows, pflop, results)):
+        out.print(line, soft_wrap=True)
+
+
+def _price(rows: Sequence[dict[str, Any]], pflop: dict[str, float | None], results: Results) -> Iterator[str]:
+    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took where there are any."""
+    known = {run_id: spend for run_id, spend in pflop.items() if spend is not None}
+    if len(known) < len(pflop):
+        yield "What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images."
         return
-    made = [(result.cost, pflop[run_id] or 0.0) for run_id, result in results.finished() if run_id in pflop]
-    took = sum(float(cost.get("seconds") or 0.0) + float(cost.get("evaluation_seconds") or 0.0) for cost, _ in made)
+    todo = {row["id"]: row["memory_gb"] for row in rows if not row["cached"]}
+    if not todo:
+        return
+    core, gpu = _times(known[next(iter(todo))], start=START_S)
+    yield f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU."
+    left = sum(known[run_id] for run_id in todo)
+    made = [(result.cost, known[run_id]) for run_id, result in results.finished() if run_id in known]
+    took = sum(float(cost.get(name) or 0.0) for cost, _ in made for name in ("seconds", "evaluation_seconds"))
     spent, cores = sum(share for _, share in made), len(os.sched_getaffinity(0))
     if took and spent:
-        time = (
-            f"{duration(sum(left) * took / spent)} of runs, one after another, by what {plural(len(made), 'finished run')} took"
-        )
+        time = f"{duration(left * took / spent)} of runs, one after another, by what {plural(len(made), 'finished run')} took"
     else:
-        at_cores, at_gpu = (_about(1e15 * sum(left) / rate) for rate in (cores * CORE_FLOPS, GPU_FLOPS))
-        rates = f"{CORE_FLOPS / 1e9:.0f} GFLOP/s a core, {GPU_FLOPS / 1e12:.0f} TFLOP/s"
-        where = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU"
-        time = f"{where} (a guess at {rates}: no run has finished)"
+        at_cores, at_gpu = _times(left, cores)
+        time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
     most = max(todo.values())
     memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:.2g} MB"
-    most_flops = f"at most {flops(sum(left))} of training (halting saves some)"
+    most_flops = f"at most {flops(left)} of training (halting saves some)"
     yield f"Price: {plural(len(todo), 'run')}, {most_flops}, {memory} of memory each; about {time}."
 
 
-def _about(seconds: float) -> str:
-    return duration(seconds) if seconds >= 1 else "less than a second"
+def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
+    """Guess how long so much takes on so many cores, and on a GPU."""
+    return [duration(max(1.0, start + pflop * 1e15 / rate)) for rate in (cores * CORE_FLOPS, GPU_FLOPS)]
 
 
 def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
@@ -88,30 +106,6 @@ def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]], again: Collection[str]) -> None:
-    table = Table(box=None)
-    for name in ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB", "state"):
-        table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
-    pflop = [total_pflop(run.config) for run in runs]
-    for row, spend in zip(rows, pflop, strict=True):
-        price = "?" if spend is None else f"{spend:.3g}"
-        counts = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (row["gflops"], row["train_gflops"]))
-        changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in again else "to run"
-        cells = row["label"], row["seed"], f"{row['params']:,}", *counts, price, f"{row['memory_gb']:.2g}"
-        table.add_row(*(Text(str(cell)) for cell in (*cells, state)))
-    out = console()
-    out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
-    out.print(table)
-    if None in pflop:
-        out.print("What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images.")
-        return
-    waiting = [spend * 1e15 for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]]
-    if waiting:
-        core, gpu = (duration(START_S + waiting[0] / rate) for rate in (CORE_FLOPS, GPU_FLOPS))
-        out.print(f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU.")
-
-
 def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
     """Return what `--until decided` may cost beyond these runs: all seeds for every variant that a question is about."""
     from recstudy.analysis.findings import wanted
@@ -122,16 +116,10 @@ def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
     seeds = [max(0, until.at_most - plan.seeds_of(variant)) for variant in variants]
     runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
     pflop = [total_pflop(plan.configs[variant]) for variant in variants]
-    time = "" if None in pflop else f", {_time(sum(n * 1e15 * (spend or 0) for n, spend in zip(seeds, pflop, strict=True)))}"
+    known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
+    time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""
     within = f"; the budget for all runs is {until.budget}" if until.budget else ""
     yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
-
-
-def _time(flop: float) -> str:
-    cores, gpus = flop / CORE_FLOPS / 3600, flop / GPU_FLOPS / 3600
-    at_core, at_gpu = f"{CORE_FLOPS / 1e9:.0f} GFLOP/s", f"{GPU_FLOPS / 1e12:.0f} TFLOP/s"
-    n_cores, n_gpus = (f"{hours:,.0f}" if hours >= 100 else f"{hours:.2g}" for hours in (cores, gpus))
-    return f"{n_cores} core hours at {at_core}, or {n_gpus} GPU hours at {at_gpu}"
 
 
 def _margins(plan: Plan, results: Results) -> Iterator[str]:

@@ -216,7 +216,8 @@ class SearchPlan:
         random, families = Random(seed), list(self.space)
         while True:
             family = random.choice(families)
-            yield self.settings(family, lambda path, fields=self.space[family]: readable(fields[path].draw(random)))
+            levels = {path: readable(range.draw(random)) for path, range in self.space[family].items()}
+            yield self.settings(family, levels.__getitem__)
 
     def combinations(self) -> Iterator[Params] | None:
         """Return every setting there is; None where some field takes real numbers, or where they are too many to go through."""
@@ -375,7 +376,7 @@ def _first(plan: SearchPlan) -> list[Params]:
     return tried
 
 
-def _check_first(name: str, family: str, settings: Params, whole: Params, fields: Mapping[str, Tunable]) -> None:
+def _check_first(name: str, family: str, settings: dict[str, Any], whole: Params, fields: Mapping[str, Tunable]) -> None:
     """Refuse settings that no trial of the search could have; `whole`: with the preset's own, as far as they are searched."""
     for path, value in (_fields(whole) | settings).items():
         if path not in fields:
