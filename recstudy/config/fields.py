@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from random import Random
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -85,17 +84,14 @@ class Tunable:
 
 def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:
     """Return every field of a config that states a range, by dotted path."""
-    return dict(_tunable(config, prefix))
-
-
-def _tunable(config: BaseModel, prefix: str) -> Iterator[tuple[str, Tunable]]:
-    parts = ((name, getattr(config, name), field) for name, field in type(config).model_fields.items())
-    return chain.from_iterable(
-        _tunable(value, f"{prefix}{name}.")
-        if isinstance(value, BaseModel)
-        else ((f"{prefix}{name}", stated) for stated in field.metadata if isinstance(stated, Tunable))
-        for name, value, field in parts
-    )
+    ranges: dict[str, Tunable] = {}
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            ranges |= tunable(value, f"{prefix}{name}.")
+        else:
+            ranges |= {f"{prefix}{name}": stated for stated in field.metadata if isinstance(stated, Tunable)}
+    return ranges
 
 
 BOUNDS = {Ge: "from {0.ge:g}", Gt: "above {0.gt:g}", Le: "to {0.le:g}", Lt: "below {0.lt:g}"}

@@ -48,24 +48,22 @@ class Place(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _number_of_workers(cls, values: Any) -> Any:
-        """Refuse a range of workers. Earlier records may have one, in two fields, and are read as its first number."""
+    def _stated(cls, values: Any) -> Any:
+        """Refuse a range of workers, and add the GPUs that a device means: one of CUDA's, else none that Ray gives out.
+
+        Earlier records may have a range, in two fields, and are read as its first number.
+        """
         if not isinstance(values, Mapping):
             return values
         workers = values.get("workers_per_run")
         if isinstance(workers, str) and workers[:1].isdigit() and "-" in workers:
             raise ValueError(f"workers_per_run must be a number, but got {workers}: ranges were removed")
-        return {name: value for name, value in values.items() if name != "max_workers_per_run"}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gpus_of_a_device(cls, values: Any) -> Any:
-        """Return the GPUs that a stated device means, where they are not stated: one of CUDA's, else none that Ray gives out."""
-        means = {"cpu": 0.0, "mps": 0.0, "cuda": 1.0}.get(str(values.get("device"))) if isinstance(values, Mapping) else None
-        return values if means is None or values.get("gpus_per_run") is not None else {**values, "gpus_per_run": means}
+        means = {"cpu": 0.0, "mps": 0.0, "cuda": 1.0}.get(str(values.get("device")))
+        stated = {} if means is None or values.get("gpus_per_run") is not None else {"gpus_per_run": means}
+        return {name: value for name, value in values.items() if name != "max_workers_per_run"} | stated
 
     @model_validator(mode="after")
-    def _device_is_what_it_has(self) -> Self:
+    def _fits(self) -> Self:
         gpus, device = self.gpus_per_run, self.device
         if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
             has = "no GPU of CUDA" if gpus else "a GPU"
@@ -75,14 +73,10 @@ class Place(Config):
                 "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that are not compiled. "
                 "Leave workers_per_run, trainer and compile out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _inline_is_one_worker(self) -> Self:
         if self.trainer == "inline" and self.workers_per_run > 1:
             raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
-        if self.gpus_per_run is not None and self.gpus_per_run > 1 and self.gpus_per_run != int(self.gpus_per_run):
-            raise ValueError(f"gpus_per_run must be a whole number above 1, but got {self.gpus_per_run}")
+        if gpus is not None and gpus > 1 and gpus != int(gpus):
+            raise ValueError(f"gpus_per_run must be a whole number above 1, but got {gpus}")
         return self
 
 
@@ -223,7 +217,7 @@ class RunConfig(Config):
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
         """Return `with_changes` of each of several changes."""
-        own = {**self.values, "place": self.place.model_dump()}
+        own = self.model_dump(mode="json")
         configs = []
         for changes in several:
             if "place.max_workers_per_run" in changes:

@@ -131,34 +131,23 @@ def kept_plans(folder: Path) -> list[PlanRecord]:
     return [plan for plan in plans if plan is not None]
 
 
-def same_cells(one: PlanRecord, other: PlanRecord) -> bool:
-    """Return whether two plans compare the same, whatever they claim: definitions of before were digests of the claims too."""
-    if one.definition == other.definition:
-        return True
-    if [variant.label for variant in one.variants] != [variant.label for variant in other.variants]:
-        return False
-    ids, others = ({(run.variant, run.seed): run.id for run in plan.runs} for plan in (one, other))
-    shared = ids.keys() & others.keys()
-    return bool(shared) and all(ids[at] == others[at] for at in shared)
-
-
 def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
     lines = read_trials(folder / f"trials-{plan.definition}.jsonl")
     proposed = {line.number: line for line in lines if isinstance(line, TrialLine)}
-    first = {line.id: line for line in reversed(proposed.values())}  # of one run, the first that proposed it
-    at = {identity: index for index, identity in enumerate(dict.fromkeys(line.id for line in proposed.values()))}
-    runs = [PlannedRun(index, first[identity].seed, identity) for identity, index in at.items()]
-    known, confirmed = set(runs), dict[int, list[int]]()
-    for line in lines:
-        if isinstance(line, ConfirmLine) and line.confirms in proposed:
-            run = PlannedRun(at[proposed[line.confirms].id], line.seed, line.id)
-            if run not in known:
-                known.add(run)
-                runs.append(run)
-                confirmed.setdefault(run.variant, []).append(run.seed)
+    first: dict[str, TrialLine] = {}  # of one run, the first that proposed it
+    for line in proposed.values():
+        first.setdefault(line.id, line)
+    at = {run_id: index for index, run_id in enumerate(first)}
+    runs = {PlannedRun(at[run_id], line.seed, run_id): None for run_id, line in first.items()}
+    confirmed: dict[int, list[int]] = {}
+    for again in (line for line in lines if isinstance(line, ConfirmLine) and line.confirms in proposed):
+        run = PlannedRun(at[proposed[again.confirms].id], again.seed, again.id)
+        if run not in runs:
+            runs[run] = None
+            confirmed.setdefault(run.variant, []).append(run.seed)
     return replace(
         plan,
-        variants=tuple(first[identity].variant for identity in at),
+        variants=tuple(line.variant for line in first.values()),
         runs=tuple(runs),
         axes={name: path for path, name in short_names(ranges_of(search.space)).items()},
         search=replace(

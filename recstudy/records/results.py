@@ -42,7 +42,7 @@ from recstudy.records.locks import locked, this_process
 from recstudy.records.mirror import Mirror, scratch
 from recstudy.records.reading import read_record, write_record
 from recstudy.records.run_folder import RunFolder
-from recstudy.records.schema import FORMAT, Marker, Result
+from recstudy.records.schema import Marker, Result
 from recstudy.records.stores import is_uri
 
 
@@ -175,9 +175,7 @@ class Results:
     def _create(self) -> "Results":
         with self._writing():
             self.root.mkdir(parents=True, exist_ok=True)
-            made = self._ours()
-            if made is not None and made.format != FORMAT:
-                write_record(self.root / MARKER, Marker())
+            self._ours()
             self._mark()
         return self
 
@@ -186,15 +184,15 @@ class Results:
             write_record(self.root / MARKER, Marker())
         (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
 
-    def _ours(self) -> Marker | None:
-        """Return the folder's marker; None where it is empty."""
+    def _ours(self) -> None:
+        """Refuse a folder of another program, of a newer version, or one that cannot be written."""
         marker = self.root / MARKER
         found = [path for path in self.root.iterdir() if not _stray(path)]
         if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
             raise StorageError(_foreign(self.root))
         if not os.access(self.root, os.W_OK):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        return read_record(marker, Marker)
+        read_record(marker, Marker)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

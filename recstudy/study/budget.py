@@ -12,6 +12,7 @@ from recstudy.errors import ConfigError
 from recstudy.records import append_record
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import Clock, ClockLine
+from recstudy.study.design import MOST_RUNS
 
 WRITTEN_S = 60.0  # least time between two totals in the log
 UNITS = {"runs": "runs", "h": "hours", "gpuh": "GPU hours"}
@@ -39,6 +40,8 @@ class Budget:
         amount, unit = float(match[1]), match[2] or "runs"
         if unit == "min":
             return cls(amount / 60, "h")
+        if unit.startswith("run") and (amount > MOST_RUNS or amount != int(amount)):
+            raise ConfigError(f"a budget in runs is a whole number of {MOST_RUNS:,} at most, but got {amount:,g}")
         return cls(amount, "runs" if unit.startswith("run") else "h" if unit == "h" else "gpuh")
 
     def __str__(self) -> str:

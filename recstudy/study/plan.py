@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,11 +14,11 @@ from pydantic import ValidationError
 from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.data.cache import known_checksum
-from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.errors import ConfigError, StorageError
 from recstudy.models.costs import known_pflop
 from recstudy.plugins import bundle, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
-from recstudy.records.plans import kept_plans, same_cells
+from recstudy.records.plans import kept_plans
 from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import now
 from recstudy.records.stores import without_secrets
@@ -67,7 +66,7 @@ def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanReco
             smoke=plan.smoke,
             definition=plan.definition,
             plugins=tuple(bundle().record),
-            base=in_parts(plan.base),
+            base=plan.base.model_dump(mode="json"),
             changes=_plain(plan.changes),
             reference=reference(plan),
             files=user_files(),
@@ -78,7 +77,7 @@ def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanReco
 
 
 def _of_study(plan: Plan, folder: Path | None) -> Json:
-    known = checksums(plan.configs, folder)
+    known = checksums((config.data for config in plan.configs), folder)
     places = {variant.label: place for place, variant in enumerate(plan.variants)}
     return {
         "axes": dict(plan.variants[0].axes),
@@ -136,7 +135,7 @@ def reference(plan: Plan | SearchPlan) -> Reference:
     """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
     study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
     if isinstance(plan, Plan) and preset == plan.preset and not plan.changes:
-        return Reference(preset=preset, base=in_parts(plan.base), axes=dict(plan.variants[0].axes))
+        return Reference(preset=preset, base=plan.base.model_dump(mode="json"), axes=dict(plan.variants[0].axes))
     if isinstance(study, Study):
         base, variants = study.presets[preset], study.by_preset(study.variants, preset)
     else:
@@ -146,29 +145,13 @@ def reference(plan: Plan | SearchPlan) -> Reference:
         ]
     configs = base.with_each(one.changes for one in variants)
     kept = [variant_record(one, config) for one, config in zip(variants, configs, strict=True)]
-    return Reference(preset=preset, base=in_parts(base), axes=dict(variants[0].axes), variants=tuple(kept))
+    return Reference(preset=preset, base=base.model_dump(mode="json"), axes=dict(variants[0].axes), variants=tuple(kept))
 
 
-def in_parts(config: RunConfig) -> Json:
-    """Return a config as `plan.json` has it."""
-    return {**config.values, "place": config.place.model_dump()}
-
-
-def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataConfig, str]:
+def checksums(sets: Iterable[DataConfig], folder: Path | None) -> dict[DataConfig, str]:
     """Return the checksums of the data sets that this machine has decoded before; images that each seed draws have none."""
-    if folder is None:
-        return {}
-    sets = {config.data for config in configs if not config.data.redrawn}
-    return {data: known for data in sets if (known := known_checksum(data, folder))}
-
-
-def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
-    """Decode the data sets that lie below `folder` as they are now, so that their checksums are known."""
-    from recstudy.data.cache import load  # brings NumPy
-
-    for data in {config.data for config in configs if not config.data.redrawn}:
-        with suppress(DataError):  # one that is not here: nothing can be said of it
-            load(data, folder)
+    present = {data for data in sets if not data.redrawn} if folder else ()
+    return {data: known for data in present if folder and (known := known_checksum(data, folder))}
 
 
 def variant_record(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
@@ -207,17 +190,23 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     files = _files(plan, results)
     record = plan_record(plan, data)
     before = kept_plans(files[1].parent)
-    if not before and (first := _readable(files[1])):  # of before there were copies
-        before = [first]
     known = registered(record) or next((one.registered for one in before if one.registered), None)
     record = replace(record, stated=first_dates(record, before), registered=known)
     if isinstance(plan, Plan) and len(plan.configs) <= PRICED:
         priced = zip(record.variants, plan.configs, strict=True)
         record = replace(record, variants=tuple(replace(one, pflop=known_pflop(config)) for one, config in priced))
-    for one in (one for one in before if same_cells(one, record)):
-        record = _with_begun(replace(record, created=one.created or record.created), one, results)
-        pflop = {variant.label: variant.pflop for variant in one.variants}  # as first recorded: a plan of the same is the same
-        record = replace(record, variants=tuple(replace(new, pflop=pflop.get(new.label, new.pflop)) for new in record.variants))
+    if same := _readable(files[0]):
+        left = [run for run in same.runs if run.seed not in record.seeds]
+        begun = {run.seed for run in left if results.run(run.id).begun}
+        pflop = {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same
+        record = replace(
+            record,
+            created=same.created or record.created,
+            variants=tuple(replace(new, pflop=pflop.get(new.label, new.pflop)) for new in record.variants),
+            seeds=tuple(sorted({*record.seeds, *begun})),
+            runs=(*record.runs, *(run for run in left if run.seed in begun)),
+            command=same.command if begun else record.command,  # which finishes those runs too
+        )
     with results.changing(*files):
         for file in files:
             write_record(file, record)
@@ -254,19 +243,6 @@ def _readable(file: Path) -> PlanRecord | None:
         return read_record(file, PlanRecord)
     except StorageError:
         return None
-
-
-def _with_begun(record: PlanRecord, before: PlanRecord, results: Results) -> PlanRecord:
-    left = [run for run in before.runs if run.seed not in record.seeds]
-    seeds = {run.seed for run in left if results.run(run.id).begun}
-    if not seeds:
-        return record
-    return replace(
-        record,
-        seeds=tuple(sorted({*record.seeds, *seeds})),
-        runs=(*record.runs, *(run for run in left if run.seed in seeds)),
-        command=before.command,  # which finishes them too
-    )
 
 
 HEAD = "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit registers it.\n"

@@ -2,15 +2,16 @@
 
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from recstudy.analysis.changes import Change, change_lines, find_changes
-from recstudy.data.cache import unread
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.data.cache import load, unread
+from recstudy.errors import ConfigError, DataError, choices, nearest
 from recstudy.records import Results
 from recstudy.report.names import plural
-from recstudy.study.plan import checksums, decode_present
+from recstudy.study.plan import checksums
 from recstudy.study.repository import user_files
 from recstudy.study.study import Run
 
@@ -59,16 +60,15 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         ConfigError: no label matches.
     """
     made = {run_id: (result.status, result.provenance) for run_id, result in results.finished()}
-    finished = {run.id: run.variant for run in runs if run.id in made}
-    configs = {run.variant: run.config for run in runs if run.id in finished}  # the seeds of a variant share their data
-    if rerun == "changed":
-        decode_present(configs.values(), data)
-    known = checksums(configs.values(), data)
-    sets = {run_id: configs[variant].data for run_id, variant in finished.items()}
-    data_now = {run_id: (one.title, known.get(one, "")) for run_id, one in sets.items()}
+    finished = {run.id: run.config.data for run in runs if run.id in made}
+    sets = {kind for kind in finished.values() if not kind.redrawn}
+    for kind in sets if rerun == "changed" else ():
+        with suppress(DataError):  # one that is not here: nothing can be said of it
+            load(kind, data)
+    known = checksums(sets, data)
+    data_now = {run_id: (kind.title, known.get(kind, "")) for run_id, kind in finished.items()}
     found = find_changes({run_id: made[run_id][1] for run_id in finished}, user_files(), data_now)
-    undecoded = {one for one in sets.values() if not one.redrawn} - known.keys()
-    unseen = sorted({one.title for one in undecoded if unread(one, data)})
+    unseen = sorted({kind.title for kind in sets - known.keys() if unread(kind, data)})
     again = _again(rerun, runs, found) & finished.keys()
     status = {run_id: made[run_id][0] for run_id in finished}
     return Outdated(status, found, again, unseen, len(made.keys() & set(earlier)))

@@ -282,11 +282,9 @@ def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) 
 
 def smaller(changes: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
     """Return what makes a smoke run of `base` small, but for what the command line sets itself."""
-    within = {f"{part}.{name}" for part, value in changes.items() if isinstance(value, Mapping) for name in value}
-    parts = {field: type(getattr(base, field.partition(".")[0])) for field in SMOKE}
-    has = {field for field, part in parts.items() if field.partition(".")[2] in part.model_fields}  # puzzles alone have rounds
-    has -= {"train.epochs"} if base.train.imported else set()
-    return {field: value for field, value in SMOKE.items() if field in has - changes.keys() - within}
+    fields = flatten(base.model_dump(mode="json")).keys() - flatten(changes).keys()  # puzzles alone have rounds
+    fields -= {"train.epochs"} if base.train.imported else set()
+    return {field: value for field, value in SMOKE.items() if field in fields}
 
 
 def _check_labels(study: str, variants: Sequence[Variant]) -> None:
