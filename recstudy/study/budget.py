@@ -41,7 +41,7 @@ class Budget:
         if unit == "min":
             return cls(amount / 60, "h")
         if unit.startswith("run") and (amount > MOST_RUNS or amount != int(amount)):
-            raise ConfigError(f"a budget in runs is a whole number of {MOST_RUNS:,} at most, but got {amount:,g}")
+            raise ConfigError(f"a budget in runs is a whole number of {MOST_RUNS:,} at most, but got {text!r}")
         return cls(amount, "runs" if unit.startswith("run") else "h" if unit == "h" else "gpuh")
 
     def __str__(self) -> str:

@@ -124,7 +124,7 @@ def test_budgets(text, amount, unit):
     [
         ({"budget": "a lot"}, "a budget is a number of runs, hours or GPU hours, .* but got 'a lot'"),
         ({"budget": "1.5 runs"}, "a whole number"),
-        ({"budget": "99999999 runs"}, "a whole number of 100,000 at most, but got 99,999,999"),
+        ({"budget": "99999999 runs"}, "a whole number of 100,000 at most, but got '99999999 runs'"),
         ({"sampler": "tpee"}, "--sampler must be one of tpe, gp, cmaes.* but got 'tpee'. Did you mean 'tpe'"),
         ({"stopping": "hyperband"}, "--stopping must be one of none, asha, median"),
         ({"families": ("hrm",)}, "--family must be one of vitrm, trm, but got 'hrm'"),
