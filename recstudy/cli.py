@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from recstudy.study.until import Until
     from recstudy.train.initial import Weights
 
-S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=CommonOptions)
 
 
@@ -45,7 +44,10 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     refuse_while_loading()
     if not isinstance(study, Study | Search):
         raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
-    study = _asking(study)
+    if not study.question:  # by default the docstring of the file that is run, where that is the study's
+        module, file = sys.modules["__main__"], study_file()
+        is_own = file is not None and (not file.installed or any(value is study for value in vars(module).values()))
+        study = replace(study, question=cleandoc((module.__doc__ if is_own else "") or study.name))
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
     words = fields_first(sys.argv[1:] if arguments is None else arguments)
@@ -62,13 +64,6 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
         return _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions))
 
     finish(work)
-
-
-def _asking(study: S) -> S:
-    """Return the study with its question: by default the docstring of the file that is run, where that is the study's."""
-    main, file = sys.modules["__main__"], study_file()
-    ours = file is not None and (not file.installed or any(value is study for value in vars(main).values()))
-    return study if study.question else replace(study, question=cleandoc((main.__doc__ if ours else "") or study.name))
 
 
 def run(
@@ -205,8 +200,12 @@ def complete(
     numbers."""
     known = _outdated(runs, results, options, plan)
     _tell(known.notices)
-    if _all_finished(plan, runs, results, known, data_folder(options.data)) and not (until and until.further(plan, results)):
-        return plan, {known.finished[run.id] for run in runs} - {"done"}
+    results.check()
+    if not known.again and all(run.id in known.finished for run in runs):  # said without loading torch or Ray
+        _record(plan, results, data_folder(options.data))
+        print(f"{plural(len(runs), 'run')}: all finished before")
+        if not (until and until.further(plan, results)):
+            return plan, {known.finished[run.id] for run in runs} - {"done"}
     where = _checked(plan, [run.config for run in runs], options)
     from recstudy.cluster.driver import run_study
     from recstudy.cluster.view import View
@@ -307,16 +306,6 @@ def _checked(plan: Plan | SearchPlan, configs: Iterable[RunConfig], options: Com
     data = data_folder(options.data)
     how = options.log, options.log_losses, options.no_ray
     return Where(options.address, data, options.download, *code_version(), *how, files=user_files())
-
-
-def _all_finished(plan: Plan, runs: Sequence[Run], results: Results, known: "Outdated", data: Path) -> bool:
-    """Nothing to run: say so and record the plan, without loading torch or Ray."""
-    results.check()
-    if known.again or any(run.id not in known.finished for run in runs):
-        return False
-    _record(plan, results, data)
-    print(f"{plural(len(runs), 'run')}: all finished before")
-    return True
 
 
 def _record(plan: Plan | SearchPlan, results: Results, data: Path) -> None:

@@ -13,7 +13,7 @@ from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
 from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.options import ForPaper, data_folder
+from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, ResultsPlace, Several, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.publishing.command import Imports, Publish, Verify
 from recstudy.records import Results
@@ -27,7 +27,7 @@ from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
-Place = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
+Place = tyro.conf.Positional[ResultsPlace]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Report:
     path: Place
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     trust: Imports = False
-    price: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
+    price: Amount = ""
     """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
@@ -100,7 +100,7 @@ class Board:
     token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
     """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
     trust: Imports = False
-    link: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=URL")] = ()
+    link: Annotated[Several, tyro.conf.arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
 
     def run(self) -> int:
@@ -162,9 +162,9 @@ class Evaluate:
     path: Place
     """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was given."""
     trust: Imports = False
-    metric: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
+    metric: Names = ()
     """Compute this one, anew where it was computed later too. May be given more than once. Default: all that lack."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Folder = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
 
     def run(self) -> int:
@@ -188,7 +188,7 @@ class Contract:
 
     file: tyro.conf.Positional[Path]
     """A study's file, or a module."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Folder = None
     """Where the data sets of examples lie. Default: RECSTUDY_DATA, else ./data."""
     write: bool = False
     """Keep each family's first losses as they are now, beside the file; without, they are held against those that were kept."""
@@ -213,7 +213,7 @@ class Studies:
 class RunShipped:
     """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any directory."""
 
-    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
+    name: tyro.conf.Positional[Name]
     """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
 
 
@@ -232,7 +232,7 @@ class Register:
 class New:
     """Write a study with a small model of its own, which runs as it stands: a starting point."""
 
-    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
+    name: tyro.conf.Positional[Name]
     """Of the file, in this folder, and of the study."""
 
     def run(self) -> int:
@@ -246,13 +246,15 @@ class Fields:
 
     part: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="PART")]] = ""
     """train, place, a model family such as vitrm, or a data set such as digits. Default: which there are."""
-    plugin: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    plugin: File = None
     """A study's file, or a module, that registers more of them."""
 
     def run(self) -> int:
         if self.plugin is not None:
             use(file_bundle(self.plugin))
-        kinds = _kinds()
+        kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
+        kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
+        kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
         if not self.part:
             for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
                 say(f"{title}: {choices(sorted(names), most=len(kinds))}")
@@ -319,13 +321,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return int(command.run())
 
     finish(work)
-
-
-def _kinds() -> dict[str, tuple[type[Config], str]]:
-    """Return the parts of a run config by name, each with what its fields' names begin with."""
-    kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
-    kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
-    return kinds | {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
 
 
 def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -23,6 +23,17 @@ TAKING = ("--only", "--vary", "--rerun")  # which may be followed by such a word
 WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 Format = Literal["pdf", "svg", "png"]
 Logger = Literal["tensorboard", "wandb", "mlflow"]
+# Kinds of values, by the word that help shows for them.
+Name = Annotated[str, tyro.conf.arg(metavar="NAME")]
+Amount = Annotated[str, tyro.conf.arg(metavar="AMOUNT")]
+Address = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")]
+Count = Annotated[int | None, tyro.conf.arg(metavar="N")]
+File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
+ResultsPlace = Annotated[str, tyro.conf.arg(metavar="DIR|URI")]
+Several = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
+Names = Annotated[Several, tyro.conf.arg(metavar="NAME")]
+Settings = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")]
 
 
 @dataclass(frozen=True)
@@ -31,12 +42,12 @@ class ForPaper:
 
     export: tuple[Format, ...] = ()
     """Write the figures in these formats too (needs a Chrome or Chromium)."""
-    venue: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    venue: Name = ""
     """Whose page decides how wide figures and LaTeX's tables are: article (the default), neurips, icml, cvpr, acl or ieee.
     Figures are written as pdf then."""
     width: Annotated[str, tyro.conf.arg(metavar="LENGTH")] = ""
     """That width by itself, such as 3.25in or 8.5cm."""
-    without: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="COLUMN")] = ()
+    without: Annotated[Several, tyro.conf.arg(metavar="COLUMN")] = ()
     """Leave out this column of LaTeX's tables: its head, or a glob of heads. May be given more than once."""
 
     def __post_init__(self) -> None:
@@ -56,15 +67,15 @@ class ForPaper:
 class CommonOptions:
     """How runs are run. Everything that decides a number is a field of the run config: see --set."""
 
-    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    preset: Name = ""
     """Which budget: the study's first preset (`quick`) by default."""
     fields: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE")]] = ()
     """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the command."""
-    set: Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
+    set: Settings = ()
     """The same, with a flag before them."""
-    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    config: File = None
     """Set the fields that a file of YAML has, nested or by their dotted names; what is typed goes before."""
-    write_config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    write_config: File = None
     """Write the preset, with all that is set here, as a file for --config, and run nothing."""
     smoke: bool = False
     """The whole path in seconds: two epochs on 32 images, unless --set says otherwise. Its numbers mean nothing."""
@@ -72,24 +83,24 @@ class CommonOptions:
     """Print the plan and what it costs, and run nothing."""
     json: bool = False
     """With --dry-run: as a JSON list."""
-    address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    address: Address = None
     """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
     no_ray: bool = False
     """Make one run after another in this process, without Ray: where there is none, or under a debugger. The same records, ids
     and checkpoints; a run that hangs or finds no memory ends the command."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Folder = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
     download: bool = False
     """Let torchvision download what is missing there."""
     allow_missing: bool = False
     """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
-    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    results: ResultsPlace = "results"
     """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
     init_from: Annotated[str, tyro.conf.arg(metavar="RUN|FILE|DIR")] = ""
     """Start from these weights: a run's of the results folder, a file of safetensors, or a folder that holds one. Their digest is
     part of a run's id (train.init_from); with train.epochs=0 nothing is trained."""
-    cpus_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    cpus_per_run: Count = None
     """CPU cores a worker may use."""
     gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
     """GPUs a worker gets; a fraction shares one."""
@@ -115,21 +126,21 @@ class CommonOptions:
 class StudyOptions(CommonOptions):
     """How a study is run."""
 
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    seeds: Count = None
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
-    seeds_at_most: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    seeds_at_most: Count = None
     """How many seeds it may come to have: tests are stricter the more often one looks before. Default: as the study states."""
     until: Annotated[Literal["decided"] | None, tyro.conf.arg(metavar="decided")] = None
     """Go on, seed by seed, with the variants of claims and published values that are open, until each is decided, or would take
     more than --seeds-at-most."""
-    budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
+    budget: Amount = ""
     """With --until: what all runs may cost, those of the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger one goes
     on."""
     register: bool = False
     """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
-    only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
+    only: Annotated[Several, tyro.conf.arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
-    vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    vary: Annotated[Several, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
     """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be given more than
     once. The study's claims are not judged then."""
 
@@ -138,15 +149,15 @@ class StudyOptions(CommonOptions):
 class SearchOptions(CommonOptions):
     """How a search is run."""
 
-    family: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
+    family: Names = ()
     """Model family to search; several times for one search over several. Default: the preset's first."""
-    budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
+    budget: Amount = ""
     """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh, up to half of it for --seeds. A larger one goes on."""
-    sampler: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    sampler: Name = ""
     """tpe, gp, cmaes, nsgaii, qmc, random, or one that the study's file registers."""
-    stopping: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    stopping: Name = ""
     """none, asha, median, or one that the study's file registers: whether runs that look poor are stopped early."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    seeds: Count = None
     """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
     optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
     """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""

@@ -16,7 +16,7 @@ import tyro
 from recstudy.cli import complete, exit_code
 from recstudy.config import RunConfig, configure
 from recstudy.errors import ConfigError, choices
-from recstudy.options import StudyOptions, data_folder
+from recstudy.options import Address, Folder, ResultsPlace, StudyOptions, data_folder
 from recstudy.plugins import bundle_of, use
 from recstudy.publishing.bundle import CODE, Bundle, opened
 from recstudy.publishing.command import Imports
@@ -46,11 +46,11 @@ class Reproduce:
     """In place of the published seeds, the next N of each variant: does it hold for others too?"""
     dry_run: bool = False
     """Say what would be run and what it costs, and run nothing."""
-    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "reproduced"
+    results: ResultsPlace = "reproduced"
     """Where the new records go."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Folder = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
-    address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    address: Address = None
     """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
     no_ray: bool = False
     """Make one run after another in this process, without Ray."""

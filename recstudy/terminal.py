@@ -204,32 +204,30 @@ def _interrupt(*_: object) -> NoReturn:
 def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it."""
     with output(needed=True) as said:
-        _finish(work, said)
-
-
-def _finish(work: Callable[[], int], said: _Output) -> NoReturn:
-    stop_on_sigterm()
-    if logging.lastResort:  # what prints warnings, which name what records hold
-        logging.lastResort.setFormatter(_Printable())
-    gc.set_threshold(50_000)  # from 700: records are many and stay, and to look through them for cycles took a tenth of the time
-    try:
-        code = work()
-        sys.stdout.flush()
-        sys.exit(code)
-    except RecstudyError as error:
-        print(f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
-        sys.exit(2)
-    except (OSError, ValueError) as error:
-        if error is not said.lost:
-            raise
-        if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
-            print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
-        print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
-        sys.exit(130)
+        stop_on_sigterm()
+        if logging.lastResort:  # what prints warnings, which name what records hold
+            logging.lastResort.setFormatter(_Printable())
+        gc.set_threshold(
+            50_000
+        )  # from 700: records are many and stay, and to look through them for cycles took a tenth of the time
+        try:
+            code = work()
+            sys.stdout.flush()
+            sys.exit(code)
+        except RecstudyError as error:
+            print(f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
+            sys.exit(2)
+        except (OSError, ValueError) as error:
+            if error is not said.lost:
+                raise
+            if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
+                print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
+            print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
+            sys.exit(130)
 
 
 class _Printable(logging.Formatter):

@@ -15,7 +15,7 @@ from recstudy.errors import ConfigError, StorageError, choices
 from recstudy.files import whole
 from recstudy.metrics.registry import of_task
 from recstudy.opened import there
-from recstudy.options import StudyOptions, settings
+from recstudy.options import File, Folder, Name, ResultsPlace, Settings, StudyOptions, settings
 from recstudy.records import Result, Results, read_json, read_record
 from recstudy.report import Curve, Part, Table, Thinking
 from recstudy.report.names import metric, number
@@ -45,20 +45,20 @@ class Import:
 
     file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE|DIR")]]
     """A checkpoint of the authors' code, or a folder that `recstudy weights export` wrote, or a run's."""
-    data_set: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]] = ""
+    data_set: tyro.conf.Positional[Name] = ""
     """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default:
     that of the folder's config."""
     family: Annotated[Literal["", "trm", "hrm"], tyro.conf.arg(name="as", metavar="trm|hrm")] = ""
     """Whose checkpoint it is: by the names of TRM's or of HRM's authors. Default: recstudy's own."""
-    arch: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    arch: File = None
     """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults, which are printed."""
-    set: Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
+    set: Settings = ()
     """Change a field, such as data.limit=1000 or train.evaluation_steps=64. May be given more than once."""
-    name: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    name: Name = ""
     """Of the study. Default: that of the file, with `imported` before it."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Folder = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
-    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    results: ResultsPlace = "results"
     """Where records and reports go."""
 
     def run(self) -> int:
@@ -143,7 +143,7 @@ class Export:
     """The run, by its id: its page and `recstudy explain` name it."""
     folder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
     """What to write; nothing may be there."""
-    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    results: ResultsPlace = "results"
     """Where its records are."""
 
     def run(self) -> int:

@@ -87,32 +87,28 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
             ray.shutdown()  # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
 
 
-def _connected(address: str | None, study: str, tries: int = 2) -> Any:
+def _connected(address: str | None, study: str) -> Any:
     """Return Ray's context of a cluster that was joined or started; a busy machine may need a second try."""
-    local: dict[str, Any] = {"include_dashboard": True, "object_store_memory": 256 * 2**20}
-    # Joined processes get our settings and our code, whatever is installed there.
-    joined = {"runtime_env": {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}}
+    options: dict[str, Any] = {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     if address is None:
         _check_files()
+    else:  # joined processes get our settings and our code, whatever is installed there
+        options = {"runtime_env": {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}}
     # Ray's processes get process groups of their own. `timeout`, a batch system or a closing terminal stop the driver's whole
     # group; the driver then ends its runs in order, and Ray ends with it.
     apart = patch.object(subprocess.Popen, "__init__", partialmethod(subprocess.Popen.__init__, process_group=0))
-    try:
-        with apart:
-            return ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                job_config=JobConfig(metadata={"job_name": study}),
-                **(joined if address else local),
-            )
-    except Exception as error:  # also a bare one
-        ray.shutdown()
-        if address is None:
-            _end_started()
-        if tries > 1:
-            return _connected(address, study, tries - 1)
-        reason = " ".join(str(error).split()) or type(error).__name__
+    job = JobConfig(metadata={"job_name": study})
+    for _ in range(2):
+        try:
+            with apart:
+                return ray.init(
+                    address=address or "local", log_to_driver=False, logging_level=logging.ERROR, job_config=job, **options
+                )
+        except Exception as error:  # also a bare one
+            ray.shutdown()
+            if address is None:
+                _end_started()
+            reason = " ".join(str(error).split()) or type(error).__name__
     raise ClusterError(
         no_cluster(address, reason)
         if address

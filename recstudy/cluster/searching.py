@@ -109,15 +109,12 @@ class Proposals:
         self.waiting = deque(run for run in runs if states.get(run.id) not in ("done", "stopped"))
         self.optimizer = Optimizer(plan, log.tried(), storage)
         for run in self.waiting:
-            self._open(run, log.params[run.id])
+            trial, _ = self.optimizer.ask(log.params[run.id])
+            self.optimizer.begun(trial, run.id, run.label)
         self.first = deque(params for params in plan.first if plan.run(0, params).id not in log.params)
         self.rest = plan.combinations()
         self.exhausted = False
         self._asked, self._answer = (-1, -1), True
-
-    def _open(self, run: Run, params: Params) -> None:
-        trial, _ = self.optimizer.ask(params)
-        self.optimizer.begun(trial, run.id, run.label)
 
     @property
     def over(self) -> bool:
@@ -161,22 +158,22 @@ class Proposals:
 
     def _untried(self) -> Params | None:
         """Settings that fit together and were not tried; where there seem to be none, the search is over, and it is said why."""
-        misfits, why = 0, ""
+        misfits: list[str] = []
         drawn = itertools.islice(self.plan.draws(seed=len(self.log.params)), DRAWS)
         for params in drawn if self.rest is None else self.rest:
             try:
                 if self.plan.run(0, params).id not in self.log.params:
                     return params
             except ConfigError as error:
-                misfits, why = misfits + 1, str(error)
+                misfits.append(str(error))
         self.exhausted = True
+        words = "All settings that fit together were tried: the space is searched."
         if self.rest is None:
-            unfit = f", {misfits:,} do not fit together, such as: {why}" if misfits else ""
-            self.view.say(f"Of {DRAWS:,} settings drawn at random {DRAWS - misfits:,} were tried before{unfit}")
-        elif self.log.params:
-            self.view.say("All settings that fit together were tried: the space is searched.")
-        else:
-            self.view.say(f"No settings fit together, such as: {why}")
+            unfit = f", {len(misfits):,} do not fit together, such as: {misfits[-1]}" if misfits else ""
+            words = f"Of {DRAWS:,} settings drawn at random {DRAWS - len(misfits):,} were tried before{unfit}"
+        elif not self.log.params:
+            words = f"No settings fit together, such as: {misfits[-1]}"
+        self.view.say(words)
         return None
 
     def started(self, run: Run) -> None:

@@ -6,7 +6,6 @@ Tune schedules, restarts what was killed and reuses warm processes. Seeds, order
 from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ray import tune
@@ -51,7 +50,8 @@ class Sweep(OnRay):
         self.give_up()
 
     def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
-        with temporary(self._shared) as scratch:
+        # Below the results where all nodes see that folder.
+        with temporary(self.results.root if self.where.address and not self.results.store else None) as scratch:
             self._tune(watch, place, pruning, alone, str(scratch))
 
     def _tune(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool, scratch: str) -> None:
@@ -96,11 +96,6 @@ class Sweep(OnRay):
 
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named
-
-    @property
-    def _shared(self) -> Path | None:
-        """A folder that all nodes see, where there is one."""
-        return self.results.root if self.where.address and not self.results.store else None
 
 
 class Pruned(FIFOScheduler):

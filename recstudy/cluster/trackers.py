@@ -158,7 +158,10 @@ class Logger:
         if trial is None:  # no process of it ever began
             return
         if self.losses and outcome["status"] != "failed":
-            self._log_losses(trial, run)
+            for line in read_log(self.results.run(run.id).losses, LossLine):
+                for position, loss in enumerate(line.losses):
+                    update = line.first + position * line.every
+                    self._callback.log_trial_result(update, trial, {"update_loss": loss, TRAINING_ITERATION: update})
         if outcome["status"] == "done" and outcome.get("score") is not None:
             self._log(trial, {f"test_{run.config.score}": outcome["score"]})
         self._callback.log_trial_end(trial, failed=outcome["status"] not in ("done", "stopped"))
@@ -170,12 +173,6 @@ class Logger:
             self._callback.log_trial_end(self._trials.popitem()[1])
         self._callback.on_experiment_end([])
         self.results.send(self.folder)
-
-    def _log_losses(self, trial: "Trial", run: Run) -> None:
-        for line in read_log(self.results.run(run.id).losses, LossLine):
-            for at, loss in enumerate(line.losses):
-                update = line.first + at * line.every
-                self._callback.log_trial_result(update, trial, {"update_loss": loss, TRAINING_ITERATION: update})
 
     def _log(self, trial: "Trial", numbers: dict[str, float]) -> None:
         self._callback.log_trial_result(trial.epochs, trial, {**numbers, TRAINING_ITERATION: trial.epochs})

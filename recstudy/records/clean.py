@@ -61,7 +61,8 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         total = megabytes(sum(item.size for item in found))
         if remove:
             left = [item.path for item in found if not _removed(results, item)]
-            out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}." + _in_use(left)), soft_wrap=True)
+            busy = f" In use by now and left alone: {', '.join(path.name for path in left)}." if left else ""
+            out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}.{busy}"), soft_wrap=True)
         elif found:
             out.print(Text(f"{total} in all. Nothing was removed; --yes removes it."), soft_wrap=True)
     if damaged:
@@ -175,7 +176,3 @@ def _removed(results: Results, item: Reclaimable) -> bool:
     except Held:
         return False
     return True
-
-
-def _in_use(left: list[Path]) -> str:
-    return f" In use by now and left alone: {', '.join(path.name for path in left)}." if left else ""

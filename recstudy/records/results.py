@@ -187,7 +187,11 @@ class Results:
     def _ours(self) -> None:
         """Refuse a folder of another program, of a newer version, or one that cannot be written."""
         marker = self.root / MARKER
-        found = [path for path in self.root.iterdir() if not _stray(path)]
+        found = [
+            path
+            for path in self.root.iterdir()  # without files that a file manager leaves, and half a marker, which is ours
+            if not (path.name.startswith(".") and path.is_file())
+        ]
         if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
             raise StorageError(_foreign(self.root))
         if not os.access(self.root, os.W_OK):
@@ -249,11 +253,6 @@ class Results:
 def _unused(study: Path) -> bool:
     """Return whether a study's folder has nothing but its lock."""
     return [path.name for path in study.iterdir()] == ["lock"]
-
-
-def _stray(path: Path) -> bool:
-    """Return whether a file is nobody's: one that a file manager leaves, or half a marker, which is ours."""
-    return path.name.startswith(".") and path.is_file()
 
 
 def _foreign(place: object) -> str:

@@ -86,7 +86,8 @@ def grid(axes: Mapping[str, Levels]) -> list[Variant]:
         ['latent_steps=1, batch_size=64', 'latent_steps=2, batch_size=64']
     """
     named = _all_named(axes)
-    _check_size(named)
+    if (cells := prod(map(len, named.values()))) > MOST_RUNS:
+        raise ConfigError(f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most")
     short = _axes(named)
     return [_variant(dict(zip(short, names, strict=True)), named, short) for names in product(*named.values())]
 
@@ -157,11 +158,6 @@ def _all_named(axes: Mapping[str, Levels]) -> dict[str, dict[Any, Any]]:
     if not isinstance(axes, Mapping):
         raise ConfigError(f"axes are {{field: levels}}, but got {axes!r}")
     return {axis: _named(axis, levels) for axis, levels in axes.items()}
-
-
-def _check_size(axes: Mapping[str, Mapping[Any, Any]]) -> None:
-    if (cells := prod(map(len, axes.values()))) > MOST_RUNS:
-        raise ConfigError(f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most")
 
 
 def _named(axis: str, levels: Levels) -> dict[Any, Any]:

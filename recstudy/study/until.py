@@ -13,7 +13,7 @@ from math import inf
 from typing import Self
 
 from recstudy.analysis.findings import Wanted, wanted
-from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.frame import load_study
 from recstudy.analysis.rows import Row, distinct
 from recstudy.errors import ConfigError
 from recstudy.records import Results
@@ -163,10 +163,7 @@ class Until:
         yield f"{plural(len(asked), 'question')}: {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
         for one, end in zip(asked, endings, strict=True):
             yield f"- {end}: {one.text}: {_standing(one, seeds, self.at_most)}"
-        yield self._cost(records)
-
-    def _cost(self, records: StudyRecords) -> str:
-        """Compare the runs that were made with the most seeds for every variant, at the mean device time of its runs."""
+        # What the runs cost against the most seeds for every variant, at the mean device time of its runs.
         made = distinct(row for row in records.rows if row.status != "not run")
         first = distinct(row for rows in records.by_variant for row in rows[:1])  # each variant once, whatever its labels
         hours = [_hours(records.by_variant[row.variant], wall=False) for row in first]
@@ -174,7 +171,7 @@ class Until:
         if None not in hours:
             fixed += f", about {duration(3600 * self.at_most * sum(filter(None, hours)))}"
         used = duration(sum(float(row.value("device_seconds") or 0.0) for row in made))
-        return f"Used: {plural(len(made), 'run')}, {used} of device time; {fixed}."
+        yield f"Used: {plural(len(made), 'run')}, {used} of device time; {fixed}."
 
 
 def _hours(rows: Sequence[Row], wall: bool) -> float | None:
