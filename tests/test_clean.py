@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from recstudy.command import main
-from recstudy.errors import StorageError
 from recstudy.records import (
     PlanRecord,
     Results,
@@ -162,24 +161,19 @@ with locked(run.lock, "a worker", wait=True):
 
 
 def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, monkeypatch):
-    """After the plans were read and before all is listed, or the other way round."""
-    named = clean._named
+    named = clean.named_runs
 
-    def late(given: Results) -> tuple[set[str], list[StorageError]]:
-        plan("before")
-        names = named(given)
-        plan("after")
-        return names
+    def late(path: Path) -> set[str]:
+        if not results.run("meanwhile").path.exists():
+            results.run("meanwhile").path.mkdir()
+            results.run("meanwhile").finish(make_result())
+            planned(results.study("meanwhile", "quick"), "meanwhile")
+        return named(path)
 
-    def plan(name: str) -> None:
-        results.run(name).path.mkdir()
-        results.run(name).finish(make_result())
-        planned(results.study(name, "quick"), name)
-
-    monkeypatch.setattr(clean, "_named", late)
+    monkeypatch.setattr(clean, "named_runs", late)
     remove_orphans(results, capsys)
 
-    assert {"before", "after"} <= results.states().keys()
+    assert "meanwhile" in results.states()
     assert not results.run("orphan").path.exists()
 
 

@@ -151,13 +151,6 @@ def test_a_line_whose_flush_fails_stands_there_once(tmp_path, fast, monkeypatch)
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
 
 
-def test_a_line_that_is_no_object_ends_what_can_be_read_of_a_log(tmp_path):
-    log = tmp_path / "log"
-    assert read_lines(log) == []
-    log.write_text('{"epoch": 5}\n7\n{"epoch": 6}\n')
-    assert read_lines(log) == [{"epoch": 5}]
-
-
 def test_a_log_that_is_a_link_is_neither_read_nor_written(tmp_path):
     append_line(tmp_path / "outside", {"epoch": 0})
     (tmp_path / "log").symlink_to(tmp_path / "outside")

@@ -1,9 +1,10 @@
 """What a results folder can do without: what no report reads and no run under way needs."""
 
+import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,10 +22,8 @@ from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import TEMPORARY, Held, this_process
 from recstudy.records.plans import named_runs
 
-HALF = "left half-written by a killed process"
 ABANDONED_S = 60.0
 SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver
-RESUMES = "a checkpoint of a {} run, which would begin anew"
 
 
 class Reclaimable(NamedTuple):
@@ -55,14 +54,14 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         found += (item for item in left_outside() if not item.path.is_relative_to(results.root))
         shown = Table("file or folder", "size", "why")
         for item in found:
-            name = item.path.relative_to(results.root) if item.path.is_relative_to(results.root) else item.path
-            shown.add_row(Text(str(name)), Text(megabytes(item.size)), Text(item.why))
+            name = str(item.path).removeprefix(f"{results.root}/")
+            shown.add_row(*map(Text, (name, megabytes(item.size), item.why)))
         out.print(shown if found else Text(f"nothing to remove in {path}"))
         total = megabytes(sum(item.size for item in found))
         if remove:
-            left = [item.path for item in found if not _removed(results, item)]
-            busy = f" In use by now and left alone: {', '.join(path.name for path in left)}." if left else ""
-            out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}.{busy}"), soft_wrap=True)
+            left = [item.path.name for item in found if not _removed(results, item)]
+            in_use = f" In use by now and left alone: {', '.join(left)}." if left else ""
+            out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}.{in_use}"), soft_wrap=True)
         elif found:
             out.print(Text(f"{total} in all. Nothing was removed; --yes removes it."), soft_wrap=True)
     if damaged:
@@ -87,7 +86,13 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     busy = [study for study in studies if held(study / "lock")]
     if orphans and busy:
         raise StorageError(f"{busy[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans.")
-    named, damaged = _named(results) if orphans else (set[str](), [])
+    named: set[str] = set()
+    damaged: list[StorageError] = []
+    for entry in itertools.chain.from_iterable(map(entries, studies if orphans else ())):
+        try:
+            named |= named_runs(Path(entry.path))
+        except StorageError as damage:
+            damaged.append(damage)
     found: list[Reclaimable] = []
     for folder in folders:
         if folder.name.startswith("."):
@@ -100,7 +105,7 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
             found += _of_run(results, folder)
     for study in studies:
         if study not in busy:
-            found += [_item(file, HALF) for file in sorted(study.rglob(".*.tmp")) if _abandoned(file)]
+            found += _half_written(study.rglob(".*.tmp"))
     if not busy:  # scratch belongs to a driver, which holds its study
         scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith(TEMPORARY))
         found += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
@@ -121,35 +126,22 @@ def left_outside() -> Iterator[Reclaimable]:
                     yield _item(folder, why)
 
 
-def _abandoned(file: Path) -> bool:
-    """Return whether nobody has written to a half-written file for a minute: some writers, as of a report, hold no lock."""
-    with suppress(FileNotFoundError):  # it is whole by now
-        return time.time() - file.lstat().st_mtime > ABANDONED_S
-    return False
+def _half_written(files: Iterable[Path]) -> Iterator[Reclaimable]:
+    """Yield the files that nobody has written to for a minute: some writers, as of a report, hold no lock."""
+    for file in sorted(files):
+        with suppress(FileNotFoundError):  # it is whole by now
+            if time.time() - file.lstat().st_mtime > ABANDONED_S:
+                yield _item(file, "left half-written by a killed process")
 
 
 def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
     state = results.state(folder.name) or "interrupted"
-    for file in sorted(folder.glob(".*.tmp")):
-        if _abandoned(file):
-            yield _item(file, HALF)
+    yield from _half_written(folder.glob(".*.tmp"))
     for file in sorted(folder.glob("hang-*.log")):
         yield _item(file, "where a run hung, which the next command would tell")
     for file in sorted(folder.glob("checkpoint-*.pt")) if state != "interrupted" else ():
-        yield _item(file, "a checkpoint of a finished run" if state == "done" else RESUMES.format(state))
-
-
-def _named(results: Results) -> tuple[set[str], list[StorageError]]:
-    """Return the runs of all studies and searches, and what is damaged of their plans."""
-    named: set[str] = set()
-    damaged: list[StorageError] = []
-    found = (folder for name in folders_in(results.root / "studies") for folder in folders_in(name))
-    for path in (Path(entry.path) for folder in found for entry in entries(folder)):
-        try:
-            named |= named_runs(path)
-        except StorageError as damage:
-            damaged.append(damage)
-    return named, damaged
+        run = "finished run" if state == "done" else f"{state} run, which would begin anew"
+        yield _item(file, f"a checkpoint of a {run}")
 
 
 def _item(path: Path, why: str) -> Reclaimable:

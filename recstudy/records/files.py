@@ -95,30 +95,18 @@ def append_line(path: Path, values: Json) -> None:
 
 
 def read_lines(path: Path) -> list[Json]:
-    """Return every whole line up to the first that is damaged; none where there is no file."""
-    lines: list[Json] = []
-    for line in whole_lines(path):
-        try:
-            lines.append(dict(parsed(line)))
-        except (ValueError, TypeError):
-            break
-    return lines
+    """Return every whole line; none where there is no file."""
+    return [dict(parsed(line)) for line in whole_lines(path)]
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a log as they stand there, without a torn last one; none where there is no file (StorageError)."""
+    """Return the lines of a log as they are, without a torn last one; none where there is no file (StorageError)."""
     try:
-        file = opened.descriptor(path)
+        content = opened.contents(path, opened.LOG)
     except FileNotFoundError:
         return []
-    try:
-        if (size := os.fstat(file).st_size) > opened.LOG:
-            raise opened.too_large(path, size, opened.LOG)
-        content = os.pread(file, size, 0)
-    finally:
-        os.close(file)
     lines = content[: content.rfind(b"\n") + 1].splitlines()
-    if len(content) > opened.LINE and max(map(len, lines), default=0) > opened.LINE:
+    if any(len(line) > opened.LINE for line in lines):
         raise StorageError(f"{path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line.")
     return lines
 
@@ -153,18 +141,12 @@ def _remedy(path: Path, error: OSError) -> str:
     if error.errno in GONE:
         return "Bring its file system back; the same command then goes on from what was kept."
     with suppress(OSError):
-        free = shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free
-        return f"{megabytes(free)} are free there. {_clean(path)}Free some space; the same command then goes on."
+        free = f"{megabytes(shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free)} are free there. "
+        for root in (folder for folder in path.parents if (folder / MARKER).exists()):
+            taken = megabytes(sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt")))
+            free += f"Checkpoints of unfinished runs take {taken}; `recstudy clean {root}` shows what can go. "
+        return f"{free}Free some space; the same command then goes on."
     return "Free some space; the same command then goes on."
-
-
-def _clean(path: Path) -> str:
-    """Return what checkpoints take of the results folder that `path` lies in; counted only when something has failed."""
-    root = next((folder for folder in path.parents if (folder / MARKER).exists()), None)
-    if root is None:
-        return ""
-    taken = sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt"))
-    return f"Checkpoints of unfinished runs take {megabytes(taken)}; `recstudy clean {root}` shows what can go. "
 
 
 def _whole_length(file: Any) -> int:

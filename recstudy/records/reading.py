@@ -55,10 +55,7 @@ def read_trials(path: Path) -> list[Proposed]:
 
 
 def _numbered(path: Path) -> Iterator[tuple[bytes, str]]:
-    try:
-        lines = whole_lines(path)
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+    lines = whole_lines(path)
     if lines and _json(lines[-1]) is None:
         lines.pop()
     return ((line, f"line {number} of {path}") for number, line in enumerate(lines, 1))
