@@ -104,10 +104,6 @@ def there(path: Path | str) -> bool:
 def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, which is no link (StorageError, FileNotFoundError)."""
     regular(path)
-    return _descriptor(path, flags)
-
-
-def _descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     try:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -127,11 +123,11 @@ def contents(path: Path | str, most: int = 0) -> bytes:
         StorageError: it is a link, no regular file, or larger.
         FileNotFoundError: there is none.
     """
-    size = regular(path).st_size
-    if size > (limit := most or largest(path)):
-        raise too_large(path, size, limit)
-    file = _descriptor(path)
+    file, limit = descriptor(path), most or largest(path)
     try:
+        size = os.fstat(file).st_size
+        if size > limit:
+            raise too_large(path, size, limit)
         found = os.read(file, size + 1)
         while len(found) != size and len(found) <= limit and (more := os.read(file, LINE)):  # it grows, or came in pieces
             found += more

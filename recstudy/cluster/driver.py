@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recstudy.cluster.address import check_address
-from recstudy.cluster.sources import Listed, Paid, Source, Where
+from recstudy.cluster.sources import Paid, Source, Where
 from recstudy.cluster.view import View
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
@@ -90,7 +90,7 @@ def run_study(
 def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Source]:
     """Return how the runs of a place are handed out: where hours are counted, by the meter."""
     if until is None or until.budget is None or until.meter is None:
-        return Listed
+        return Source
     gpus = (place.gpus_per_run or 0) * place.workers_per_run
     if until.budget.unit == "gpuh" and not gpus:
         raise ClusterError(f"--budget {until.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")

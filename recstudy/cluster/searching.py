@@ -90,7 +90,7 @@ def run_search(
         return [*log.runs, *log.confirmations]
 
 
-class Proposals:
+class Proposals(Paid):
     """What to run next, and what came of it.
 
     Args:
@@ -100,8 +100,6 @@ class Proposals:
         view: is told of each proposal.
         storage: see `Optimizer`.
     """
-
-    meter: Meter
 
     def __init__(self, plan: SearchPlan, results: Results, log: TrialLog, view: View, storage: str) -> None:
         self.plan, self.results, self.log, self.view = plan, results, log, view
@@ -176,17 +174,11 @@ class Proposals:
         self.view.say(words)
         return None
 
-    def started(self, run: Run) -> None:
-        self.meter.started(run.id)
-
     def epoch(self, run: Run, line: Outcome) -> None:
         self.optimizer.epoch(run.id, line["epoch"], line.get(score_name(line)))
 
-    def left(self, run: Run) -> None:
-        self.meter.ended(run.id)
-
     def ended(self, run: Run, outcome: Outcome) -> None:
-        self.meter.ended(run.id)
+        super().ended(run, outcome)
         values = objective_values(self.plan.objectives, result_of(self.results, run.id))
         state: State = outcome["status"] if outcome["status"] in ("done", "stopped") else "failed"
         self.optimizer.ended(run.id, state, values)

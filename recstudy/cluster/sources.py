@@ -124,17 +124,24 @@ class Running(ABC):
         )
 
 
-class Source(Protocol):
-    """Where runs come from, and who is told of them."""
+@dataclass
+class Source:
+    """Where runs come from, and who is told of them: a list of runs, of which nobody is told.
 
-    waiting: deque[Run]  # go first, in their order
+    Args:
+        waiting: go first, in their order.
+    """
+
+    waiting: deque[Run]
 
     @property
     def over(self) -> bool:
         """Ends everything at once; what is under way goes on from its checkpoint another time."""
+        return False
 
     def next(self) -> Run | None:
         """Return the next run, or None for the time being; asked again as long as any run is under way."""
+        return None
 
     def started(self, run: Run) -> None:
         """Hear that its process has begun, for the first time or again."""
@@ -150,24 +157,9 @@ class Source(Protocol):
 
 
 @dataclass
-class Listed:
-    """A list of runs, and nobody to tell."""
-
-    waiting: deque[Run]
-    over: bool = False
-
-    def next(self) -> None: ...
-    def started(self, run: Run) -> None: ...
-    def epoch(self, run: Run, line: Outcome) -> None: ...
-    def left(self, run: Run) -> None: ...
-    def ended(self, run: Run, outcome: Outcome) -> None: ...
-
-
-@dataclass
-class Paid:
+class Paid(Source):
     """A list of runs that a budget pays for: one in hours ends everything once it is spent."""
 
-    waiting: deque[Run]
     budget: Budget
     meter: Meter
     gpus: float | None = None  # of each run, where not all that the meter counts hold as many
@@ -180,9 +172,6 @@ class Paid:
     def over(self) -> bool:
         """Of a budget in runs, those that it pays for were chosen beforehand."""
         return self.budget.unit != "runs" and self.meter.spent(self.budget.unit) >= self.budget.amount
-
-    def next(self) -> None: ...
-    def epoch(self, run: Run, line: Outcome) -> None: ...
 
     def started(self, run: Run) -> None:
         self.meter.started(run.id)

@@ -14,7 +14,7 @@ from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from recstudy.cluster.nodes import ClusterCapacity, versions
-from recstudy.cluster.sources import Listed, Outcome, Pruning, Source
+from recstudy.cluster.sources import Outcome, Pruning, Source
 from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
@@ -46,7 +46,7 @@ class Sweep(OnRay):
             self._fit(watch, place, pruning)
             if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
-                self._fit(TuneCallback(self, Listed(deque(watch.starved)), None), place, None, alone=True)
+                self._fit(TuneCallback(self, Source(deque(watch.starved)), None), place, None, alone=True)
         self.give_up()
 
     def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:

@@ -10,7 +10,7 @@ import pytest
 import tiny
 from rich.console import Console
 
-from recstudy.cluster.sources import Listed, Where
+from recstudy.cluster.sources import Source, Where
 from recstudy.cluster.view import View
 from recstudy.cluster.watch import OnRay, Supply, TuneCallback
 from recstudy.errors import StorageError
@@ -39,7 +39,7 @@ class Played(OnRay):
         self.said, self.listeners = io.StringIO(), []
         super().__init__("tiny", results, Where(), View(Console(file=self.said, width=200)), lambda *_: {})
         self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Requests()
-        self.watch = TuneCallback(self, Listed(deque([FIRST, SECOND])), None)
+        self.watch = TuneCallback(self, Source(deque([FIRST, SECOND])), None)
         self.rooms = 2
         self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)
 
