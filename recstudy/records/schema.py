@@ -7,7 +7,7 @@ writes them, says what a damaged file lacks, and brings older formats up to this
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
@@ -21,6 +21,13 @@ Values = dict[str, Number | None]  # what was measured, by its name
 
 FORMAT = 1
 STRICT = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)  # built once used
+Kind = TypeVar("Kind")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(Field,))
+def record(kind: type[Kind]) -> type[Kind]:
+    """Make a class one of records: frozen, made by keywords, and checked strictly."""
+    return dataclass(kind, frozen=True, slots=True, kw_only=True, config=STRICT)  # type: ignore[return-value]
 
 
 def bounded(given: Any) -> Any:
@@ -43,7 +50,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Marker:
     """`recstudy.json` in the root of a results folder."""
 
@@ -51,7 +58,7 @@ class Marker:
     what: str = "results of recstudy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Hardware:
     """The machine of a run's first worker."""
 
@@ -61,7 +68,7 @@ class Hardware:
     gpu: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Initial:
     """`weights/DIGEST.json`: where the weights beside it, from which runs start, were taken from."""
 
@@ -78,7 +85,7 @@ class Initial:
         return f"{self.source} (sha256 {self.sha256[:12]})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Provenance:
     """What made a run's numbers."""
 
@@ -119,7 +126,7 @@ class Provenance:
         return ", ".join(f"{package} {version}" for package, version in sorted(self.versions.items()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Selected:
     """The epoch whose weights were judged, and its scores on the split that selected it."""
 
@@ -146,7 +153,7 @@ class Selected:
         return {"split": self.split, "epoch": self.epoch, **self.scores}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Routing:
     """Of a mixture of experts, layer by layer: each expert's tokens, the router's mean entropy, and the choices dropped."""
 
@@ -155,7 +162,7 @@ class Routing:
     dropped: tuple[Number, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Answered:
     """Of how many test images a run keeps its answers."""
 
@@ -170,7 +177,7 @@ class Answered:
         return min(every, self.repeated) if repeated and self.repeated else every
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Result:
     """`result.json`: what a finished run has measured, what it cost, and what made it."""
 
@@ -193,7 +200,7 @@ class Result:
     provenance: Provenance = Provenance()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Later:
     """A metric that was computed after its run had finished, or why it could not be."""
 
@@ -207,7 +214,7 @@ class Later:
     tokenizer: str = ""  # of captions: what cut their words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Measured:
     """`measured.json`: metrics that a run's result does not have, by name."""
 
@@ -215,7 +222,7 @@ class Measured:
     metrics: dict[str, Later] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Failure:
     """`failure.json`: why the last attempt failed."""
 
@@ -227,7 +234,7 @@ class Failure:
     attempts: Whole | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Stopped:
     """`stopped.json`: how far a run was when its search stopped it, and which rule did."""
 
@@ -237,7 +244,7 @@ class Stopped:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Attempt:
     """A line of `attempts.jsonl`: a worker began the run, or left a drained node."""
 
@@ -251,7 +258,7 @@ class Attempt:
     drained: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class LossLine:
     """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first` on."""
 
@@ -296,7 +303,7 @@ def score_name(values: Mapping[str, Any]) -> str:
     return next((name for name in values if name.startswith("selection_") and name != "selection_loss"), "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Settings:
     """`config.json`: what decided the run, in parts, as `RunConfig` gives them."""
 

@@ -3,10 +3,9 @@
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
-from pydantic.dataclasses import dataclass
 
 from recstudy.explained import explained
-from recstudy.records.schema import FORMAT, STRICT, Number, Object, Plain, Whole
+from recstudy.records.schema import FORMAT, Number, Object, Plain, Whole, record
 
 PARTS = ("data", "model", "train", "place")  # of a config
 NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
@@ -14,7 +13,7 @@ LONGEST = 200  # letters of a study's or a run's name: file systems take 255 byt
 SMOKED = "-smoke"  # ends the name of a smoke run's folder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class VariantRecord:
     """A variant: its label, its level on each axis, and what it changes in the base config."""
 
@@ -32,7 +31,7 @@ class VariantRecord:
 
 
 @explained
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Deviation:
     """Where a study's `paper` preset knowingly is not as its paper, or sets what the paper leaves blank.
 
@@ -53,7 +52,7 @@ class Deviation:
         return self.field.startswith(("data.", "model.", "train."))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Reference:
     """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
 
@@ -71,7 +70,7 @@ class PlannedRun(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Range:
     """What a search may try of a field: numbers between two ends, or one of several values."""
 
@@ -82,7 +81,7 @@ class Range:
     when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)  # other field -> values at which it is searched
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Confirm:
     """How many of the best are run again, and with which fresh seeds."""
 
@@ -90,7 +89,7 @@ class Confirm:
     seeds: tuple[Whole, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class TrialRecord:
     """A trial that was proposed; trials with the same settings share a variant."""
 
@@ -102,7 +101,7 @@ class TrialRecord:
 FEWEST_TRIALS = 10  # for the importance of a field: of two trials each field explains as much as any other
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class ImportanceRecord:
     """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance; `intervals` has the
     ends of its 95 % interval over the trials."""
@@ -113,7 +112,7 @@ class ImportanceRecord:
     missing: dict[str, str] = Field(default_factory=dict)  # method -> why it gives nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class SearchRecord:
     """How a search searches; what it has found so far stands in files of its own, and is not written here."""
 
@@ -138,7 +137,7 @@ def folder_of(preset: str, smoke: bool) -> str:
     return f"{preset}{SMOKED}" if smoke else preset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Registered:
     """`STUDY.PRESET.registered.yaml` beside a study's file: what it had stated before it ran."""
 
@@ -166,7 +165,7 @@ class Registered:
         return values | {"stated": stated}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class PlanRecord:
     """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
 
@@ -223,7 +222,7 @@ class PlanRecord:
                 raise ValueError(f"a run's id must be a name, but it is {run.id!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Look:
     """A line of `looks-DEFINITION.jsonl`: a report was made when all planned runs of so many seeds had ended."""
 
@@ -231,7 +230,7 @@ class Look:
     date: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class TrialLine:
     """A line of a search's log: a trial was proposed."""
 
@@ -242,7 +241,7 @@ class TrialLine:
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class ConfirmLine:
     """A line of a search's log: trial `confirms` is one of the best and is run again with a fresh seed."""
 
@@ -251,7 +250,7 @@ class ConfirmLine:
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Clock:
     """What a session of a search has used so far."""
 
@@ -260,14 +259,14 @@ class Clock:
     gpuh: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class ClockLine:
     """A line of a search's log: the time that it has used."""
 
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class About:
     """`bundle.json` of a published study: what a bundle is of, what drew its report, and what is not in it."""
 
