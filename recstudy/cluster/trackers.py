@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ray.tune.logger import LoggerCallback
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
 
@@ -46,15 +47,12 @@ def make_loggers(names: Sequence[str], study: str, results: Results, view: View,
     return [Logger(name, study, results, view, losses) for name in dict.fromkeys(names)]
 
 
-class _EventFiles:
+class _EventFiles(LoggerCallback):
     """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
 
     def __init__(self) -> None:
         self._writers: dict[Trial, Any] = {}
         self._last: dict[Trial, dict[str, float]] = {}
-
-    def setup(self) -> None:
-        """Do nothing: a trial's file begins with the trial."""
 
     def log_trial_start(self, trial: "Trial") -> None:
         from tensorboardX import SummaryWriter
@@ -75,9 +73,6 @@ class _EventFiles:
         with self._writers.pop(trial) as writer:
             for summary in hparams(trial.config, self._last.pop(trial, {})):
                 writer.file_writer.add_summary(summary)
-
-    def on_experiment_end(self, trials: Sequence["Trial"]) -> None:
-        """Do nothing: each trial has ended."""
 
 
 def _wandb(study: str, folder: Path) -> Any:
@@ -150,7 +145,7 @@ class Logger:
         trial = self._trials[run.id]
         trial.epochs = line["epochs_done"]
         ours = line.keys() - AUTO_RESULT_KEYS
-        self._log(trial, {name: line[name] for name in ours if isinstance(line[name], float)})
+        self._log(trial, trial.epochs, {name: line[name] for name in ours if isinstance(line[name], float)})
 
     @_guarded
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
@@ -160,10 +155,9 @@ class Logger:
         if self.losses and outcome["status"] != "failed":
             for line in read_log(self.results.run(run.id).losses, LossLine):
                 for position, loss in enumerate(line.losses):
-                    update = line.first + position * line.every
-                    self._callback.log_trial_result(update, trial, {"update_loss": loss, TRAINING_ITERATION: update})
+                    self._log(trial, line.first + position * line.every, {"update_loss": loss})
         if outcome["status"] == "done" and outcome.get("score") is not None:
-            self._log(trial, {f"test_{run.config.score}": outcome["score"]})
+            self._log(trial, trial.epochs, {f"test_{run.config.score}": outcome["score"]})
         self._callback.log_trial_end(trial, failed=outcome["status"] not in ("done", "stopped"))
 
     @_guarded
@@ -174,8 +168,8 @@ class Logger:
         self._callback.on_experiment_end([])
         self.results.send(self.folder)
 
-    def _log(self, trial: "Trial", numbers: dict[str, float]) -> None:
-        self._callback.log_trial_result(trial.epochs, trial, {**numbers, TRAINING_ITERATION: trial.epochs})
+    def _log(self, trial: "Trial", step: int, numbers: dict[str, float]) -> None:
+        self._callback.log_trial_result(step, trial, {**numbers, TRAINING_ITERATION: step})
 
 
 class Trial:
@@ -255,7 +249,7 @@ class Metrics:
         self._shown, self._at_work = float("-inf"), set[Series]()
 
     def started(self, run: Run) -> None:
-        self._running[run.id] = self.series(run), {}
+        self.epoch(run, {})
 
     def epoch(self, run: Run, line: Line) -> None:
         self._running[run.id] = self.series(run), line

@@ -60,9 +60,9 @@ class View:
     _done: int = 0
     _failed: int = 0
     _best: tuple[float, str, str] = (float("-inf"), "", "")  # by which more is better, in words, and the run's label
-    _running: dict[str, tuple[Run, Mapping[str, Any]]] = field(default_factory=dict)
+    # Run, newest epoch, the time at which it began, the time of that epoch.
+    _running: dict[str, tuple[Run, Mapping[str, Any], float, float]] = field(default_factory=dict)
     _missing: dict[str, Run] = field(default_factory=dict)  # runs to run that have not ended, as far as they are known
-    _times: dict[str, tuple[float, float]] = field(default_factory=dict)  # of those under way: begun, last epoch
     _ended: list[Job] = field(default_factory=list)
     _pflop: dict[int, float | None] = field(default_factory=dict)  # by variant
     _at_once: int = 1  # the most runs that were under way
@@ -121,16 +121,17 @@ class View:
         print(f"ClusterError: {why}", file=sys.stderr, flush=True)
 
     def started(self, run: Run) -> None:
-        self._running[run.id] = (run, {})
-        self._times[run.id] = (time.monotonic(),) * 2
+        now = time.monotonic()
+        self._running[run.id] = run, {}, now, now
         self._at_once = max(self._at_once, len(self._running))
 
     def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
-        self._running[run.id], now = (run, line), time.monotonic()
-        self._times[run.id] = (self._times.get(run.id, (now, now))[0], now)
+        now = time.monotonic()
+        *_, begun, _ = self._running.get(run.id, (run, line, now, now))
+        self._running[run.id] = run, line, begun, now
         if isinstance(self._live, NotebookCell):
             self._live.refresh()
-        elif self._live is None and time.monotonic() - self._said >= QUIET:
+        elif self._live is None and now - self._said >= QUIET:
             epochs, loss, score = (cell.plain for cell in _row(run, line)[2:])
             self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
 
@@ -147,10 +148,9 @@ class View:
         self.say(f"{run}: warning: {text}")
 
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
-        self._running.pop(run.id, None)
-        self._missing.pop(run.id, None)
         status, now = outcome["status"], time.monotonic()
-        begun, last = self._times.pop(run.id, (now, now))
+        *_, begun, last = self._running.pop(run.id, (run, {}, now, now))
+        self._missing.pop(run.id, None)
         if status == "done":
             self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
         failed, score = status == "failed", outcome.get("score")
@@ -187,17 +187,16 @@ class View:
 
     def _left(self) -> str:
         """Return the time left; nothing before it can be known. A search's further runs are of settings that nobody knows yet."""
-        under_way = [self._job(run, line) for run, line in list(self._running.values())]
+        under_way = [
+            Job(run.variant, self._priced(run), last - begun, epochs=line["epoch"] + 1 if line else 0, share=_share(line))
+            for run, line, begun, last in list(self._running.values())
+        ]
         waiting = [
             Job(run.variant, self._priced(run)) for run_id, run in list(self._missing.items()) if run_id not in self._running
         ]
         unknown = max(0, self._todo - self._done - self._failed - len(under_way) - len(waiting))
         lefts = left_of_each(self._ended, [*under_way, *waiting, *[Job()] * unknown])
         return f"about {duration(wall(lefts, self._at_once))} left" if lefts else ""
-
-    def _job(self, run: Run, line: Mapping[str, Any]) -> Job:
-        begun, last = self._times.get(run.id, (0.0, 0.0))
-        return Job(run.variant, self._priced(run), last - begun, epochs=line["epoch"] + 1 if line else 0, share=_share(line))
 
     def _priced(self, run: Run) -> float | None:
         if run.variant not in self._pflop:
@@ -210,7 +209,7 @@ class View:
         table = Table(box=None, pad_edge=False)
         for name in ("run", "seed", "epoch", "loss", "score"):
             table.add_column(name, justify="left" if name == "run" else "right")
-        for run, line in list(self._running.values())[:SHOWN]:
+        for run, line, *_ in list(self._running.values())[:SHOWN]:
             table.add_row(*_row(run, line))
         return Group(Text(counts), table)
 
