@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from urllib.parse import urlsplit
 
 from recstudy.errors import ClusterError, ConfigError
 
@@ -30,8 +29,20 @@ def check_address(address: str | None) -> None:
     """
     if address is None:
         return
+    if address.startswith("ray://"):
+        raise ConfigError(
+            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
+            f"ssh -fNL 8265:127.0.0.1:8265 {address.removeprefix('ray://').partition(':')[0] or 'HOST'} && "
+            "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address auto"
+        )
     if address != "auto":
-        _check_connection(address)
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"--address must be auto or HOST:PORT, but got {address!r}")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+        except (OSError, OverflowError) as error:
+            raise ClusterError(no_cluster(address, f"TCP connection to {host}:{port}: {error}")) from None
     given = os.environ.get(MODE, "").lower()
     asks = _refuses(address, "disabled")
     if asks and given == "disabled":
@@ -85,23 +96,3 @@ def _refuses(address: str, mode: str) -> bool:
     if attempt.returncode:
         raise ClusterError(no_cluster(address, line.strip()))
     return False
-
-
-def _check_connection(address: str) -> None:
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if address.startswith("ray://"):
-        raise ConfigError(
-            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
-            f"ssh -fNL 8265:127.0.0.1:8265 {host or 'HOST'} && "
-            "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address auto"
-        )
-    if not host or not port:
-        raise ConfigError(f"--address must be auto or HOST:PORT, but got {address!r}")
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError as error:
-        raise ClusterError(no_cluster(address, f"TCP connection to {host}:{port}: {error}")) from None

@@ -17,6 +17,7 @@ from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import ClusterError
 from recstudy.records import Json, Results
+from recstudy.study.budget import Budget
 from recstudy.study.plan import record_plan, resumed
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import locked_run_folder
@@ -91,10 +92,15 @@ def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Sourc
     """Return how the runs of a place are handed out: where hours are counted, by the meter."""
     if until is None or until.budget is None or until.meter is None:
         return Source
+    return partial(Paid, budget=until.budget, meter=until.meter, gpus=gpus_of(place, until.budget))
+
+
+def gpus_of(place: Place, budget: Budget) -> float:
+    """Return how many GPUs a run has (ClusterError: none, and the budget counts their hours)."""
     gpus = (place.gpus_per_run or 0) * place.workers_per_run
-    if until.budget.unit == "gpuh" and not gpus:
-        raise ClusterError(f"--budget {until.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
-    return partial(Paid, budget=until.budget, meter=until.meter, gpus=gpus)
+    if budget.unit == "gpuh" and not gpus:
+        raise ClusterError(f"--budget {budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
+    return gpus
 
 
 def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) -> list[Run]:

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from recstudy.cluster.driver import archive, check, missing, ready, sweep_of
+from recstudy.cluster.driver import archive, check, gpus_of, missing, ready, sweep_of
 from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.view import View
-from recstudy.errors import ClusterError, ConfigError, raised_at
+from recstudy.errors import ConfigError, raised_at
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import record_plan
@@ -69,10 +69,7 @@ def run_search(
         view.searching(plan, log.made, sum(states.get(run_id) not in ("done", "stopped") for run_id in (*log.params, *log.fresh)))
         with ready(plan.study.name, list(plan.bases.values()), results, where, view) as places:
             (place,) = places.values()
-            gpus = (place.gpus_per_run or 0) * place.workers_per_run
-            if plan.budget.unit == "gpuh" and not gpus:
-                raise ClusterError(f"--budget {plan.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
-            proposals.meter = Meter(log.path, gpus)
+            proposals.meter = Meter(log.path, gpus_of(place, plan.budget))
             sweep = sweep_of(plan.study.name, results, where, view, work)
             try:
                 sweep.run(place, proposals, None if plan.stopping == "none" else PrunedBy(plan, results, log))
