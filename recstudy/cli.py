@@ -121,7 +121,7 @@ def run(
     plan = make_plan(study, preset, {**(set or {}), **_begun(begin)}, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
     with sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
-        complete(plan, select(plan, only), place, options, begin)
+        complete(plan, select(plan.runs, only), place, options, begin)
     from recstudy.analysis.report import load
 
     record_look(place, study.name, plan.folder)
@@ -144,7 +144,7 @@ def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = Non
         return 0
     results = Results(options.results).pull()
     plan, until = _until(plan, results, options)
-    runs = select(plan, options.only)
+    runs = select(plan.runs, options.only)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 

@@ -130,7 +130,7 @@ def planned(study, options) -> int:
     study = varied(study, options.preset, axes(options.vary))
     changes = changes_of(options) | ({"train.init_from": "0" * 20} if options.init_from else {})
     plan = make_plan(study, options.preset, changes, options.seeds, options.smoke)
-    return 0 if select(plan, options.only) else 1
+    return 0 if select(plan.runs, options.only) else 1
 
 
 def understood(words: list[str]) -> None:

@@ -6,7 +6,7 @@ Field descriptions use the papers' letters; bounds are checked when the config i
 """
 
 from recstudy.config.base import Config, canonical, configure, digest, flatten
-from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
+from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.run import Place, RunConfig, run_ids
 from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
@@ -29,7 +29,6 @@ __all__ = [
     "ModelConfig",
     "Moments",
     "OneOf",
-    "Options",
     "Place",
     "RunConfig",
     "Shape",

@@ -128,19 +128,16 @@ def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[
 
 
 @explained
-def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Variant]:
+def factorial(factors: Mapping[str, Levels]) -> list[Variant]:
     """Return every combination of two levels an axis, the low one first; a report's `Effects` reads them.
 
     Args:
         factors: Axes and their two levels, as in `grid`.
-        fraction: Only 1: fractions of a design were removed.
 
     Example:
         >>> [variant.label for variant in factorial({"model.a": [0, 1], "model.b": [0, 1]})]
         ['a=0, b=0', 'a=0, b=1', 'a=1, b=0', 'a=1, b=1']
     """
-    if fraction != 1:
-        raise ConfigError(f"fraction must be 1, but got {fraction:g}: plan all cells of fewer factors, or use one_at_a_time")
     variants = grid(factors)
     for axis, levels in _all_named(factors).items():
         if len(levels) != 2:

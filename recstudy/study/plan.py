@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +174,7 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
     """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the study."""
-    arguments = sys.argv[1:]
-    kept = [
-        word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
-    ]
+    kept = [word for before, word in pairwise(sys.argv) if not word.startswith(left_out) and before not in left_out]
     return shlex.join([*program(), *map(without_secrets, kept)])
 
 

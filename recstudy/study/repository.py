@@ -40,10 +40,10 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
     folder = Path.cwd() if file is None else None if file.installed else file.path.parent
     commit, dirty = _commit(folder) if folder else (None, False)
     commit = commit or os.environ.get("RECSTUDY_COMMIT") or None
+    own, changed = _own_commit(package)
     tops = [_git(one, "rev-parse", "--show-toplevel") for one in filter(None, (package, folder))]
-    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None or tops[:1] == tops[1:]:
+    if own is None or tops[:1] == tops[1:]:
         return CodeVersion(commit, dirty, "")
-    own, changed = _commit(package)
     return CodeVersion(commit, dirty or changed, f"{own}{' with changes' * changed}")
 
 
@@ -64,10 +64,9 @@ def user_files() -> dict[str, str]:
     return {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(texts.items())}
 
 
-def told_version(package: Path = PACKAGE) -> str:
+def told_version() -> str:
     """Return what --version says: `recstudy 0.1.0`, with the commit where it runs from a repository of its own."""
-    tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None
-    commit, changed = _commit(package) if tracked else (None, False)
+    commit, changed = _own_commit(PACKAGE)
     return f"recstudy {version('recstudy')}" + (f", commit {commit[:12]}{' with changes' * changed}" if commit else "")
 
 
@@ -79,6 +78,12 @@ def program() -> list[str]:
     if script.exists() and script.absolute().is_relative_to(here) and script.parent != INSIDE:
         return ["python", str(script.absolute().relative_to(here))]
     return ["recstudy", "run", script.stem] if script.parent in SHIPPED else ["python", script.name]
+
+
+def _own_commit(package: Path) -> tuple[str | None, bool]:
+    """Return the commit of recstudy's own repository; None in an environment inside of another one, which does not know it."""
+    tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None
+    return _commit(package) if tracked else (None, False)
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:

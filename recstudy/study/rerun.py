@@ -1,6 +1,5 @@
 """Finished runs that were made with other user files or data than the present ones, and which of them `--rerun` repeats."""
 
-import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,12 +7,12 @@ from pathlib import Path
 
 from recstudy.analysis.changes import Change, change_lines, find_changes
 from recstudy.data.cache import load, unread
-from recstudy.errors import ConfigError, DataError, choices, nearest
+from recstudy.errors import DataError
 from recstudy.records import Results
 from recstudy.report.names import plural
 from recstudy.study.plan import checksums
 from recstudy.study.repository import user_files
-from recstudy.study.study import Run
+from recstudy.study.study import Run, select
 
 
 @dataclass(frozen=True)
@@ -69,16 +68,7 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     data_now = {run_id: (kind.title, known.get(kind, "")) for run_id, kind in finished.items()}
     found = find_changes({run_id: made[run_id][1] for run_id in finished}, user_files(), data_now)
     unseen = sorted({kind.title for kind in sets - known.keys() if unread(kind, data)})
-    again = _again(rerun, runs, found) & finished.keys()
+    chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
+    again = {run.id for run in chosen} | {change.run_id for change in found if rerun == "changed"}
     status = {run_id: made[run_id][0] for run_id in finished}
-    return Outdated(status, found, again, unseen, len(made.keys() & set(earlier)))
-
-
-def _again(rerun: str, runs: Sequence[Run], found: Sequence[Change]) -> frozenset[str]:
-    if not rerun or rerun == "changed":
-        return frozenset(change.run_id for change in found if rerun)
-    labels = list(dict.fromkeys(run.label for run in runs))
-    if rerun != "all" and not fnmatch.filter(labels, rerun):
-        known = choices((f"'{label}'" for label in labels), most=6)
-        raise ConfigError(f"--rerun takes changed, all or a label, but got {rerun!r}: there are {known}.{nearest(rerun, labels)}")
-    return frozenset(run.id for run in runs if rerun == "all" or fnmatch.fnmatchcase(run.label, rerun))
+    return Outdated(status, found, frozenset(again & finished.keys()), unseen, len(made.keys() & set(earlier)))

@@ -340,28 +340,29 @@ def _check_deviations(study: Study, configs: Iterable[RunConfig]) -> None:
 
 def _apart(variants: Sequence[Variant]) -> dict[str, str]:
     """Field -> the label of a variant that sets it, of each field that not all of them set alike."""
-    values: dict[str, list[tuple[str, Any]]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for variant in variants:
         for path, value in variant.changes.items():
-            values.setdefault(path, []).append((variant.label, value))
+            values.setdefault(path, {})[variant.label] = value
     return {
-        path: labelled[0][0]
+        path: next(iter(labelled))
         for path, labelled in values.items()
-        if len(labelled) < len(variants) or any(value != labelled[0][1] for _, value in labelled)
+        if len(labelled) < len(variants) or len(set(map(repr, labelled.values()))) > 1
     }
 
 
-def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
-    """Return the runs whose label matches any of the globs; all of them without globs."""
-    if not patterns:
-        return plan.runs
-    labels = [variant.label for variant in plan.variants]
+def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only") -> Sequence[Run]:
+    """Return the runs whose label matches any of the globs, in which spaces do not count; all of them without globs."""
+    labels = {run.label.replace(" ", ""): run.label for run in runs}
+    chosen: set[str] = set()
     for pattern in patterns:
-        if not any(_matches(label, pattern) for label in labels):
-            known = choices((f"'{label}'" for label in labels), most=6)
-            near = _nearest_name(pattern, labels) or nearest(pattern, labels)
-            raise ConfigError(f"no variant matches --only {pattern!r}: there are {known}.{near}")
-    return [run for run in plan.runs if any(_matches(run.label, pattern) for pattern in patterns)]
+        matches = fnmatch.filter(labels, pattern.replace(" ", ""))
+        if not matches:
+            known = choices((f"'{label}'" for label in labels.values()), most=6)
+            near = _nearest_name(pattern, labels.values()) or nearest(pattern, labels.values())
+            raise ConfigError(f"no variant matches {option} {pattern!r}: there are {known}.{near}")
+        chosen |= {labels[match] for match in matches}
+    return [run for run in runs if run.label in chosen] if patterns else runs
 
 
 def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
@@ -371,11 +372,6 @@ def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
     begun = {name[: len(word) + 1]: name for name in reversed(names)}  # one letter more, as one may be missing
     match = get_close_matches(word, begun, n=1)
     return f" Did you mean {begun[match[0]]!r}?" if match and word not in names else ""
-
-
-def _matches(label: str, pattern: str) -> bool:
-    """Spaces do not count."""
-    return fnmatch.fnmatchcase(label.replace(" ", ""), pattern.replace(" ", ""))
 
 
 # ----------------------------------- what a file states is checked where it states it, so that an error names the line

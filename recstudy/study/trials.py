@@ -86,12 +86,13 @@ class TrialLog:
         return [run for run in wanted if run.id not in unpaid]
 
     def _wanted(self) -> list[Run]:
-        known, objectives = list(self.params), list(self.plan.objectives)
+        objectives = list(self.plan.objectives)
         rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]
         table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
-        numbers = [known.index(run_id) for run_id in ranked(table, self.plan.objectives)["id"][: self.plan.confirm]]
-        best = [(number, self.params[known[number]]) for number in numbers]
-        runs = [self.plan.run(number, params, seed) for seed in range(1, self.plan.seeds + 1) for number, params in best]
+        numbers = {run_id: number for number, run_id in enumerate(self.params)}
+        best = ranked(table, self.plan.objectives)["id"][: self.plan.confirm]
+        seeds = range(1, self.plan.seeds + 1)
+        runs = [self.plan.run(numbers[run_id], self.params[run_id], seed) for seed in seeds for run_id in best]
         return runs[: self.plan.kept]
 
     @property

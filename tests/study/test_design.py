@@ -105,7 +105,7 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
         ),
         (
             lambda: factorial({"model.a": [0, 1]}, fraction=1 / 2),
-            "fraction must be 1, but got 0.5: plan all cells of fewer factors, or use",
+            "no argument 'fraction': factorial has factors",
         ),
     ],
 )

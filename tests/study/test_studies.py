@@ -33,7 +33,7 @@ def expected(study: Study | Search) -> int:
     """Runs of a smoke run; of a search: two settings, and each once more with a fresh seed."""
     if isinstance(study, Search):
         return 4
-    return len({run.id for run in select(make_plan(study, smoke=True), [SOME.get(study.name, "*")])})
+    return len({run.id for run in select(make_plan(study, smoke=True).runs, [SOME.get(study.name, "*")])})
 
 
 def reads_files(study: Study | Search) -> bool:
