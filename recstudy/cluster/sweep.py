@@ -51,39 +51,37 @@ class Sweep(OnRay):
 
     def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
         # Below the results where all nodes see that folder.
-        with temporary(self.results.root if self.where.address and not self.results.store else None) as scratch:
-            self._tune(watch, place, pruning, alone, str(scratch))
-
-    def _tune(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool, scratch: str) -> None:
-        resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
-        joins = (versions(), self.results.store, scratch) if self.where.address else None  # nobody joins a cluster of our own
-        capacity = ClusterCapacity(place, joins, self.view.refused, self.refused)
-        supply = Supply(watch, partial(self.trial, place=place, scratch=scratch), lambda: 1 if alone else capacity())
-        tuner = Tuner(
-            tune.with_resources(self._trainable(place), resources),
-            tune_config=TuneConfig(
-                search_alg=supply,
-                num_samples=-1,
-                scheduler=Pruned(pruning) if pruning else None,
-                reuse_actors=True,
-            ),
-            run_config=TuneRunConfig(
-                name=self.name,
-                storage_path=scratch,
-                verbose=0,
-                progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
-                callbacks=[watch],
-                stop=Over(lambda: self.hopeless or watch.source.over),
-                failure_config=FailureConfig(max_failures=RESTARTS),
-                checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
-            ),
-        )
-        try:
-            with environment(TUNE_MAX_PENDING_TRIALS_PG=str(capacity())):
-                tuner.fit()
-        finally:
-            for listener in self.listeners:
-                listener.close()
+        with temporary(self.results.root if self.where.address and not self.results.store else None) as folder:
+            scratch = str(folder)
+            resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+            joins = (versions(), self.results.store, scratch) if self.where.address else None  # nobody joins a cluster of our own
+            capacity = ClusterCapacity(place, joins, self.view.refused, self.refused)
+            supply = Supply(watch, partial(self.trial, place=place, scratch=scratch), lambda: 1 if alone else capacity())
+            tuner = Tuner(
+                tune.with_resources(self._trainable(place), resources),
+                tune_config=TuneConfig(
+                    search_alg=supply,
+                    num_samples=-1,
+                    scheduler=Pruned(pruning) if pruning else None,
+                    reuse_actors=True,
+                ),
+                run_config=TuneRunConfig(
+                    name=self.name,
+                    storage_path=scratch,
+                    verbose=0,
+                    progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
+                    callbacks=[watch],
+                    stop=Over(lambda: self.hopeless or watch.source.over),
+                    failure_config=FailureConfig(max_failures=RESTARTS),
+                    checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
+                ),
+            )
+            try:
+                with environment(TUNE_MAX_PENDING_TRIALS_PG=str(capacity())):
+                    tuner.fit()
+            finally:
+                for listener in self.listeners:
+                    listener.close()
 
     def _trainable(self, place: Place) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""

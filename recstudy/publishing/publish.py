@@ -112,7 +112,12 @@ class _Writer:
     def __init__(self, records: StudyRecords, root: Path, asked: Asked) -> None:
         self.records, self.root, self.asked = records, root, asked
         self.plan, self.results = records.plan, records.results
-        self.private = private(self.results.root, _hosts(records), asked.allowed)
+        hosts = {row.provenance.hardware.host for row in records.rows}
+        for row in records.rows:
+            with suppress(StorageError):  # a damaged log is refused when it is copied
+                hosts |= {line.host for line in read_log(self.results.run(row.id).attempts, Attempt)}
+        names = {name for host in hosts for name in (host, host.partition(".")[0]) if name}
+        self.private = private(self.results.root, names, asked.allowed)
         self.left: Counter[str] = Counter()  # why -> files
         self.code: dict[str, str] = {}
         self.captions: dict[int, bool] = {}  # variant -> whether its answers hold captions that are not ours to give
@@ -276,15 +281,6 @@ class _Writer:
             digests[name] = sha256_of(self.root / name)
         lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
         (self.root / bundle.MANIFEST).write_text("".join(lines), encoding="utf-8")
-
-
-def _hosts(records: StudyRecords) -> set[str]:
-    """Return the machines that the records name."""
-    hosts = {row.provenance.hardware.host for row in records.rows}
-    for row in records.rows:
-        with suppress(StorageError):  # a damaged log is refused when it is copied
-            hosts |= {line.host for line in read_log(records.results.run(row.id).attempts, Attempt)}
-    return {part for host in hosts for part in (host, host.partition(".")[0]) if part}
 
 
 def _study_file(plan: PlanRecord) -> Path | None:
