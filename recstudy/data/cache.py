@@ -27,8 +27,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic.dataclasses import dataclass as record
-
 from recstudy.config import DataConfig, canonical, digest
 from recstudy.data.reader import Decoded, Labels, Pixels, Reader, Tokens, np
 from recstudy.data.splits import hold_out as held_out
@@ -41,7 +39,7 @@ from recstudy.plugins.bundle import code_key
 from recstudy.records import locked, read_record
 from recstudy.records.locks import this_process
 from recstudy.records.reading import dumped
-from recstudy.records.schema import STRICT
+from recstudy.records.schema import record
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -209,7 +207,7 @@ def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
     return np.load(file) if file.exists() else None
 
 
-@record(frozen=True, slots=True, kw_only=True, config=STRICT)
+@record
 class Meta:
     """`meta.json`: what is told of the images beside themselves."""
 

@@ -113,7 +113,8 @@ def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
 
     asked = wanted(records_of(results, plan_record(plan)))
     variants = sorted({variant for one in asked for variant in one.variants})
-    seeds = [max(0, until.at_most - plan.seeds_of(variant)) for variant in variants]
+    planned = plan.seeds_each
+    seeds = [max(0, until.at_most - planned[variant]) for variant in variants]
     runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
     pflop = [total_pflop(plan.configs[variant]) for variant in variants]
     known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]

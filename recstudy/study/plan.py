@@ -92,7 +92,7 @@ def _of_study(plan: Plan, folder: Path | None) -> Json:
             )
             for variant, config in zip(plan.variants, plan.configs, strict=True)
         ),
-        "seeds": tuple(range(max([plan.seeds, *plan.extended.values()]))),
+        "seeds": tuple(range(max(plan.seeds_each))),
         "seeds_at_most": plan.seeds_at_most,
         "learned": dict(plan.study.learned),
         "runs": tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
@@ -187,24 +187,24 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     """
     files = _files(plan, results)
     record = plan_record(plan, data)
-    before = kept_plans(files[1].parent)
-    known = registered(record) or next((one.registered for one in before if one.registered), None)
-    record = replace(record, stated=first_dates(record, before), registered=known)
-    if isinstance(plan, Plan) and len(plan.configs) <= PRICED:
-        priced = zip(record.variants, plan.configs, strict=True)
-        record = replace(record, variants=tuple(replace(one, pflop=known_pflop(config)) for one, config in priced))
-    if same := _readable(files[0]):
+    before, same = kept_plans(files[1].parent), _readable(files[0])
+    configs = plan.configs if isinstance(plan, Plan) and len(plan.configs) <= PRICED else ()
+    pflop = {variant.label: known_pflop(config) for variant, config in zip(record.variants, configs, strict=False)}
+    left: list[PlannedRun] = []
+    if same:
+        pflop |= {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same
         left = [run for run in same.runs if run.seed not in record.seeds]
-        begun = {run.seed for run in left if results.run(run.id).begun}
-        pflop = {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same
-        record = replace(
-            record,
-            created=same.created or record.created,
-            variants=tuple(replace(new, pflop=pflop.get(new.label, new.pflop)) for new in record.variants),
-            seeds=tuple(sorted({*record.seeds, *begun})),
-            runs=(*record.runs, *(run for run in left if run.seed in begun)),
-            command=same.command if begun else record.command,  # which finishes those runs too
-        )
+    begun = {run.seed for run in left if results.run(run.id).begun}
+    record = replace(
+        record,
+        stated=first_dates(record, before),
+        registered=registered(record) or next((one.registered for one in before if one.registered), None),
+        created=(same and same.created) or record.created,
+        variants=tuple(replace(variant, pflop=pflop.get(variant.label)) for variant in record.variants),
+        seeds=tuple(sorted({*record.seeds, *begun})),
+        runs=(*record.runs, *(run for run in left if run.seed in begun)),
+        command=same.command if same and begun else record.command,  # which finishes those runs too
+    )
     with results.changing(*files):
         for file in files:
             write_record(file, record)

@@ -23,7 +23,6 @@ from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import (
     ByPreset,
     Run,
-    check_presets,
     named_by_reports,
     preset_of,
     smaller,
@@ -78,7 +77,7 @@ class Search(ByPreset):
     when: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_presets(self.name, self.presets, many=True)
+        self.check_presets(many=True)
         self.check_seeds(least=0)
         for budget in self.each("budget"):
             Budget.parse(budget)
@@ -271,15 +270,15 @@ def make_search(
         ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has; a name
             that cannot be used; a report that names what the search has not.
     """
-    preset = preset_of(search, preset)
+    preset, sampler, stopping = preset_of(search, preset), sampler or search.sampler, stopping or search.stopping
     known = {config.model.family: config for config in search.presets[preset]}
     if not known:
         raise ConfigError(f"{search.name}, preset {preset}: there is no run config to search")
     chosen = list(families) or [next(iter(known))]
     for name, wanted, there in (
         *(("--family", family, tuple(known)) for family in chosen),
-        ("--sampler", sampler or search.sampler, tuple(SAMPLERS.complete())),
-        ("--stopping", stopping or search.stopping, ("none", *PRUNERS.complete())),
+        ("--sampler", sampler, tuple(SAMPLERS.complete())),
+        ("--stopping", stopping, ("none", *PRUNERS.complete())),
     ):
         if wanted not in there:
             raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
@@ -291,7 +290,7 @@ def make_search(
     for path in changes:
         if any(path in fields for fields in space.values()):
             raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
-    _check_objectives(search, bases, stopping or search.stopping)
+    _check_objectives(search, bases, stopping)
     if seeds is not None and seeds < 0:
         raise ConfigError(f"--seeds must be at least 0, but got {seeds}")
     axes = ["family", *(path.rpartition(".")[2] for fields in space.values() for path in fields)]
@@ -303,15 +302,14 @@ def make_search(
         space,
         (),
         Budget.parse("4" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
-        sampler or search.sampler,
-        stopping or search.stopping,
+        sampler,
+        stopping,
         seeds if seeds is not None else 1 if smoke else int(search.by_preset(search.seeds, preset)),
         changes,
         smoke,
     )
-    places = {config.place for config in plan.bases.values()}
-    if len(places) > 1:
-        raise ConfigError(f"all families of {plan.study.name} must have the same place, but there are {len(places)}")
+    if (places := len({config.place for config in bases.values()})) > 1:
+        raise ConfigError(f"all families of {search.name} must have the same place, but there are {places}")
     return replace(plan, first=_first(plan))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import isfinite, sqrt
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -152,10 +153,9 @@ class Optimizer:
             shares = partial(self._shares, evaluators[name], at, 1 if way == "min" else -1)  # PED-ANOVA: what makes it small
             try:
                 found[objective][name] = shares(done)
+                known[objective][name] = intervals(found[objective][name], shares, done)
             except (ValueError, RuntimeError) as error:  # such as all values the same
                 missing[name] = str(error).splitlines()[0]
-            else:
-                known[objective][name] = intervals(found[objective][name], shares, done)
             if not found[objective].get(name):
                 missing.setdefault(name, "the trials do not differ in any field")
         return ImportanceRecord(trials=len(settings), importance=found, intervals=known, missing=missing)
@@ -181,19 +181,18 @@ def intervals(
 
     With half of the trials left out, the mean square of how far the halves are off is the variance itself (Shao and Wu 1989).
     """
-    lot, off = np.random.default_rng(0), {path: list[float]() for path in shares}
+    lot, halves = np.random.default_rng(0), list[Mapping[str, float]]()
     for _ in range(HALVES):
         half = [trials[at] for at in sorted(lot.permutation(len(trials))[: len(trials) // 2])]
         with suppress(ValueError, RuntimeError):  # of a half whose values are all the same
-            told = by(half)
-            for path, share in shares.items():
-                off[path].append(told.get(path, 0.0) - share)
-    found = {}
+            halves.append(by(half))
+    if len(halves) < 2:
+        return {}
+    quantile, ends = float(stdtrit(len(halves) - 1, 0.975)), {}
     for path, share in shares.items():
-        if len(off[path]) > 1:
-            reach = float(stdtrit(len(off[path]) - 1, 0.975)) * sqrt(float(np.mean(np.square(off[path]))))
-            found[path] = max(0.0, share - reach), min(1.0, share + reach)
-    return found
+        reach = quantile * sqrt(fmean((half.get(path, 0.0) - share) ** 2 for half in halves))
+        ends[path] = max(0.0, share - reach), min(1.0, share + reach)
+    return ends
 
 
 def distribution(range: Tunable) -> BaseDistribution:

@@ -36,6 +36,26 @@ class ByPreset:
         """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or `otherwise`."""
         return part.get(preset_of(self, preset), otherwise) if isinstance(part, Mapping) else part
 
+    def check_presets(self, many: bool = False) -> None:
+        """Refuse (ConfigError) presets without a run config, or without a list of `many`, and names that no folder can have."""
+        presets = self.presets
+        if not isinstance(presets, Mapping) or not presets:
+            raise ConfigError(f"{self.name} has no presets: give {{NAME: RunConfig(...)}}, but got {brief(presets)}")
+        for what, name in (("study", self.name), *(("preset", preset) for preset in presets)):
+            if not isinstance(name, str) or not NAME.fullmatch(name):
+                raise ConfigError(
+                    f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and "
+                    f"last, but got {name!r}"
+                )
+        folders = Counter(folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True)))
+        for preset, configs in presets.items():
+            if folders[preset.lower()] > 1:
+                raise ConfigError(f"{self.name}: the preset {preset!r} and another one would share a folder. Rename it")
+            if many:
+                check_list(f"the preset {preset!r} of {self.name}", configs, RunConfig)
+            elif not isinstance(configs, RunConfig):
+                raise ConfigError(f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(configs)}")
+
     def each(self, part: str, whole: bool = True) -> list[Any]:
         """Return what is stated of a part: once for all presets, or by preset, and, if it must be `whole`, of all of them.
 
@@ -99,7 +119,7 @@ class Study(ByPreset):
     deviations: Sequence[Deviation] = ()
 
     def __post_init__(self) -> None:
-        check_presets(self.name, self.presets)
+        self.check_presets()
         self.check_seeds(least=1)
         self.each("seeds_at_most", whole=False)
         for preset in self.presets:
@@ -144,20 +164,22 @@ class Plan:
     seeds_at_most: int = 0
     extended: Mapping[int, int] = field(default_factory=dict)  # the seeds of variants, by their place, that have more
 
-    def seeds_of(self, variant: int) -> int:
-        """Tell how many seeds the variant at this place has."""
-        return max(self.seeds, self.extended.get(variant, 0))
+    @property
+    def seeds_each(self) -> list[int]:
+        """Return how many seeds each variant has."""
+        return [max(self.seeds, self.extended.get(number, 0)) for number in range(len(self.variants))]
 
     @cached_property
     def runs(self) -> list[Run]:
         """Return the runs in seed blocks, seed 0 of every variant first: a half-finished table is a whole one of fewer seeds."""
-        most = max([self.seeds, *self.extended.values()])
+        seeds = self.seeds_each
+        most = max(seeds)
         ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
         return [
             Run(number, variant.label, seed, config.model_copy(update={"seed": seed}), ids[number][seed])
             for seed in range(most)
             for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
-            if seed < self.seeds_of(number)
+            if seed < seeds[number]
         ]
 
     @cached_property
@@ -375,26 +397,6 @@ def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
 
 
 # ----------------------------------- what a file states is checked where it states it, so that an error names the line
-
-
-def check_presets(study: str, presets: Mapping[str, Any], many: bool = False) -> None:
-    """Refuse (ConfigError) presets without a run config, or a list where there are `many`, and names that no folder can have."""
-    if not isinstance(presets, Mapping) or not presets:
-        raise ConfigError(f"{study} has no presets: give {{NAME: RunConfig(...)}}, but got {brief(presets)}")
-    for what, name in (("study", study), *(("preset", preset) for preset in presets)):
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise ConfigError(
-                f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and last, "
-                f"but got {name!r}"
-            )
-    folders = Counter(folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True)))
-    for preset, configs in presets.items():
-        if folders[preset.lower()] > 1:
-            raise ConfigError(f"{study}: the preset {preset!r} and another one would share a folder. Give it another name")
-        if many:
-            check_list(f"the preset {preset!r} of {study}", configs, RunConfig)
-        elif not isinstance(configs, RunConfig):
-            raise ConfigError(f"the preset {preset!r} of {study} must be a RunConfig, but got {brief(configs)}")
 
 
 def check_list(what: str, given: Any, kind: type) -> None:

@@ -141,7 +141,7 @@ class Until:
             return None
         record_look(results, plan.study.name, plan.folder)
         records = load_study(results, plan.study.name, plan.folder)
-        seeds = [plan.seeds_of(at) for at in range(len(plan.variants))]
+        seeds = plan.seeds_each
         prices = [1.0] * len(seeds)
         if self.meter:  # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
             known = [_hours(rows, wall=self.budget is not None and self.budget.unit == "h") for rows in records.by_variant]
@@ -157,7 +157,7 @@ class Until:
         if not asked:
             yield f"Nothing to decide: {plan.study.name} states no claim here, and no published value is comparable."
             return
-        seeds = [plan.seeds_of(at) for at in range(len(plan.variants))]
+        seeds = plan.seeds_each
         endings = [ending(one, seeds, self.at_most, spent) for one in asked]
         counts = Counter(endings)
         yield f"{plural(len(asked), 'question')}: {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
