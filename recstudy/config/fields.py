@@ -115,14 +115,11 @@ def described(kind: type[Config], prefix: str) -> Iterator[Described]:
             yield from described(annotation, f"{prefix}{name}.")
         elif name not in KINDS:
             search = next((str(stated) for stated in field.metadata if isinstance(stated, Tunable)), "")
-            yield Described(f"{prefix}{name}", _kind(field), _default(field), search, field.description or "")
-
-
-def _kind(field: FieldInfo) -> str:
-    registry = next((stated.registry for stated in field.metadata if isinstance(stated, OneOf)), None)
-    words = choices(sorted(registry.complete())) if registry is not None else _type(field.annotation)
-    bounds = (BOUNDS[type(bound)].format(bound) for bound in field.metadata if type(bound) in BOUNDS)
-    return " ".join([words, *bounds])
+            registry = next((stated.registry for stated in field.metadata if isinstance(stated, OneOf)), None)
+            words = choices(sorted(registry.complete())) if registry is not None else _type(annotation)
+            bounds = (BOUNDS[type(bound)].format(bound) for bound in field.metadata if type(bound) in BOUNDS)
+            kind_words = " ".join([words, *bounds])
+            yield Described(f"{prefix}{name}", kind_words, _default(field), search, field.description or "")
 
 
 def _type(annotation: Any) -> str:

@@ -50,8 +50,13 @@ def read_log(path: Path, kind: type[R]) -> list[R]:
 
 def read_trials(path: Path) -> list[Proposed]:
     """Return `read_log` of a search's log; lines of a kind that only a newer version knows are passed over."""
-    lines = [(line, place, _kind(line)) for line, place in _numbered(path)]
-    return [_checked(line, kind, place, REMOVE) for line, place, kind in lines if kind is not None]
+    records: list[Proposed] = []
+    for line, place in _numbered(path):
+        values = _json(line)
+        kind = next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
+        if kind is not None:
+            records.append(_checked(line, kind, place, REMOVE))
+    return records
 
 
 def _numbered(path: Path) -> Iterator[tuple[bytes, str]]:
@@ -59,12 +64,6 @@ def _numbered(path: Path) -> Iterator[tuple[bytes, str]]:
     if lines and _json(lines[-1]) is None:
         lines.pop()
     return ((line, f"line {number} of {path}") for number, line in enumerate(lines, 1))
-
-
-def _kind(line: bytes) -> type[Proposed] | None:
-    """Return the kind of a line of a search's log, by the key that only it has; of a damaged one any."""
-    values = _json(line)
-    return next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
 
 
 def write_record(path: Path, record: Any) -> None:
@@ -107,7 +106,11 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 
 def fault(error: ValidationError) -> str:
     """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
-    first = error.errors(include_url=False)[-1 if _is_number(error) else 0]
+    faults = error.errors(include_url=False)
+    kinds = [fault["loc"][-1:] for fault in faults[:2]]
+    first = faults[
+        -1 if kinds in [[(kind,), ("float",)] for kind in INT] else 0
+    ]  # the last where a number of either kind would do
     if first["type"] == "json_invalid":
         return "it is not JSON"
     place = [str(part) for part in first["loc"] if part not in ("scores", "values", *INT, "float")]
@@ -121,30 +124,18 @@ def fault(error: ValidationError) -> str:
     return f"{field} must be {rule}, but it is {given if len(given) <= 60 else given[:59] + '…'}"
 
 
-def _is_number(error: ValidationError) -> bool:
-    """Return whether either kind of number would do, each of which is an error of its own."""
-    kinds = [found["loc"][-1:] for found in error.errors(include_url=False)[:2]]
-    return kinds in [[(kind,), ("float",)] for kind in INT]
-
-
 def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
     try:
         record: R = adapter(kind).validate_json(content)
         told: Any = getattr(record, "format", FORMAT)
     except ValidationError as error:
-        told = _format(content)
-        if told <= FORMAT:
+        values = _json(content)
+        told = values.get("format") if isinstance(values, dict) else None
+        if not isinstance(told, int) or told <= FORMAT:
             raise StorageError(f"{place} is damaged: {fault(error)}. {remedy}") from None
     if told > FORMAT:
         raise StorageError(f"{place} was written by a newer recstudy (format {told}). Update this one.")
     return record
-
-
-def _format(content: bytes) -> int:
-    """Return which format a record says that it is of; 0 where it does not say."""
-    values = _json(content)
-    told = values.get("format") if isinstance(values, dict) else None
-    return told if isinstance(told, int) else 0
 
 
 def _json(content: bytes) -> Any:

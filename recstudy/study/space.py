@@ -56,7 +56,9 @@ class Optimizer:
         directions = [DIRECTIONS[way] for way in plan.objectives.values()]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)  # TPE in groups, GP and QMC are called so since Optuna 3
-            sampler = make_sampler(plan, seed=len(tried))
+            sampler = SAMPLERS[plan.sampler](plan, len(tried))  # by another seed once it goes on: it then draws something else
+        if not isinstance(sampler, BaseSampler):
+            raise ConfigError(f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}")
         try:
             kept = storage if "://" in storage else JournalStorage(JournalFileBackend(storage)) if storage else None
             self.study = optuna.create_study(
@@ -209,11 +211,3 @@ def _suggest(trial: Trial, path: str, range: Tunable) -> Any:
     if range.whole:
         return trial.suggest_int(path, int(range.low), int(range.high), log=range.log)
     return trial.suggest_float(path, range.low, range.high, log=range.log)
-
-
-def make_sampler(plan: SearchPlan, seed: int) -> BaseSampler:
-    """Return the sampler by its name. `seed` grows with the trials, so that a search that goes on draws what it has not drawn."""
-    sampler = SAMPLERS[plan.sampler](plan, seed)
-    if not isinstance(sampler, BaseSampler):
-        raise ConfigError(f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}")
-    return sampler
