@@ -356,30 +356,33 @@ def _check_when(search: Search, space: Mapping[str, Mapping[str, Tunable]]) -> N
 
 
 def _first(plan: SearchPlan) -> list[Params]:
-    """Return by family the preset's own settings, if the ranges have them, and then those to try first, with the preset's own."""
+    """Return by family the preset's own settings, if the ranges have them, and then those to try first, with the preset's own.
+
+    Raises:
+        ConfigError: settings that no trial of the search could have.
+    """
     tried: list[Params] = []
     for family, fields in plan.space.items():
-        own = flatten(plan.bases[family].values)
+        own, name = flatten(plan.bases[family].values), plan.study.name
         bare = plan.settings(family, own.__getitem__)
         if all(value in fields[path] for path, value in _fields(bare).items()):
             tried.append(bare)
         for given in plan.study.by_preset(plan.study.first, plan.preset, ()):
-            if given.get(FAMILY, family) == family:
-                tried.append(plan.settings(family, (own | dict(given)).__getitem__))
-                _check_first(plan.study.name, family, _fields(given), tried[-1], fields)
+            if given.get(FAMILY, family) != family:
+                continue
+            settings = _fields(given)
+            whole = plan.settings(family, (own | settings).__getitem__)
+            for path, value in (_fields(whole) | settings).items():
+                if path not in fields:
+                    raise ConfigError(f"{name} tries {path!r} first, but {family} varies {choices(fields)}")
+                first = f"{name} tries {path}={value} first"
+                if path not in whole:
+                    raise ConfigError(f"{first}, beside settings at which its `when` does not search {path!r}")
+                if value not in fields[path]:
+                    whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
+                    raise ConfigError(f"{first}{whose}, which is not in its range ({fields[path]})")
+            tried.append(whole)
     return tried
-
-
-def _check_first(name: str, family: str, settings: dict[str, Any], whole: Params, fields: Mapping[str, Tunable]) -> None:
-    """Refuse settings that no trial of the search could have; `whole`: with the preset's own, as far as they are searched."""
-    for path, value in (_fields(whole) | settings).items():
-        if path not in fields:
-            raise ConfigError(f"{name} tries {path!r} first, but {family} varies {choices(fields)}")
-        if path not in whole:
-            raise ConfigError(f"{name} tries {path}={value} first, beside settings at which its `when` does not search {path!r}")
-        if value not in fields[path]:
-            whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
-            raise ConfigError(f"{name} tries {path}={value} first{whose}, which is not in its range ({fields[path]})")
 
 
 def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: str) -> None:
