@@ -196,19 +196,17 @@ def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
             members = archive.infolist()
             if sum(member.file_size for member in members) > ARRAYS:
                 raise ValueError(f"its arrays have more than {ARRAYS // MB} MB")
-            return {member.filename.removesuffix(".npy"): _array(_unpacked(archive, member)) for member in members}
+            found = {}
+            for member in members:
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError("compressed as NumPy does not")
+                with archive.open(member) as file:  # read as a whole, it is unpacked whatever size that comes to
+                    found[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size + 1))
+            return found
     except (StorageError, FileNotFoundError):
         raise
     except Exception as error:  # a damaged archive raises nearly anything
         raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())) from None
-
-
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member of an archive, no more of it than its size is said to be."""
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError("compressed as NumPy does not")
-    with archive.open(member) as opened:
-        return opened.read(member.file_size + 1)  # at most: read as a whole, it is unpacked whatever size that comes to
 
 
 def _array(content: bytes) -> "npt.NDArray[Any]":

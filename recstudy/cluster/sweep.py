@@ -43,13 +43,13 @@ class Sweep(OnRay):
     def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
         watch = TuneCallback(self, source, pruning)
         with self.leaving.on_sigterm():
-            self._fit(watch, place, pruning)
+            self._fit(watch, place)
             if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
-                self._fit(TuneCallback(self, Source(deque(watch.starved)), None), place, None, alone=True)
+                self._fit(TuneCallback(self, Source(deque(watch.starved)), None), place, alone=True)
         self.give_up()
 
-    def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
+    def _fit(self, watch: TuneCallback, place: Place, alone: bool = False) -> None:
         # Below the results where all nodes see that folder.
         with temporary(self.results.root if self.where.address and not self.results.store else None) as folder:
             scratch = str(folder)
@@ -62,7 +62,7 @@ class Sweep(OnRay):
                 tune_config=TuneConfig(
                     search_alg=supply,
                     num_samples=-1,
-                    scheduler=Pruned(pruning) if pruning else None,
+                    scheduler=Pruned(watch.pruning) if watch.pruning else None,
                     reuse_actors=True,
                 ),
                 run_config=TuneRunConfig(

@@ -32,8 +32,7 @@ class TuneCallback(tune.Callback):
     """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
 
     def __init__(self, sweep: OnRay, source: Source, pruning: Pruning | None) -> None:
-        self.sweep, self.source = sweep, source
-        self.stopped_by = pruning.name if pruning else ""
+        self.sweep, self.source, self.pruning = sweep, source, pruning
         self.runs: dict[str, Run] = {}  # under way
         # Runs that another study, or a process of before, works on: waited for in the driver, where that takes no worker.
         self.blocked: dict[str, tuple[Run, str]] = {}  # with who works on them
@@ -109,7 +108,7 @@ class TuneCallback(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run, last = self._run(trial), trial.last_result
         if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
-            self._ended(run, self.sweep.stopped(run, last, self.stopped_by))
+            self._ended(run, self.sweep.stopped(run, last, self.pruning.name if self.pruning else ""))
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         self.sweep.metrics.show()

@@ -35,11 +35,6 @@ class Check:
     unchecked: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
 
-    def left_out(self, why: str) -> None:
-        """Note once what could not be checked."""
-        if why not in self.unchecked:
-            self.unchecked.append(why)
-
 
 # ------------------------------------------------------------------------------------------------------------- settings
 
@@ -48,6 +43,7 @@ def check_settings(bundle: Bundle, check: Check) -> None:
     """Compute each run's id again, from the plan's settings of its variant and seed, and from the settings in its own record."""
     plan = bundle.plan
     base = {**plan.base, "seed": 0}
+    unchecked: dict[str, None] = {}  # each reason once
     known: dict[str, Json | None] = {}  # digest of settings without their seed -> what decides their run ids
 
     def deciding(settings: Json, changes: Json, source: str) -> Json | None:
@@ -56,13 +52,13 @@ def check_settings(bundle: Bundle, check: Check) -> None:
             known[key] = None
             texts = [value for part in (settings, changes) for value in flatten(part).values() if isinstance(value, str)]
             if any(text.startswith(AWAY) for text in texts):
-                check.left_out("ids of settings that had a path, which was taken out of them")
+                unchecked.setdefault("ids of settings that had a path, which was taken out of them")
             else:
                 try:
                     known[key] = configure(RunConfig, settings).with_changes(changes).deciding
                 except RecstudyError as error:  # most often because the study defines a part of them itself
                     why = re.split(r"[.:] [Tt]here are", str(error))[0]
-                    check.left_out(f"{source}: {why} ({OWN})")
+                    unchecked.setdefault(f"{source}: {why} ({OWN})")
         return known[key]
 
     count = 0
@@ -90,6 +86,7 @@ def check_settings(bundle: Bundle, check: Check) -> None:
         ]
     strange = sorted({folder.name for folder in bundle.results.run_folders()} - {run.id for run in plan.runs})
     check.differs += [f"runs/{name} is no run of the plan" for name in strange]
+    check.unchecked += unchecked
     if count:
         check.checked.append(f"the ids of {plural(len(plan.runs), 'run')}, by the plan's settings and by those in their records")
 
