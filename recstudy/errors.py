@@ -57,36 +57,37 @@ class ClusterError(RecstudyError):
     """A Ray cluster that does not answer or cannot give what a run needs."""
 
 
-# What other libraries and papers call a field; without its part where a part's fields are known, with it where the parts are.
+# Words, with spaces between, by which other libraries and papers call a field. A hint names it without its part where a part's
+# fields are known, with it where the parts are.
 ALIASES = {
-    "train.learning_rate": ("lr", "base_lr", "max_lr", "eta"),
-    "train.final_learning_rate": ("min_lr", "lr_min", "eta_min"),
-    "train.backbone_learning_rate": ("lr_backbone", "backbone_lr"),
-    "train.batch_size": ("bs", "batch", "batchsize", "global_batch_size"),
-    "train.weight_decay": ("wd", "l2"),
-    "train.epochs": ("n_epochs", "num_epochs", "max_epochs", "epoch"),
-    "train.warmup": ("warmup_epochs", "warmup_steps", "warmup_ratio"),
-    "train.schedule": ("scheduler", "lr_scheduler", "lr_schedule"),
-    "train.optimizer": ("opt", "optim", "optimiser"),
-    "train.gradient_clip": ("clip", "grad_clip", "clip_grad", "max_grad_norm", "gradient_clip_val"),
-    "train.ema_decay": ("ema",),
-    "train.precision": ("amp", "dtype", "bf16"),
-    "train.patience": ("early_stopping",),
-    "train.supervision_steps": ("n_sup", "N_sup", "halt_max_steps", "segments"),
-    "model.width": ("dim", "d_model", "hidden", "hidden_size", "hidden_dim", "embed_dim"),
-    "model.layers": ("depth", "n_layers", "num_layers", "L_layers"),
-    "model.heads": ("n_heads", "num_heads", "nhead"),
-    "model.dropout": ("drop", "p_drop", "drop_rate"),
-    "model.patch": ("patch_size",),
-    "model.latent_steps": ("L_cycles", "n"),
-    "model.cycles": ("H_cycles", "T"),
+    "train.learning_rate": "lr base_lr max_lr eta",
+    "train.final_learning_rate": "min_lr lr_min eta_min",
+    "train.backbone_learning_rate": "lr_backbone backbone_lr",
+    "train.batch_size": "bs batch batchsize global_batch_size",
+    "train.weight_decay": "wd l2",
+    "train.epochs": "n_epochs num_epochs max_epochs epoch",
+    "train.warmup": "warmup_epochs warmup_steps warmup_ratio",
+    "train.schedule": "scheduler lr_scheduler lr_schedule",
+    "train.optimizer": "opt optim optimiser",
+    "train.gradient_clip": "clip grad_clip clip_grad max_grad_norm gradient_clip_val",
+    "train.ema_decay": "ema",
+    "train.precision": "amp dtype bf16",
+    "train.patience": "early_stopping",
+    "train.supervision_steps": "n_sup N_sup halt_max_steps segments",
+    "model.width": "dim d_model hidden hidden_size hidden_dim embed_dim",
+    "model.layers": "depth n_layers num_layers L_layers",
+    "model.heads": "n_heads num_heads nhead",
+    "model.dropout": "drop p_drop drop_rate",
+    "model.patch": "patch_size",
+    "model.latent_steps": "L_cycles n",
+    "model.cycles": "H_cycles T",
 }
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
     words = list(known)
-    usual = (field.partition(".") for field, others in ALIASES.items() if word in others)
+    usual = (field.partition(".") for field, others in ALIASES.items() if word in others.split())
     match = [name if name in words else f"{part}.{name}" for part, _, name in usual if {part, name} & {*words}]
     match = match or get_close_matches(word, words, n=1, cutoff=0.6)
     return f" Did you mean {match[0]!r}?" if match else ""
