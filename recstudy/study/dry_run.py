@@ -55,8 +55,8 @@ def print_plan(
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
-    further = _further(plan, results, until) if until else ()
-    for line in (*outdated.notices, *further, *_margins(plan, results), *_price(rows, pflop, results)):
+    outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
+    for line in (*outdated.notices, *outlook, *_price(rows, pflop, results)):
         out.print(line, soft_wrap=True)
 
 
@@ -106,30 +106,25 @@ def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
-    """Return what `--until decided` may cost beyond these runs: all seeds for every variant that a question is about."""
+def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
+    """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs by those so far."""
     from recstudy.analysis.findings import wanted
-    from recstudy.analysis.frame import records_of
-
-    asked = wanted(records_of(results, plan_record(plan)))
-    variants = sorted({variant for one in asked for variant in one.variants})
-    planned = plan.seeds_each
-    seeds = [max(0, until.at_most - planned[variant]) for variant in variants]
-    runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
-    pflop = [total_pflop(plan.configs[variant]) for variant in variants]
-    known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
-    time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""
-    within = f"; the budget for all runs is {until.budget}" if until.budget else ""
-    yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
-
-
-def _margins(plan: Plan, results: Results) -> Iterator[str]:
-    """Tell how many more seeds each open claim needs, where runs of this plan have finished before and show a spread."""
     from recstudy.analysis.frame import records_of
     from recstudy.analysis.questions import family
     from recstudy.analysis.tables.question_table import needed_words
 
-    for found in (family(records_of(results, plan_record(plan)), part) for part in plan.claims):
+    records = records_of(results, plan_record(plan))
+    if until:
+        asked = wanted(records)
+        variants = sorted({variant for one in asked for variant in one.variants})
+        seeds = [max(0, until.at_most - plan.seeds_each[variant]) for variant in variants]
+        runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
+        pflop = [total_pflop(plan.configs[variant]) for variant in variants]
+        known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
+        time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""
+        within = f"; the budget for all runs is {until.budget}" if until.budget else ""
+        yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
+    for found in (family(records, part) for part in plan.claims):
         for row in found.rows:
             if row.answer.seeds_needed is not None:
                 yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."

@@ -164,7 +164,7 @@ class Plan:
     seeds_at_most: int = 0
     extended: Mapping[int, int] = field(default_factory=dict)  # the seeds of variants, by their place, that have more
 
-    @property
+    @cached_property
     def seeds_each(self) -> list[int]:
         """Return how many seeds each variant has."""
         return [max(self.seeds, self.extended.get(number, 0)) for number in range(len(self.variants))]
