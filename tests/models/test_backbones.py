@@ -45,15 +45,6 @@ def test_a_grid_is_what_the_global_average_is_the_mean_of(name):
     torch.testing.assert_close(grids[14], grids[7].repeat_interleave(2, 1).repeat_interleave(2, 2))
 
 
-def test_the_small_nets_quarters_are_a_grid_of_two():
-    network = BackboneNetwork("small", "random")
-    images = torch.rand(1, 3, 64, 64)
-    quarters = network(images).view(64, 4).T
-    network.grid = 2
-
-    torch.testing.assert_close(network(images)[0], quarters)
-
-
 def test_frozen_random_weights_are_the_same_for_every_seed():
     """And drawing them leaves the run's own random numbers alone."""
     networks, draws = [], []

@@ -16,13 +16,6 @@ def test_the_imagenet_stem_is_torchvisions_resnet(depth):
     assert str(ours) == str(getattr(torchvision_models, f"resnet{depth}")(num_classes=10))
 
 
-@pytest.mark.parametrize(("stem", "side"), [("imagenet", 8), ("cifar", 32)])
-def test_a_stem_reads_gray_images_and_the_cifar_one_keeps_every_pixel(stem, side):
-    network = ResNetNetwork(ResNet(stem=stem), (1, 32, 32), 10).net
-
-    assert network.maxpool(network.conv1(torch.zeros(1, 1, 32, 32))).shape == (1, 64, side, side)
-
-
 @pytest.mark.parametrize(
     ("model", "gflops", "near"),
     [
