@@ -1,12 +1,11 @@
 """Files in the format of CLIP's tokenizer, with three merges."""
 
 import json
-from pathlib import Path
 
 from tokenizers import pre_tokenizers
 
 
-def clip_files(folder: Path) -> Path:
+def clip_files(folder):
     """FOLDER/clip/{vocab.json,merges.txt} in CLIP's order: 256 bytes, the same at a word's end, merges, special ones."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     alphabet.insert(0, alphabet.pop(alphabet.index("!")))  # CLIP's first id, which is also its padding

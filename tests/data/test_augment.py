@@ -16,11 +16,11 @@ REFERENCE = RandAugment()
 CASES = [(name, sign) for name, signed in zip(OPERATIONS, SIGNED, strict=True) for sign in ((1, -1) if signed else (1,))]
 
 
-def generator(seed: int = 0) -> torch.Generator:
+def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def photographs(channels: int = 3, size: int = 32, count: int = 8) -> torch.Tensor:
+def photographs(channels=3, size=32, count=8):
     """Pieces of a real photograph, among them a constant one; (count, channels, size, size) uint8."""
     photo = torch.from_numpy(load_sample_image("china.jpg").copy()).permute(2, 0, 1)[:channels]
     corners = np.random.default_rng(0).integers(0, 427 - size, (count, 2))
@@ -29,7 +29,7 @@ def photographs(channels: int = 3, size: int = 32, count: int = 8) -> torch.Tens
     return pieces
 
 
-def reference_strength(name: str, magnitude: int, size: int = 32) -> float:
+def reference_strength(name, magnitude, size=32):
     magnitudes, _ = REFERENCE._AUGMENTATION_SPACE[name]
     strengths = magnitudes(31, size, size)
     return 0.0 if strengths is None else float(strengths[magnitude])

@@ -7,33 +7,33 @@ import torch
 from recstudy.config import Augment
 from recstudy.data import Digits, batches
 from recstudy.data.batches import Batches
-from recstudy.data.cache import DataSet, Split, load
+from recstudy.data.cache import Split, load
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 EVERYTHING = Augment(crop=1, flip=True, randaugment_ops=2, mixup=0.2, cutmix=1.0)
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory) -> DataSet:
+def digits(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECSTUDY_CACHE", str(tmp_path_factory.mktemp("cache")))
         return load(Digits(limit=500), tmp_path_factory.mktemp("data"))
 
 
-def numbered(count: int) -> Split:
+def numbered(count):
     """`count` images of 1x1 whose value and label are their number; every second row, from 1 on, belongs to the split."""
     images = np.arange(2 * count, dtype=np.uint8).reshape(-1, 1, 1, 1)
     return Split(images, np.arange(2 * count), np.arange(1, 2 * count, 2), "numbered/train")
 
 
-def make(split: Split, batch_size: int = 4, augment: Augment | None = None, seed: int = 0, **place) -> Batches:
+def make(split, batch_size=4, augment=None, seed=0, **place):
     """Batches that are not standardised: mean 0 and deviation 1/255."""
     classes = int(split.labels.max()) + 1
     channels = split.images.shape[1]
     return Batches(split, (0.0,) * channels, (1 / 255,) * channels, classes, batch_size, augment or Augment(), seed, CPU, **place)
 
 
-def equal(one: list, other: list) -> bool:
+def equal(one, other):
     """Whether two lists of batches are the same, bit by bit."""
     pairs = zip(one, other, strict=True)
     return all(torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y for a, b in pairs for x, y in zip(a, b, strict=True))

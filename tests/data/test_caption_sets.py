@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ i7,image 7 shows two discs.,test,e
 """  # the last without its ending, which is .jpg
 
 
-def lay(place: Path, files: dict[str, str], images: str, mode: str = "RGB") -> Path:
+def lay(place, files, images, mode="RGB"):
     """Write text files, and images by their paths: image k is 10 k bright."""
     for number, image in enumerate(images.split()):
         paint(place / image, np.full((16, 20), 10 * number), mode=mode)
@@ -34,21 +33,21 @@ def lay(place: Path, files: dict[str, str], images: str, mode: str = "RGB") -> P
 
 
 @pytest.fixture
-def own(tmp_path) -> Path:
+def own(tmp_path):
     """own/captions.csv of 8 images in 5 groups (train, val, test) and own/images/i0.png to i7.jpg."""
     return lay(tmp_path / "own", {"captions.csv": OWN}, " ".join(f"images/i{n}.png" for n in range(7)) + " images/i7.jpg")
 
 
-def config(**fields) -> CaptionFolder:
+def config(**fields):
     return CaptionFolder(**{"path": "own", **SMALL, **fields})
 
 
-def edit(place: Path, old: str, new: str) -> None:
+def edit(place, old, new):
     assert old in OWN
     (place / "captions.csv").write_text(OWN.replace(old, new))
 
 
-def brightness(images: np.ndarray) -> list[int]:
+def brightness(images):
     return images[:, 0, 0, 0].tolist()
 
 

@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ OFFICIAL_HEADER = (
 )
 
 
-def config(**fields) -> ChestXray14:
+def config(**fields):
     return ChestXray14(**{"path": "nih", "size": 16, **fields})
 
 
@@ -38,7 +37,7 @@ I7,test,14,0,0,0,0,0,0,0,0,0,0,0,0,0,0
 
 
 @pytest.fixture
-def nih(tmp_path) -> Path:
+def nih(tmp_path):
     """Below tmp_path: nih/labels.csv of 8 images of 5 patients (train, val, test) and nih/images/I0.png to I7.png."""
     for number in range(8):
         paint(tmp_path / f"nih/images/I{number}.png", np.full((16, 16), 10 * number))
@@ -46,7 +45,7 @@ def nih(tmp_path) -> Path:
     return tmp_path / "nih"
 
 
-def official_layout(folder: Path, findings: list[str], train: tuple[int, ...] = (), test: tuple[int, ...] = ()) -> Path:
+def official_layout(folder, findings, train=(), test=()):
     """Two images a patient, one of them in a numbered part of the archive; lists of splits where they name an image."""
     place = folder / "nih"
     names = [f"{number // 2 + 1:08}_{number % 2:03}.png" for number in range(len(findings))]

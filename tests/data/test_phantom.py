@@ -4,7 +4,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from recstudy.data import FINDINGS, PhantomXray
+from recstudy.data import PhantomXray
 from recstudy.data import phantom_xray as phantom
 
 

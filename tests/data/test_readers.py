@@ -19,7 +19,7 @@ from recstudy.data.small_images import OFFICIAL
 from recstudy.errors import DataError
 
 
-def real(path: str) -> Path:
+def real(path):
     """The folder of the real sets, where it holds `path`."""
     folder = Path(os.environ.get("RECSTUDY_DATA", "missing"))
     if not (folder / path).exists():
@@ -37,7 +37,7 @@ def cats_and_dogs(tmp_path):
     return tmp_path
 
 
-def pets(**fields) -> ImageFolder:
+def pets(**fields):
     return ImageFolder(**{"path": "pets", "class_count": 2, "size": 8, "channels": 1, **fields})
 
 

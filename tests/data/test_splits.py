@@ -14,12 +14,12 @@ from recstudy.errors import DataError
 PATIENTS = st.lists(st.integers(1, 40), min_size=2, max_size=30)
 
 
-def patients(sizes: list[int], seed: int = 0) -> np.ndarray:
+def patients(sizes, seed=0):
     """The patient of each image, in any order."""
     return np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
 
 
-def labels_of(groups: np.ndarray) -> np.ndarray:
+def labels_of(groups):
     return np.zeros((len(groups), 18), np.int64)
 
 

@@ -15,12 +15,12 @@ from recstudy.errors import ConfigError, DataError
 CAPTIONS = ["two small bright discs on the left .", "one large ring on the right .", "two faint discs : café ."] * 3
 
 
-def clip_config(**fields) -> CaptionFolder:
+def clip_config(**fields):
     return CaptionFolder(path="x", tokenizer="clip", **fields)
 
 
 @pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> text.Tokenizer:
+def clip(tmp_path_factory):
     return text.tokenizer_of(clip_config(), [], clip_files(tmp_path_factory.mktemp("clip")))
 
 

@@ -25,7 +25,7 @@ def test_scales_go_there_and_back():
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.1, 50.0))
-def test_slope_is_the_derivative_away_from_the_bounds(value: float, width: float):
+def test_slope_is_the_derivative_away_from_the_bounds(value, width):
     value = min(max(value, 1.0), 99.0)
     step = 1e-6
     numeric = (SHARE.inverse(SHARE.transform(value) + step) - SHARE.inverse(SHARE.transform(value) - step)) / (2 * step)
@@ -68,7 +68,7 @@ def test_saturated_variants_say_nothing_of_the_others():
 
 
 @pytest.mark.parametrize("at", range(3))
-def test_one_item_moves_no_other_interval_by_a_tenth(at: int):
+def test_one_item_moves_no_other_interval_by_a_tenth(at):
     """From the bound to 30 items away from it, item by item."""
     width = None
     for items in range(31):
@@ -120,7 +120,7 @@ def test_seeds_of_two_kinds_have_no_interval_over_both():
         ([40.0, 92.0], False),  # of two nothing is known
     ],
 )
-def test_a_gap_splits_seeds_where_it_is_wide_and_alone(values: list[float], split: bool):
+def test_a_gap_splits_seeds_where_it_is_wide_and_alone(values, split):
     assert bool(Fit({"a": values}, SHARE).splits) is split
 
 
@@ -145,7 +145,7 @@ def test_a_spread_that_stands_apart_is_marked():
 
 
 @given(st.lists(st.lists(st.floats(0, 100), min_size=1, max_size=5), min_size=1, max_size=5), st.booleans())
-def test_intervals_hold_their_estimate_and_stay_within_the_bounds(groups: list[list[float]], share: bool):
+def test_intervals_hold_their_estimate_and_stay_within_the_bounds(groups, share):
     scale = SHARE if share else Scale(0.0, 100.0)
     fit = Fit(dict(enumerate(groups)), scale)
     for key in fit.scores:
@@ -155,7 +155,7 @@ def test_intervals_hold_their_estimate_and_stay_within_the_bounds(groups: list[l
 
 
 @given(st.permutations(range(4)))
-def test_the_order_of_variants_and_seeds_does_not_matter(order: list[int]):
+def test_the_order_of_variants_and_seeds_does_not_matter(order):
     scores = {0: [90.0, 91.0, 92.5], 1: [80.0, 80.5, 79.0], 2: [99.0, 99.2, 99.1], 3: [50.0, 55.0, 51.0]}
     fit, other = Fit(scores, SHARE), Fit({key: scores[key][::-1] for key in order}, SHARE)
     for key in scores:

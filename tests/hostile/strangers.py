@@ -7,7 +7,6 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ FOLDERS: dict[str, Change] = {}
 WHOLE = set[str]()  # of those: the ones in which nothing at all can be read
 
 
-def good(root: Path) -> Results:
+def good(root):
     """A study with what runs keep, and another one beside it."""
     report = dump_report([Table("scores"), Mistakes()])
     results = write_study(root, report=report)
@@ -40,27 +39,27 @@ def good(root: Path) -> Results:
     return results
 
 
-def plan_file(results: Results) -> Path:
+def plan_file(results):
     return results.study("made_up", "paper") / "plan.json"
 
 
-def plan_of(results: Results) -> dict[str, Any]:
+def plan_of(results):
     return json.loads(plan_file(results).read_text())
 
 
-def outside(folder: Path) -> None:
+def outside(folder):
     """What links lead to: records that would be read, and files that would be overwritten."""
     (folder / "tables").mkdir(parents=True)
     for name in ("result.json", "plan.json", "epochs.jsonl", "text", "tables/scores.md"):
         (folder / name).write_text(f'{{"status": "done", "metrics": {{"top1_accuracy": 12.34567}}, "question": "{SECRET}"}}\n')
 
 
-def of(name: str, change: Change, whole: bool = False) -> None:
+def of(name, change, whole=False):
     FOLDERS[name] = change
     WHOLE.update({name} if whole else ())
 
 
-def replaced(path: Path) -> Path:
+def replaced(path):
     """The path, at which nothing is any more, though something was."""
     if path.exists():
         path.rename(path.with_name(f".{path.name}-before"))
@@ -68,7 +67,7 @@ def replaced(path: Path) -> Path:
     return path
 
 
-def linked(path: str, to: str) -> Change:
+def linked(path, to):
     return lambda results, place: replaced(results.root / path).symlink_to(place / to)
 
 
@@ -116,12 +115,12 @@ for at, size in {
 of("a line of 2 MB", lambda results, _: results.run(RUN).epochs.write_text('{"epoch": 0, "x": "' + 2 * 10**6 * "x" + '"}\n'))
 
 
-def sparse(path: Path, size: int) -> None:
+def sparse(path, size):
     replaced(path).touch()
     os.truncate(path, size)
 
 
-def archive(**members: bytes | np.ndarray) -> bytes:
+def archive(**members):
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in members.items():
@@ -132,7 +131,7 @@ def archive(**members: bytes | np.ndarray) -> bytes:
     return made.getvalue()
 
 
-def header(shape: str, kind: str = "'<f8'") -> bytes:
+def header(shape, kind="'<f8'"):
     said = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     said += b" " * (-(len(said) + 11) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said
@@ -152,7 +151,7 @@ for name, content in NPZ.items():
         of(f"{name} in {kept}", lambda results, _, c=content, k=kept: (results.run(RUN).path / f"{k}.npz").write_bytes(c))
 
 
-def other(file: str, **changes: Any) -> Change:
+def other(file, **changes):
     """With other values in a record, or in a variant or the base of the plan."""
 
     def change(results: Results, _: Path) -> None:
@@ -195,7 +194,7 @@ for name, change in {
     of(name, change)
 
 
-def with_variant(results: Results, **changes: Any) -> None:
+def with_variant(results, **changes):
     made = plan_of(results)
     made["variants"][0] |= changes
     plan_file(results).write_text(json.dumps(made))

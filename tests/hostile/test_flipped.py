@@ -5,15 +5,12 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strangers import good
 from test_strangers import bounded, loaded, pages, said
-
-from recstudy.records import Results
 
 EXAMPLES = int(os.environ.get("RECSTUDY_FUZZ", "0"))
 FEW = settings(
@@ -23,7 +20,7 @@ FEW = settings(
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory) -> Results:
+def results(tmp_path_factory):
     made = good(tmp_path_factory.mktemp("flipped") / "results")
     made.run("a" * 20).attempts.write_text('{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n')
     made.study("made_up", "paper").joinpath("looks-.jsonl").write_text('{"seeds": 1, "date": "2025-01-01"}\n')
@@ -31,12 +28,12 @@ def results(tmp_path_factory) -> Results:
 
 
 @pytest.fixture(scope="module")
-def good_files(results) -> dict[Path, bytes]:
+def good_files(results):
     """What each file held at first, by its place."""
     return {file.relative_to(results.root): file.read_bytes() for file in kinds(results.root)}
 
 
-def kinds(root: Path) -> list[Path]:
+def kinds(root):
     """One file of each name, of the run that has it."""
     files = (file for place in ("runs", "studies") for file in sorted((root / place).rglob("*")))
     return sorted({file.name: file for file in files if file.is_file() and "report" not in file.parts}.values())

@@ -5,7 +5,6 @@ import re
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,7 +32,7 @@ COMMANDS = {
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def bounded():
     """End what hangs, and what asks for memory without bounds."""
 
     def hung(*_: object) -> None:
@@ -53,17 +52,17 @@ def bounded() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory) -> Path:
+def template(tmp_path_factory):
     return good(tmp_path_factory.mktemp("good") / "results").root
 
 
-def copied(template: Path, tmp_path: Path) -> Results:
+def copied(template, tmp_path):
     shutil.copytree(template, tmp_path / "results")
     outside(tmp_path / "outside")
     return Results(tmp_path / "results")
 
 
-def said(capsys, *words: str) -> tuple[int, str]:
+def said(capsys, *words):
     """Exit code and what was printed, without the ends of lines."""
     with pytest.raises(SystemExit) as end:
         main([*words])
@@ -74,7 +73,7 @@ def said(capsys, *words: str) -> tuple[int, str]:
     return int(end.value.code), captured.out + captured.err
 
 
-def pages(root: Path) -> str:
+def pages(root):
     """All that the board says."""
     poller = ResultsPoller(root)
     poller.poll()
@@ -87,7 +86,7 @@ def pages(root: Path) -> str:
     return told
 
 
-def loaded(root: Path) -> str:
+def loaded(root):
     told = ""
     for study in ("made_up", "other"):
         with suppress(RecstudyError):
@@ -101,7 +100,7 @@ def loaded(root: Path) -> str:
     return told
 
 
-def everything(results: Results, capsys) -> tuple[str, dict[str, int]]:
+def everything(results, capsys):
     """What all readers say, and the exit codes of commands."""
     told, codes, root = "", {}, str(results.root)
     for command, allowed in COMMANDS.items():
@@ -143,7 +142,7 @@ def test_a_strangers_folder_does_no_harm(template, tmp_path, capsys, name):
         assert "the other" in told
 
 
-def table(results: Results) -> str:
+def table(results):
     return (results.study("made_up", "paper") / "report/tables/scores.md").read_text()
 
 

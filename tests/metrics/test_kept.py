@@ -8,13 +8,13 @@ from recstudy.metrics import METRICS, Answers, measured
 from recstudy.metrics.kept import packed, unpacked
 
 
-def some(count: int, classes: int = 10, seed: int = 0) -> Answers:
+def some(count, classes=10, seed=0):
     draw = np.random.default_rng(seed)
     logits, labels = 4 * draw.normal(size=(count, classes)), draw.integers(classes, size=count)
     return Answers("multiclass", logits, labels, tuple("abcdefghij"[:classes]), labels // 2, np.arange(count) + 7)
 
 
-def again(tmp_path, answers: Answers, limit: int = 2**22):
+def again(tmp_path, answers, limit=2**22):
     content, count = packed(answers, limit)
     (tmp_path / "answers.npz").write_bytes(content)
     kept = unpacked(tmp_path / "answers.npz")

@@ -11,7 +11,7 @@ LABELS = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, -1, 0]])
 LOGITS = np.array([[3.0, 3.0, 0.0], [1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 9.0, 0.0]])
 
 
-def answers(logits, labels, names="ABC") -> Answers:
+def answers(logits, labels, names="ABC"):
     labels = np.asarray(labels)
     return Answers("multilabel", np.asarray(logits, float), labels, tuple(names)[: labels.shape[1]])
 

@@ -23,13 +23,13 @@ MODELS = {
 }
 
 
-def config(name: str, **changes) -> RunConfig:
+def config(name, **changes):
     data, model, images = MODELS[name]
     plain = {"train.batch_size": images, "train.ema_decay": 0, "train.selection": "last"}
     return RunConfig(data=data, model=model).with_changes(plain | changes)
 
 
-def weights(name: str) -> int:
+def weights(name):
     """Bytes of the weights: each further copy of them adds so many."""
     return training_memory(config(name, **{"train.ema_decay": 0.9})) - training_memory(config(name))
 

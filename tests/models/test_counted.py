@@ -43,7 +43,7 @@ def python(tmp_path, monkeypatch):
     return run
 
 
-def asked_here() -> str:
+def asked_here():
     """The same of width 8, in this process, which has what a process remembers no more."""
     counted.cache_clear()
     config = RunConfig(data=Digits(), model=CNN(width=8))

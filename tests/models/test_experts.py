@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from recstudy.models.micar import MicarVLMoE
@@ -8,12 +7,12 @@ from recstudy.models.networks import experts
 from recstudy.models.networks.experts import MixtureOfExperts, balance
 
 
-def moe(**fields) -> MixtureOfExperts:
+def moe(**fields):
     torch.manual_seed(0)
     return MixtureOfExperts(MicarVLMoE(**{"width": 16, "ffn_width": 24, "experts": 8, "dropout": 0.0} | fields))
 
 
-def dense(mixture: MixtureOfExperts, x_BTD: Tensor) -> Tensor:
+def dense(mixture, x_BTD):
     """Every expert on every token, as the published code has it; what is not chosen is multiplied by 0."""
     scores = torch.softmax(mixture.router(x_BTD), dim=-1)
     weights, chosen = scores.topk(mixture.top_k, dim=-1)

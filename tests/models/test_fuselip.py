@@ -26,7 +26,7 @@ CODES = torch.tensor([[0, 5], [3, 4]])
 TEXTS = torch.tensor([[1, 5, 2, 0, 0], [1, 6, 7, 8, 2]])
 
 
-def network(**fields) -> FuseLIPNetwork:
+def network(**fields):
     torch.manual_seed(0)
     net = FuseLIPNetwork(TINY.model_copy(update=fields))
     for weight in net.parameters():
@@ -35,7 +35,7 @@ def network(**fields) -> FuseLIPNetwork:
     return net
 
 
-def tiny_aligner() -> AlignerNetwork:
+def tiny_aligner():
     return AlignerNetwork(Aligner(encoder=TINY, tokenizer=VQ(size=16, codes=2, codebook=6, width=16, layers=1, heads=2)))
 
 

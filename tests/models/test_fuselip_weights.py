@@ -90,12 +90,12 @@ class Public(nn.Module):
 
 
 @pytest.fixture
-def public() -> Public:
+def public():
     torch.manual_seed(0)
     return Public()
 
 
-def snapshot(folder: Path, weights: dict[str, torch.Tensor], **changes) -> Path:
+def snapshot(folder, weights, **changes):
     text = {"vocab_size": 75, "width": 8, "heads": 2, "layers": 2, "pad_id": 0} | changes.pop("text", {})
     facts = {"text_config": text, "mask_pad": True, "image_tokenizer": "somebody/tokenizer_tiny", "use_eoi": False}
     (folder / "config.json").write_text(json.dumps(facts | {"context_length": 9} | changes))
@@ -173,18 +173,18 @@ def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_execut
 # ------------------------------------------------------------------------------------------- in a run
 
 
-def aligner(folder: Path | str) -> Aligner:
+def aligner(folder):
     encoder = CONFIG.model_copy(update={"text_vocabulary": 16})
     return Aligner(encoder=encoder, tokenizer=TITOK.model_copy(update={"size": 16, "patch": 8}), files=str(folder))
 
 
-def config(model, **train) -> RunConfig:
+def config(model, **train):
     data = PhantomCaptions(size=16, vocabulary=16, length=8, limit=24)
     return RunConfig(data=data, model=model, train=TrainConfig(epochs=1, batch_size=8, **train))
 
 
 @pytest.fixture
-def downloaded(tmp_path, monkeypatch) -> tuple[Public, Path]:
+def downloaded(tmp_path, monkeypatch):
     """A model for captions of 16 words on images of 16x16, and the folder of its weights."""
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
     torch.manual_seed(7)  # weights that do not give all phantoms the same codes

@@ -11,7 +11,7 @@ TOKENS = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 2]])
 FEATURES = 256  # of the small backbone
 
 
-def tiny(kind=ImageHRM, **fields) -> RecursiveCaptioner:
+def tiny(kind=ImageHRM, **fields):
     torch.manual_seed(0)
     network = kind(**{"width": 8, "heads": 2, "backbone": "small", "weights": "random"} | fields).build((3, 64, 64), 9)
     assert isinstance(network, RecursiveCaptioner)

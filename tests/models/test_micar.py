@@ -30,7 +30,7 @@ def tiny(**fields):
     return MicarVLMoE(**SMALL | fields).build((3, 64, 64), 9).double().eval()
 
 
-def places(count: int = 2) -> torch.Tensor:
+def places(count=2):
     return torch.randn(count, 49, 64).double()
 
 
@@ -72,11 +72,11 @@ def test_the_vision_encoder_ends_before_the_projection():
 # ------------------------------------------------------------------------------------- attention and gated fusion
 
 
-def config(**fields) -> MicarVLMoE:
+def config(**fields):
     return MicarVLMoE(**{"width": 8, "heads": 1, "latent": 4, "rope_dims": 2, "ffn_width": 8} | fields)
 
 
-def mdla(*fused: int, **fields) -> MDLA:
+def mdla(*fused, **fields):
     torch.manual_seed(0)
     chosen = config(**fields)
     return MDLA(chosen, Rotary(16, chosen.rope_dims), *(fused or (3,))).eval()
@@ -150,7 +150,7 @@ def test_scores_are_divided_by_the_published_codes_root_or_the_papers(scale, wid
     assert MDLA(MicarVLMoE(scale=scale), Rotary(4, 24), 3).scale == pytest.approx(width**-0.5)
 
 
-def gate(reads: str) -> Gate:
+def gate(reads):
     """G = 1, g = sigmoid(log 3) = 0.75, rms(A) replaced by 2 A."""
     made = Gate(config(fusion_reads=reads))
     made.norm, made.opening, made.fuse = Double(), Give(torch.tensor(math.log(3))), Sum()
@@ -200,7 +200,7 @@ def test_a_layer_adds_the_text_twice_where_fusion_is_gated(kind, times):
 SIZES = [(8, 8), (4, 4), (2, 2), (1, 1)]
 
 
-def plain(channels: list[int]) -> Pyramid:
+def plain(channels):
     """Without batch norm; phi adds up the channels, Psi passes them on."""
     pyramid = Pyramid(channels, 1)
     for phi in [*pyramid.lateral, pyramid.fuse]:
@@ -232,7 +232,7 @@ def test_the_stages_of_a_trained_backbone_end_in_its_own_answer():
     torch.testing.assert_close(eyes(images), last)
 
 
-def gflops(msve: str) -> float:
+def gflops(msve):
     """Of one image and its report of 80 of 1,000 words."""
     with torch.device("meta"):
         network = MicarVLMoE(msve=msve).build((3, 224, 224), 1000).eval()

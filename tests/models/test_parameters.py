@@ -45,7 +45,7 @@ class Grid(DataConfig):
         return 10
 
 
-def size(module) -> int:
+def size(module):
     return sum(weight.numel() for weight in module.parameters())
 
 

@@ -19,12 +19,12 @@ SMALL = {"width": 8, "heads": 2, "low_layers": 1, "high_layers": 1}
 CELLS = {"tokens": "cell", "width": 8, "heads": 2, "prefix": 1}
 
 
-def tiny(shape=SHAPE, classes=10, **fields) -> torch.nn.Module:
+def tiny(shape=SHAPE, classes=10, **fields):
     torch.manual_seed(0)
     return HRM(**SMALL | {"vocabulary": 16} | fields).build(shape, classes)
 
 
-def image(*rows) -> torch.Tensor:
+def image(*rows):
     return torch.tensor(rows, dtype=torch.float32)[None, None]
 
 

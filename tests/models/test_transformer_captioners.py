@@ -7,13 +7,13 @@ from torch import nn
 
 from recstudy.models import CaptionTransformer, R2Gen
 from recstudy.models.networks.layers import Past
-from recstudy.models.networks.transformer_captioners import CaptionTransformerNetwork, MemoryNorm, RelationalMemory, sinusoids
+from recstudy.models.networks.transformer_captioners import MemoryNorm, RelationalMemory, sinusoids
 
 WIDTH, HEADS, HIDDEN = 16, 2, 24
 TINY = {"backbone": "small", "weights": "random", "tuned": False, "heads": 1}
 
 
-def tiny() -> CaptionTransformerNetwork:
+def tiny():
     torch.manual_seed(0)
     config = CaptionTransformer(
         width=WIDTH, heads=HEADS, layers=1, ffn_width=HIDDEN, backbone="small", weights="random", tuned=False
@@ -24,22 +24,22 @@ def tiny() -> CaptionTransformerNetwork:
     return network
 
 
-def both(linear: nn.Linear) -> list:
+def both(linear):
     return [linear.weight.data, linear.bias.data]
 
 
-def halves(linear: nn.Linear) -> tuple[list, list]:
+def halves(linear):
     """Queries, and keys with values, of a fused matrix."""
     return [part[:WIDTH] for part in both(linear)], [part[WIDTH:] for part in both(linear)]
 
 
-def copy_attention(theirs: nn.MultiheadAttention, q: list, kv: list, out: nn.Linear) -> None:
+def copy_attention(theirs, q, kv, out):
     """The weights and biases of queries, then of keys and values."""
     theirs.in_proj_weight.data, theirs.in_proj_bias.data = (torch.cat(parts) for parts in zip(q, kv, strict=True))
     theirs.out_proj.load_state_dict(out.state_dict())
 
 
-def copy_rest(theirs: nn.Module, ffn: nn.Sequential, norms: list) -> None:
+def copy_rest(theirs, ffn, norms):
     theirs.linear1.load_state_dict(ffn[0].state_dict())
     theirs.linear2.load_state_dict(ffn[3].state_dict())
     for at, norm in enumerate(norms, 1):
@@ -74,7 +74,7 @@ def test_words_are_scaled_and_have_a_place():
     torch.testing.assert_close(network.words(tokens[:, 2:], first=2)[0, 0], words[0, 2])
 
 
-def plain_memory() -> RelationalMemory:
+def plain_memory():
     """One slot of width 2. Attention is the mean of memory and word (W_q = 0; values and W_o are identities), the network
     of (3) changes nothing that is positive, I = [x_2, 0] and F = [3 tanh m_1, 0]."""
     memory = RelationalMemory(R2Gen(**TINY, width=2, slots=1)).eval()

@@ -8,7 +8,7 @@ from recstudy.models.networks.vitrm import ViTRMNetwork
 SHAPE = (1, 4, 4)  # four patches of 2x2
 
 
-def tiny(**fields) -> ViTRMNetwork:
+def tiny(**fields):
     torch.manual_seed(0)
     return ViTRMNetwork(
         ViTRM(**{"width": 8, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 3, "dropout": 0.0} | fields), SHAPE, 5

@@ -20,13 +20,13 @@ from recstudy.models.networks.vq import (
 TINY = VQ(size=8, patch=4, codes=3, codebook=8, width=8, layers=1, heads=2, token_size=2)
 
 
-def quantiser(rows: list[list[float]], **fields) -> Quantiser:
+def quantiser(rows, **fields):
     made = Quantiser(VQ(codebook=len(rows), token_size=len(rows[0]), **fields))
     made.codebook.data = torch.tensor(rows)
     return made
 
 
-def network(**fields) -> VQNetwork:
+def network(**fields):
     torch.manual_seed(0)
     return VQNetwork(TINY.model_copy(update=fields))
 
