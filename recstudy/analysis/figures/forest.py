@@ -139,22 +139,15 @@ def draw_replications(records: StudyRecords, part: Replications) -> Drawn:
         for run in records.by_variant[index]
         if run.done and (value := run.value(name)) is not None
     ]
-    known = replications(part.cell)
-    counting = [(one.value, one.error) for one in known if one.counts and one.value is not None]
-    mean = combine([value for value, _ in counting], [error for _, error in counting]) if counting else None
-    (target,) = targets
-    rows = [("published", "the paper", target.model, target.value, nan, nan, "", target.cited)]
-    rows += [("ours", "here", label, value, nan, nan, "", "here") for label, value in ours]
-    for one in sorted(known, key=lambda one: (one.value is None, not one.counts, -(one.value or 0.0))):
-        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (nan, nan)
-        kind = "retrained" if one.counts else "apart"
-        rows.append((kind, one.who, one.setting, nan if one.value is None else one.value, low, high, one.why_not, one.source))
-    if mean:
-        for kind, ends in (("mean", mean.interval), ("prediction", mean.predicted)):
-            rows.append((kind, "", "", mean.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
-    data, words = pd.DataFrame(rows, columns=REPLICATED), said(mean)
+    data, words = replications_data(part.cell, ours), said(combined(part.cell))
     figure = partial(_replications_figure, data)
     return Drawn(figure, data, part.heading, warnings(records), f"{words}. {HOW}", finding=words)
+
+
+def combined(cell: str) -> Combined | None:
+    """Return random effects over a cell's retrainings; None where there is none."""
+    counting = [one for one in replications(cell) if one.counts and one.value is not None]
+    return combine([one.value or 0.0 for one in counting], [one.error for one in counting]) if counting else None
 
 
 def said(mean: Combined | None) -> str:
@@ -174,6 +167,22 @@ def said(mean: Combined | None) -> str:
 def percent(low: float, high: float) -> tuple[float, float]:
     """Return both ends, no further than a share goes."""
     return max(low, 0.0), min(high, 100.0)
+
+
+def replications_data(cell: str, own: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:
+    """Return the published number, ours, the retrainings and the others, each by its value; last the mean and the prediction."""
+    row, found = CELLS[cell].row, combined(cell)
+    (target,) = (one for one in published(row.partition("#")[0]) if one.row == row)
+    rows = [("published", "the paper", target.model, target.value, nan, nan, "", target.cited)]
+    rows += [("ours", "here", label, value, nan, nan, "", "here") for label, value in own]
+    for one in sorted(replications(cell), key=lambda one: (one.value is None, not one.counts, -(one.value or 0.0))):
+        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (nan, nan)
+        kind = "retrained" if one.counts else "apart"
+        rows.append((kind, one.who, one.setting, nan if one.value is None else one.value, low, high, one.why_not, one.source))
+    if found:
+        for kind, ends in (("mean", found.interval), ("prediction", found.predicted)):
+            rows.append((kind, "", "", found.mean, *(percent(*ends) if ends else (nan, nan)), "", ""))
+    return pd.DataFrame(rows, columns=REPLICATED)
 
 
 def _replications_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
