@@ -207,9 +207,8 @@ def finish(work: Callable[[], int]) -> NoReturn:
         stop_on_sigterm()
         if logging.lastResort:  # what prints warnings, which name what records hold
             logging.lastResort.setFormatter(_Printable())
-        gc.set_threshold(
-            50_000
-        )  # from 700: records are many and stay, and to look through them for cycles took a tenth of the time
+        # Python's 700 took a tenth of the time: records are many, and the collector went through them again and again.
+        gc.set_threshold(50_000)
         try:
             code = work()
             sys.stdout.flush()

@@ -99,11 +99,12 @@ def is_running(folder: RunFolder, now: float) -> bool:
     """Return whether a worker holds the run's lock or, in a copy of an object store, whether its logs grew lately."""
     if folder.lock.exists():
         return held(folder.lock)
-    last = max(_changed(folder.epochs), _changed(folder.attempts))
-    return now - RECENT_S < last >= _changed(folder.failure) + SLACK_S
+    last = max(last_change(folder.epochs), last_change(folder.attempts))
+    return now - RECENT_S < last >= last_change(folder.failure) + SLACK_S
 
 
-def _changed(file: Path) -> float:
+def last_change(file: Path) -> float:
+    """Return the time of a file's last change; 0 if there is no file."""
     try:
         return file.lstat().st_mtime
     except OSError:

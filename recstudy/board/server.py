@@ -101,9 +101,9 @@ class BoardServer:
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
         app = make_app(Pages(results, tuple(shown.items()), trust))
         self._server = _listen(host, port, app)
-        free = int(self._server.socket.getsockname()[1])
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{free}"
-        guard(app, host, free, token)
+        bound_port = int(self._server.socket.getsockname()[1])
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
+        guard(app, host, bound_port, token)
 
     def run(self) -> None:
         """Answer until stopped, by `stop` from another thread or by a signal."""
@@ -123,39 +123,41 @@ class Pages:
         self._results = results
         self.sources = Sources(ResultsPoller(results.root), links, results.store, trust)
         self._lock = threading.Lock()
-        self._made: OrderedDict[Address, tuple[object, bytes]] = OrderedDict()
-        self._polled, self._took, self._fetched = float("-inf"), 0.0, time.monotonic()
+        self._pages: OrderedDict[Address, tuple[object, bytes]] = OrderedDict()
+        self._polled, self._poll_seconds, self._fetched = float("-inf"), 0.0, time.monotonic()
+        self._store_problems: list[str] = []
 
     def show(self, address: Address) -> bytes:
         """Return the page at this address as HTML."""
         with self._lock:
             self._poll()
-            state, html = self._made.pop(address, (self, b""))
-            if state != self.sources.poller.state or self.sources.trust:
-                state, html = self.sources.poller.state, page_html(self.sources, address)
-            self._made[address] = state, html
-            while len(self._made) > PAGES:
-                self._made.popitem(last=False)
+            state = self.sources.state
+            made_of, html = self._pages.pop(address, (None, b""))
+            if made_of != state:
+                html = page_html(self.sources, address)
+            self._pages[address] = state, html
+            while len(self._pages) > PAGES:
+                self._pages.popitem(last=False)
             return html
 
     def _poll(self) -> None:
         began = time.monotonic()
-        if began - self._polled < max(POLL_S, REST * self._took):
+        if began - self._polled < max(POLL_S, REST * self._poll_seconds):
             return
-        problems = self.sources.problems
-        if self._results.store and began - self._fetched > max(FETCH_S, REST * self._took):
-            problems.clear()
+        if self._results.store and began - self._fetched > max(FETCH_S, REST * self._poll_seconds):
+            self._store_problems = []
             try:
                 self._results.pull()
             except Exception as error:  # the store may come back; what was fetched is still shown
-                problems.append(f"This is older than the store, which cannot be read: {error}")
+                self._store_problems = [f"This is older than the store, which cannot be read: {error}"]
             self._fetched = time.monotonic()
+        self.sources.problems[:] = self._store_problems
         try:
             self.sources.poller.poll()
         except OSError as error:  # the folder's file system may come back; what was read is still shown
-            problems[:] = [f"The folder cannot be read: {error}"]
+            self.sources.problems.append(f"The folder cannot be read: {error}")
         self._polled = time.monotonic()
-        self._took = self._polled - began
+        self._poll_seconds = self._polled - began
 
 
 def page_html(sources: Sources, address: Address) -> bytes:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Outcome, Row
+from recstudy.analysis.status import last_change
 from recstudy.board.poller import PlannedStudy, ResultsPoller, StudyKey
 from recstudy.board.progress import RunUnderWay, run_under_way
 from recstudy.errors import ConfigError, choices, nearest
@@ -29,13 +31,14 @@ class Sources:
         links: Name and address of the programs that the board points to.
         store: The URI of the object store that the folder is a copy of.
         trust: Import what studies define themselves.
+        problems: Why the folder or its store cannot be read now, as the first page says it.
     """
 
     poller: ResultsPoller
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
     store: str = ""
     trust: bool = False
-    problems: list[str] = field(default_factory=list)  # why the copy is not as the store is
+    problems: list[str] = field(default_factory=list)  # why the folder or the store cannot be read now
     _records: dict[StudyKey, tuple[PlannedStudy, Sequence[Outcome], StudyRecords]] = field(default_factory=dict, init=False)
 
     def records(self, study: StudyKey) -> StudyRecords:
@@ -63,6 +66,13 @@ class Sources:
             records = StudyRecords(self.poller.results, plan, rows, trust=self.trust)
             self._records[study] = planned, outcomes, records
         return records
+
+    @property
+    def state(self) -> object:
+        """What pages depend on: an equal state gives equal pages. With `trust` it has the times of the studies' own files."""
+        plans = [planned.plan for planned in self.poller.studies.values()] if self.trust else []
+        files = {entry["file"] for plan in plans for entry in plan.plugins if entry["file"]}
+        return self.poller.state, tuple(self.problems), tuple((name, last_change(Path(name))) for name in sorted(files))
 
     def finding(self, study: StudyKey) -> str:
         """Return the first of a study's findings, or why there is none; nothing of the study's own is imported for it."""

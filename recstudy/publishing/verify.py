@@ -105,6 +105,7 @@ def verify(bundle: Bundle) -> Verified:
         "dates": check_dates, "report": check_report,
     }  # fmt: skip
     checks = [Check(name) for name in work]
+    before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # parts that cannot be drawn here are named as not checked
     try:
         for check in checks:
@@ -113,7 +114,7 @@ def verify(bundle: Bundle) -> Verified:
             except RecstudyError as error:
                 check.differs.append(str(error).replace(f"{bundle.root}/", "").rstrip("."))
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(before)
     return Verified(tuple(checks), digest_of_records(bundle.digests))
 
 

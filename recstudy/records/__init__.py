@@ -1,6 +1,6 @@
 """The one owner of what is on disk: what stands in the files, the folders, whole-file writes, locks and object stores."""
 
-from recstudy.records.files import MARKER, Json, append_line, read_json, read_lines, write_json, write_whole
+from recstudy.records.files import MARKER, Json, append_line, read_json, write_json, write_whole
 from recstudy.records.locks import held, locked
 from recstudy.records.reading import append_record, read_log, read_record, write_record
 from recstudy.records.results import Results
@@ -28,7 +28,6 @@ __all__ = [
     "held",
     "locked",
     "read_json",
-    "read_lines",
     "read_log",
     "read_record",
     "score_name",

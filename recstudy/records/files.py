@@ -94,11 +94,6 @@ def append_line(path: Path, values: Json) -> None:
     persistently(append, path)
 
 
-def read_lines(path: Path) -> list[Json]:
-    """Return every whole line; none where there is no file."""
-    return [dict(parsed(line)) for line in whole_lines(path)]
-
-
 def whole_lines(path: Path) -> list[bytes]:
     """Return the lines of a log as they are, without a torn last one; none where there is no file (StorageError)."""
     try:

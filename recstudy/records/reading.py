@@ -108,9 +108,8 @@ def fault(error: ValidationError) -> str:
     """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
     faults = error.errors(include_url=False)
     kinds = [fault["loc"][-1:] for fault in faults[:2]]
-    first = faults[
-        -1 if kinds in [[(kind,), ("float",)] for kind in INT] else 0
-    ]  # the last where a number of either kind would do
+    takes_any_number = kinds in [[(kind,), ("float",)] for kind in INT]  # then the last fault is the one about both kinds
+    first = faults[-1 if takes_any_number else 0]
     if first["type"] == "json_invalid":
         return "it is not JSON"
     place = [str(part) for part in first["loc"] if part not in ("scores", "values", *INT, "float")]

@@ -25,13 +25,16 @@ def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(o
     pages = Pages(Results(writer.store).pull(), (), trust=False)
     study = Address(("study", "made_up", "paper"))
 
-    before = pages.show(study)
+    before, fine = pages.show(study), pages.show(Address())
     with writer.changing(writer.run(NEW).result):
         writer.run(NEW).finish(as_result(result(71.23, "ViT-Small")))
     after = pages.show(study)
-    monkeypatch.setattr(Results, "pull", refuse)
-    overview = pages.show(Address())
+    with monkeypatch.context() as patched:
+        patched.setattr(Results, "pull", refuse)
+        refused = pages.show(Address())
+        kept = pages.show(study)
 
     assert (b"71.2" in before, b"71.2" in after) == (False, True)
-    assert b"This is older than the store, which cannot be read: the store does not answer" in overview
-    assert b"71.2" in pages.show(study)
+    problem = b"This is older than the store, which cannot be read: the store does not answer"
+    assert [problem in page for page in (fine, refused, pages.show(Address()))] == [False, True, False]
+    assert b"71.2" in kept

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import tiny
+from logs import read_lines
 from shell import Shell
 
 from recstudy.command import main
-from recstudy.records import read_json, read_lines
+from recstudy.records import read_json
 from recstudy.study.study import make_plan
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train.trial import run_trial

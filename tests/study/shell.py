@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from recstudy.records.files import read_lines
+from logs import read_lines
+
 from recstudy.records.mirror import scratch
 
 Found = TypeVar("Found")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import tiny
 import tiny_search
+from logs import read_lines
 from shell import Shell
 
 import recstudy
@@ -18,7 +19,7 @@ from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
 from recstudy.plugins import gathering
-from recstudy.records import Results, read_json, read_lines
+from recstudy.records import Results, read_json
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import make_plan
 

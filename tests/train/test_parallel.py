@@ -12,10 +12,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from logs import read_lines
 
 from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.models import FuseLIPBackboneConfig
-from recstudy.records import RunFolder, read_lines
+from recstudy.records import RunFolder
 from recstudy.tasks.captioning.writing import captions
 from recstudy.testing import make_training, make_trial, tiny_model, tiny_run, trained
 from recstudy.train.evaluate import predict

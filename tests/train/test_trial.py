@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from logs import read_lines
 from safetensors.torch import load_file
 
 from recstudy.errors import FAILURES, DataError, StorageError
 from recstudy.metrics import measured
 from recstudy.metrics.kept import unpacked
-from recstudy.records import LossLine, RunFolder, read_lines, read_log
+from recstudy.records import LossLine, RunFolder, read_log
 from recstudy.records.locks import locked
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train import watchdog

@@ -175,12 +175,14 @@ def draw_pareto(records: StudyRecords, spec: Pareto) -> Drawn:
     if spec.y is None and search is None:
         raise ConfigError(f"{spec.name!r} needs y: {records.plan.study} is no search, whose first objective it could show")
     names, points = [spec.x, spec.y or next(iter(objectives))], []
-    trials = {trial.variant: trial.number for trial in reversed(search.trials)} if search else {}
+    proposals = sorted(search.trials, key=lambda trial: -trial.number) if search else ()
+    trials = {trial.variant: trial.number for trial in proposals}  # the lowest number if a setting was proposed twice
     for index, variant in enumerate(records.variants):
         runs = [run for run in records.by_variant[index][: 1 if search else None] if run.done]
-        scores = pd.DataFrame([[run.objective(name) for name in names] for run in runs], columns=names, dtype=float).dropna()
-        means = [mean_of(scores[name].tolist()) if len(scores) else None for name in names]
-        facts = len(scores), is_synthetic(records, [index]), records.leaks(index)
+        scores = [[run.objective(name) for name in names] for run in runs]
+        pairs = [[value for value in pair if value is not None] for pair in scores if None not in pair]
+        means = [mean_of([pair[axis] for pair in pairs]) if pairs else None for axis in (0, 1)]
+        facts = len(pairs), is_synthetic(records, [index]), records.leaks(index)
         points.append((trials.get(index), variant.label, *means, *facts))
     data = pd.DataFrame(points, columns=["trial", "label", *names, "n", "synthetic", "leaks"]).dropna(subset=names)
     honest, directions = data[~data["leaks"].astype(bool)], [direction_of(name, objectives) for name in names]

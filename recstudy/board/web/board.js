@@ -47,7 +47,7 @@ const drawIn = section => {
   lookForThinking();
 };
 const refresh = async () => {
-  try {
+  if (!document.hidden) try {
     const answer = await fetch(location.href, {cache: "no-cache"});
     const tag = answer.headers.get("ETag");
     if (tag !== refresh.tag && answer.ok) {
