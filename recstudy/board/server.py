@@ -149,7 +149,7 @@ class Pages:
             try:
                 self._results.pull()
             except Exception as error:  # the store may come back; what was fetched is still shown
-                self._store_problems = [f"This is older than the store, which cannot be read: {error}"]
+                self._store_problems = [f"These results are older than the store, which cannot be read: {error}"]
             self._fetched = time.monotonic()
         self.sources.problems[:] = self._store_problems
         try:

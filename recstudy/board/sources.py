@@ -80,7 +80,7 @@ class Sources:
             records = self.records(study)
             return records.once("finding", lambda: str(findings(replace(records, plan=replace(records.plan, plugins=())))[0]))
         except Exception as error:
-            return f"It cannot be told: {type(error).__name__}: {error}"
+            return f"The finding cannot be computed: {type(error).__name__}: {error}"
 
     def under_way(self) -> list[RunUnderWay]:
         """Return the runs under way that a study names, each once."""

@@ -134,7 +134,7 @@ def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, resul
     with serving(results.root) as url:
         tab = Tab(browser, url)
         tab.open("/study/made_up/paper")
-    tab.has("The board does not answer. This is as of")
+    tab.has("The board does not answer. This page shows the state at")
     kept = tab.page.inner_text("main")
     results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
     with serving(results.root, port=int(url.rpartition(":")[2])):

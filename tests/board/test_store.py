@@ -35,6 +35,6 @@ def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(o
         kept = pages.show(study)
 
     assert (b"71.2" in before, b"71.2" in after) == (False, True)
-    problem = b"This is older than the store, which cannot be read: the store does not answer"
+    problem = b"These results are older than the store, which cannot be read: the store does not answer"
     assert [problem in page for page in (fine, refused, pages.show(Address()))] == [False, True, False]
     assert b"71.2" in kept

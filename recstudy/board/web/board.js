@@ -58,7 +58,7 @@ const refresh = async () => {
   } catch {
     if (!lost.textContent) {
       const time = new Date().toLocaleTimeString();
-      lost.textContent = `The board does not answer. This is as of ${time}, and goes on when it is back.`;
+      lost.textContent = `The board does not answer. This page shows the state at ${time} and continues when the board is back.`;
     }
   }
   setTimeout(refresh, 2000);
