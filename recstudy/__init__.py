@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import recstudy.data
 import recstudy.models
 import recstudy.tasks  # noqa: F401  they fill the registries
-from recstudy.config import AtTest, Augment, Place, RunConfig, TrainConfig
-from recstudy.config.fields import Tunable
+from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
 from recstudy.papers import published
 from recstudy.papers.deviations import deviations
+from recstudy.programs.function import Function, RunContext
+from recstudy.programs.metric import Metric
+from recstudy.programs.settings import Place, Tunable
 from recstudy.records.study_schema import Deviation
 from recstudy.report import Claim, Gain
 from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
@@ -35,9 +37,12 @@ __all__ = [
     "Augment",
     "Claim",
     "Deviation",
+    "Function",
     "Gain",
+    "Metric",
     "Place",
     "RunConfig",
+    "RunContext",
     "Search",
     "Shared",
     "Study",

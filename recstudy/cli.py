@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
-from recstudy.config import RunConfig
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
 from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first, write_fields
 from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
+from recstudy.programs.base import load_program
+from recstudy.programs.metric import using_metrics
+from recstudy.programs.settings import RunSettings
 from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.records.plans import earlier_runs, record_look
@@ -28,9 +30,9 @@ from recstudy.terminal import console, environment, finish, output, parsed, say,
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
     from recstudy.cluster.sources import Where
+    from recstudy.programs.base import InitialWeights
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
-    from recstudy.train.initial import Weights
 
 Given = TypeVar("Given", bound=CommonOptions)
 
@@ -61,6 +63,10 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
             say(told_version())
             return 0
         refuse_removed(words)
+        with using_metrics(study.metrics):
+            return start()
+
+    def start() -> int:
         return _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions))
 
     finish(work)
@@ -117,7 +123,7 @@ def run(
         data=Path(data) if data else None,
         init_from=str(init_from),
     )
-    study, begin = varied(study, preset, vary or {}), _begin(options)
+    study, begin = varied(study, preset, vary or {}), _begin(study, options)
     plan = make_plan(study, preset, {**(set or {}), **_begun(begin)}, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
     with sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
@@ -129,9 +135,9 @@ def run(
 
 
 @kept()
-def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = None) -> int:
+def carry_out(study: Study, options: StudyOptions, begin: "InitialWeights | None" = None) -> int:
     """Do what the command line of a study says, and return its exit code; `begin`: what runs start from, where it is at hand."""
-    study, begin = varied(study, options.preset, axes(options.vary)), begin or _begin(options)
+    study, begin = varied(study, options.preset, axes(options.vary)), begin or _begin(study, options)
     changes = changes_of(options, study.presets[preset_of(study, options.preset)]) | _begun(begin)
     plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, options.seeds_at_most)
     if options.write_config:
@@ -173,16 +179,15 @@ def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, 
     return resumed(plan, results), Until.of(plan, results, options.budget)
 
 
-def _begin(options: CommonOptions) -> "Weights | None":
+def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | None":
     """Read the weights that `--init-from` names."""
     if not options.init_from:
         return None
-    from recstudy.train.initial import taken_from  # it loads torch
+    program = study.program or load_program()
+    return program.weights(options.init_from, Results(options.results).pull())
 
-    return taken_from(options.init_from, Results(options.results).pull())
 
-
-def _begun(begin: "Weights | None") -> dict[str, str]:
+def _begun(begin: "InitialWeights | None") -> dict[str, str]:
     """Return what weights change in the config of runs that start from them."""
     return {"train.init_from": begin.digest} if begin else {}
 
@@ -193,7 +198,7 @@ def complete(
     runs: Sequence[Run],
     results: Results,
     options: StudyOptions,
-    begin: "Weights | None" = None,
+    begin: "InitialWeights | None" = None,
     until: "Until | None" = None,
 ) -> tuple[Plan, set[str]]:
     """Run what of the plan is not finished, and with `until` what it lacks; give the plan with that, and why runs have no
@@ -217,7 +222,7 @@ def complete(
 
 @kept()
 def _search(study: Search, options: SearchOptions) -> int:
-    begin = _begin(options)
+    begin = _begin(study, options)
     plan = make_search(
         study,
         options.preset,
@@ -296,13 +301,12 @@ def _tell(lines: Iterable[str]) -> None:
         console().print(line, soft_wrap=True)
 
 
-def _checked(plan: Plan | SearchPlan, configs: Iterable[RunConfig], options: CommonOptions) -> "Where":
+def _checked(plan: Plan | SearchPlan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
     """Refuse and hint before anything starts; then give where and how it runs."""
     from recstudy.cluster.sources import Where
-    from recstudy.study.dry_run import hints
 
     _check_report(plan)
-    _tell(hints(configs) if not plan.smoke else ())
+    _tell(plan.base.program.hints(configs) if not plan.smoke else ())
     data = data_folder(options.data)
     how = options.log, options.log_losses, options.no_ray
     return Where(options.address, data, options.download, *code_version(), *how, files=user_files())

@@ -9,12 +9,13 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
-from recstudy.config import Place as PlaceConfig
+from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, ResultsPlace, Several, data_folder
 from recstudy.plugins import file_bundle, use
+from recstudy.programs.settings import Config
+from recstudy.programs.settings import Place as PlaceConfig
 from recstudy.publishing.command import Imports, Publish, Verify
 from recstudy.records import Results
 from recstudy.records.plans import record_look
@@ -168,7 +169,7 @@ class Evaluate:
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
 
     def run(self) -> int:
-        from recstudy.train.reevaluate import evaluate
+        from recstudy.reevaluate import evaluate
 
         found = _studies(self.path)
         if is_uri(self.path):  # what is measured is sent back

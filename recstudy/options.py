@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from recstudy.config import RunConfig, flatten
-from recstudy.config.parts import KINDS
 from recstudy.errors import ConfigError
+from recstudy.programs.settings import KINDS, RunSettings, flatten
 from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
 from recstudy.report.venues import Paper, paper_of
@@ -169,7 +168,7 @@ def fields_first(words: Sequence[str]) -> list[str]:
     return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
 
 
-def changes_of(options: CommonOptions, base: RunConfig | None = None) -> dict[str, Any]:
+def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[str, Any]:
     """Return the changes of `--config`, where `base` has not that already, of `--set`, and of the flags of what a run gets."""
     changes = of_file(options.config, base) if options.config and base else {}
     changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
@@ -181,7 +180,7 @@ def changes_of(options: CommonOptions, base: RunConfig | None = None) -> dict[st
     return changes
 
 
-def of_file(file: Path, base: RunConfig) -> dict[str, Any]:
+def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
     """Return the fields of a file of `--config` that are otherwise in `base`, by their dotted names.
 
     Raises:
@@ -209,7 +208,7 @@ def of_file(file: Path, base: RunConfig) -> dict[str, Any]:
     return fields
 
 
-def write_fields(file: Path, config: RunConfig, about: str) -> str:
+def write_fields(file: Path, config: RunSettings, about: str) -> str:
     """Write a config as a file for `--config`, and say so.
 
     Raises:

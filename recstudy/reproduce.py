@@ -14,10 +14,11 @@ from typing import Annotated
 import tyro
 
 from recstudy.cli import complete, exit_code
-from recstudy.config import RunConfig, configure
+from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, choices
 from recstudy.options import Address, Folder, ResultsPlace, StudyOptions, data_folder
 from recstudy.plugins import bundle_of, use
+from recstudy.programs.settings import configure
 from recstudy.publishing.bundle import CODE, Bundle, opened
 from recstudy.publishing.command import Imports
 from recstudy.records import Results, read_json

@@ -19,14 +19,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.config import FAMILIES, DataConfig, ModelConfig, Place, RunConfig, TrainConfig
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, RunConfig, TrainConfig
 from recstudy.data import Digits
+from recstudy.programs.settings import Place
+from recstudy.programs.trial import Trial
 from recstudy.records import Failure, Result, Results
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Plan, Run, Study, make_plan
-from recstudy.train.work import Trial
 
 if TYPE_CHECKING:
     from recstudy.train.loop import Training

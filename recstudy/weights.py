@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from recstudy.cli import carry_out
-from recstudy.config import DATASETS, RunConfig, TrainConfig, configure
+from recstudy.config import DATASETS, RunConfig, TrainConfig
 from recstudy.errors import ConfigError, StorageError, choices
 from recstudy.files import whole
 from recstudy.metrics.registry import of_task
 from recstudy.opened import there
 from recstudy.options import File, Folder, Name, ResultsPlace, Settings, StudyOptions, settings
+from recstudy.programs.settings import configure
 from recstudy.records import Result, Results, read_json, read_record
 from recstudy.report import Curve, Part, Table, Thinking
 from recstudy.report.names import metric, number

@@ -30,10 +30,11 @@ from recstudy.analysis.questions import family
 from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.arithmetic import counted_claims
 from recstudy.analysis.tables.question_table import verdict_words
-from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
+from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
 from recstudy.papers import Target, by_name, named
 from recstudy.papers.replications import CELLS
+from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
 from recstudy.report.names import DASH

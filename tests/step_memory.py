@@ -17,10 +17,10 @@ import torch
 import torch._dynamo  # which the optimiser asks for: loaded here, each fork has it
 
 from recstudy import RunConfig
-from recstudy.config import configure
 from recstudy.data.batches import Batch
 from recstudy.metrics import TASKS
 from recstudy.models.networks.contract import build
+from recstudy.programs.settings import configure
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import make_optimizers
 

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.config import Place, RunConfig, TrainConfig, configure
+from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Cifar10, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViT, ViTRM
 from recstudy.plugins import Registry
+from recstudy.programs.settings import Place, configure
 
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
 

@@ -7,21 +7,10 @@ from typing import ClassVar, Literal, get_args
 import pytest
 from golden_ids import FILE, of_parts, of_studies
 
-from recstudy.config import (
-    AUGMENTATIONS,
-    DATASETS,
-    FAMILIES,
-    OPTIMIZERS,
-    Augment,
-    Config,
-    ModelConfig,
-    RunConfig,
-    TrainConfig,
-    configure,
-    ids,
-)
+from recstudy.config import AUGMENTATIONS, DATASETS, FAMILIES, OPTIMIZERS, Augment, ModelConfig, RunConfig, TrainConfig, ids
 from recstudy.data import Digits
 from recstudy.models import TRM, ResNet, ShowTell, ViTRM
+from recstudy.programs.settings import Config, configure
 
 GOLDEN = json.loads(FILE.read_text())
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))

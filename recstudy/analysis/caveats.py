@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
 from recstudy.analysis.tables.entries import Note
-from recstudy.metrics import METRICS, Metric
+from recstudy.programs.metric import METRICS, Metric
 from recstudy.report.names import metric, plain, plural
 
 SELECTIONS = {

@@ -24,9 +24,10 @@ from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.errors import StorageError
 from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict, Weighted, over_items, published, width
 from recstudy.evidence.estimates import Scores
-from recstudy.metrics import METRICS, NotAvailable
+from recstudy.metrics import METRICS
 from recstudy.metrics.kept import unpacked
 from recstudy.papers import Target
+from recstudy.programs.metric import NotAvailable
 from recstudy.report.names import metric
 
 NONE = Estimate(None)

@@ -16,11 +16,11 @@ import pandas as pd
 from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import ENDED, Row, outcome_of
 from recstudy.analysis.status import studies
-from recstudy.config import KINDS, flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
 from recstudy.opened import refuse_link, there
 from recstudy.plugins import absent, reading
+from recstudy.programs.settings import KINDS, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord

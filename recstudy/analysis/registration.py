@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from recstudy.config import digest
 from recstudy.papers import Target
+from recstudy.programs.settings import digest
 from recstudy.records import PlanRecord, Result, read_record
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import Deviation, Registered

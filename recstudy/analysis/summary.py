@@ -14,8 +14,8 @@ from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.search import ranked, score_text, trial_table
 from recstudy.analysis.tables.entries import Note
-from recstudy.config import flatten
 from recstudy.papers import by_name
+from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, plain, plural

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.analysis.rows import Outcome
 from recstudy.board.poller import PlannedStudy, ResultsPoller
-from recstudy.config import flatten
+from recstudy.programs.settings import flatten
 from recstudy.records import EpochLine, score_name
 from recstudy.records.schema import Values
 from recstudy.report.names import metric, plural

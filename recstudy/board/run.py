@@ -16,9 +16,9 @@ from recstudy.board.markup import Address, Page, PagePart, make_part, state, stu
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
-from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import contents
+from recstudy.programs.settings import flatten
 from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import Attempt, Settings

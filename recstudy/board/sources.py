@@ -11,7 +11,7 @@ from recstudy.analysis.status import last_change
 from recstudy.board.poller import PlannedStudy, ResultsPoller, StudyKey
 from recstudy.board.progress import RunUnderWay, run_under_way
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import TablePart
 

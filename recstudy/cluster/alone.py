@@ -8,35 +8,33 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from recstudy.cluster.sources import Outcome, Pruning, Running, Source
-from recstudy.config import Place
 from recstudy.errors import ClusterError, StorageError
+from recstudy.programs.base import Program
+from recstudy.programs.run_folder import wait_until_free
+from recstudy.programs.settings import Place
+from recstudy.programs.trial import failed, warning
 from recstudy.records import Failure
 from recstudy.study.study import Run
 from recstudy.terminal import Draining
-from recstudy.train.process import check_apple
-from recstudy.train.run_folder import wait_until_free
-from recstudy.train.work import failed, warning
 
 
 class _Enough(BaseException):
     """A pruner stops the run; no error, so that nothing between takes it for one."""
 
 
-def here(place: Place) -> Place:
-    """Return `place` as this process has it: one worker, with a GPU where torch sees one.
+def here(place: Place, program: Program) -> Place:
+    """Return `place` as this process has it: one worker, with a GPU where the program sees one.
 
     Raises:
         ClusterError: it asks for several workers, or for a GPU that is not there.
     """
-    import torch  # where a run computes, it is needed anyway
-
     if place.workers_per_run > 1 or place.trainer == "train":
         raise ClusterError("--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out")
-    if place.device == "mps":
-        check_apple()
-    gpus = float(torch.cuda.is_available()) if place.gpus_per_run is None else place.gpus_per_run
-    if gpus and not torch.cuda.is_available():
-        raise ClusterError(f"a run needs {gpus:g} GPU, but torch sees none on this machine. Leave --gpus-per-run out.")
+    program.check_device(place.device)
+    sees_gpu = program.sees_gpu()
+    gpus = float(sees_gpu) if place.gpus_per_run is None else place.gpus_per_run
+    if gpus and not sees_gpu:
+        raise ClusterError(f"a run needs {gpus:g} GPU, but there is none on this machine. Leave --gpus-per-run out.")
     return place.model_copy(update={"gpus_per_run": gpus})
 
 

@@ -21,8 +21,8 @@ from ray.job_config import JobConfig
 
 from recstudy.cluster.address import MODE, no_cluster
 from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
-from recstudy.config import Place, RunConfig
 from recstudy.errors import EXIT_CODES, ClusterError
+from recstudy.programs.settings import Place, RunSettings
 from recstudy.records.clean import SESSION
 from recstudy.records.locks import locked, this_process
 from recstudy.study.plan import command
@@ -142,7 +142,7 @@ def _end_started() -> None:
 # ------------------------------------------------------------------------------------------------------------- resources
 
 
-def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
+def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
     """Return `place` with the number of GPUs decided.
 
     Args:
@@ -152,10 +152,7 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
     Raises:
         ClusterError: The cluster has fewer resources, which the message lists.
     """
-    if place.device == "mps":
-        from recstudy.train.process import check_apple  # it loads torch
-
-        check_apple()
+    configs[0].program.check_device(place.device)
     nodes = [node["Resources"] for node in alive()]
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
@@ -167,10 +164,9 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
             f"a run needs {asked} but the cluster has {len(nodes)} node{'s' * (len(nodes) > 1)}: {has}. "
             "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
         )
-    if 0 < gpus < 1 and (memory := smallest_gpu(gpus)) is not None:
-        from recstudy.models.costs import training_memory
-
-        check_packing(gpus, max(map(training_memory, configs), default=0), memory)
+    needed = [bytes for config in configs if 0 < gpus < 1 and (bytes := config.program.memory(config)) is not None]
+    if needed and (memory := smallest_gpu(gpus, configs[0].program.free_gpu_bytes)) is not None:
+        check_packing(gpus, max(needed), memory)
     return place
 
 

@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING
 from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import Paid, Source, Where
 from recstudy.cluster.view import View
-from recstudy.config import Place, RunConfig
-from recstudy.data.cache import load
 from recstudy.errors import ClusterError
-from recstudy.records import Json, Results
+from recstudy.programs.base import InitialWeights
+from recstudy.programs.run_folder import locked_run_folder
+from recstudy.programs.settings import Place, RunSettings
+from recstudy.programs.trial import Work, run_trial
+from recstudy.records import Results
 from recstudy.study.budget import Budget
 from recstudy.study.plan import record_plan, resumed
 from recstudy.study.study import Plan, Run
-from recstudy.train.run_folder import locked_run_folder
-from recstudy.train.work import Report, Trial, Work
 
 if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone
     from recstudy.cluster.sweep import Sweep
     from recstudy.study.until import Until
-    from recstudy.train.initial import Weights
 
 
 def run_study(
@@ -39,7 +38,7 @@ def run_study(
     work: Work | None = None,
     again: Collection[str] = (),
     until: "Until | None" = None,
-    begin: "Weights | None" = None,
+    begin: InitialWeights | None = None,
 ) -> Plan:
     """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.
 
@@ -118,7 +117,9 @@ def archive(again: Collection[str], results: Results) -> None:
         results.pull(run_id)
 
 
-def check(configs: Sequence[RunConfig], results: Results, where: Where, view: View, begin: "Weights | None" = None) -> None:
+def check(
+    configs: Sequence[RunSettings], results: Results, where: Where, view: View, begin: InitialWeights | None = None
+) -> None:
     """Refuse trackers, an address, data and weights that cannot be used, before anything is written, and not in every run."""
     if not where.alone:
         check_address(where.address)  # before Ray is imported
@@ -126,24 +127,18 @@ def check(configs: Sequence[RunConfig], results: Results, where: Where, view: Vi
             from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
 
             check_loggers(where.log)
-    for data, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
-        known = load(drawn, where.data, download=where.download)
-        for model in {config.model for config in configs if config.data == data}:
-            model.check_groups(known.group_count, data.title)
-    if started := [config for config in configs if config.train.init_from]:
-        from recstudy.train.initial import check_initial  # it loads torch
-
-        check_initial(started, results, begin)
+    if configs:
+        configs[0].program.check(configs, results, where.data, where.download, begin)
 
 
 @contextmanager
-def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
+def ready(study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
     """Give each place that is asked for with its GPUs decided, on a cluster that can do the work, or in this process alone."""
     places = dict.fromkeys(config.place for config in configs)
     if where.alone:
         from recstudy.cluster.alone import here
 
-        yield {place: here(place) for place in places}
+        yield {place: here(place, configs[0].program) for place in places}
         return
     from recstudy.cluster.connection import cluster, fitting
     from recstudy.cluster.nodes import check_nodes
@@ -161,14 +156,7 @@ def sweep_of(study: str, results: Results, where: Where, view: View, work: Work 
     if where.alone:
         from recstudy.cluster.alone import Alone
 
-        return Alone(study, results, where, view, work or train)
+        return Alone(study, results, where, view, work or run_trial)
     from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 
-    return Sweep(study, results, where, view, work or train)
-
-
-def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
-    """Call `run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
-    from recstudy.train.trial import run_trial
-
-    return run_trial(trial, report, leave)
+    return Sweep(study, results, where, view, work or run_trial)

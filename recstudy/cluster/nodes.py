@@ -13,8 +13,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from recstudy.config import Place
 from recstudy.errors import ClusterError, RecstudyError, StorageError
+from recstudy.programs.settings import Place
 from recstudy.records import Results
 from recstudy.records.files import write_whole
 from recstudy.records.mirror import Mirror, scratch
@@ -134,24 +134,19 @@ def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
 # --------------------------------------------------------------------------------------------------------------- capacity
 
 
-def smallest_gpu(share: float) -> int | None:
+def smallest_gpu(share: float, free_bytes: Callable[[], int]) -> int | None:
     """Return the free bytes of the GPU with the fewest, one GPU a node; None if every GPU is busy.
 
     Args:
         share: The share of a GPU to ask for. Ray then shows the GPU to the task.
+        free_bytes: Called on each node.
     """
     nodes = [node for node in alive() if node["Resources"].get("GPU", 0)]
     try:
-        answers = [(node, ask(node, _free_memory, gpus=share)) for node in nodes]
+        answers = [(node, ask(node, free_bytes, gpus=share)) for node in nodes]
         return min((receive(node, answer, GPU_ANSWER_S) for node, answer in answers), default=None)
     except ClusterError:
         return None
-
-
-def _free_memory() -> int:
-    import torch  # slow to load, and only a GPU's node needs it
-
-    return torch.cuda.mem_get_info()[0]
 
 
 class ClusterCapacity:

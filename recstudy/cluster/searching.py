@@ -12,7 +12,8 @@ from recstudy.cluster.driver import archive, check, gpus_of, missing, ready, swe
 from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError, raised_at
-from recstudy.records import EpochLine, Results, read_log, score_name, write_record
+from recstudy.programs.trial import Work
+from recstudy.records import EpochLine, Results, read_log, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import record_plan
 from recstudy.study.search import Params, SearchPlan
@@ -20,10 +21,9 @@ from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
-from recstudy.train.work import Work
 
 if TYPE_CHECKING:
-    from recstudy.train.initial import Weights
+    from recstudy.programs.base import InitialWeights
 
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
@@ -37,7 +37,7 @@ def run_search(
     storage: str = "",
     work: Work | None = None,
     again: Collection[str] = (),
-    begin: "Weights | None" = None,
+    begin: "InitialWeights | None" = None,
 ) -> list[Run]:
     """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.
 
@@ -172,7 +172,7 @@ class Proposals(Paid):
         return None
 
     def epoch(self, run: Run, line: Outcome) -> None:
-        self.optimizer.epoch(run.id, line["epoch"], line.get(score_name(line)))
+        self.optimizer.epoch(run.id, line["epoch"], line.get(run.config.objective))
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         super().ended(run, outcome)
@@ -194,7 +194,7 @@ class PrunedBy:
         self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
         self.objective, way = next(iter(plan.objectives.items()))
         self.sign = 1 if way == "max" else -1
-        self.epochs = max(config.train.epochs for config in plan.bases.values())
+        self.epochs = max(config.steps or 0 for config in plan.bases.values())
         self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
         for run_id in log.params:
             for line in read_log(results.run(run_id).epochs, EpochLine):
@@ -213,6 +213,6 @@ class PrunedBy:
         run = {epoch: score for epoch, score in self.scores[run_id].items() if epoch <= line["epochs_done"]}
         others = [scores for other, scores in self.scores.items() if other != run_id]
         try:
-            return self.rule(run, others, self.epochs)
+            return self.rule(run, others, self.epochs or max(map(max, self.scores.values())))
         except Exception as error:  # of a user's own code
             raise ConfigError(f"the pruner {self.name!r} cannot say whether a run is stopped: {raised_at(error)}") from None

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recstudy.cluster.view import View
-from recstudy.config import Place
-from recstudy.records import Results, Stopped, score_name, write_record
+from recstudy.programs.settings import Place
+from recstudy.programs.trial import Trial, Work
+from recstudy.records import Results, Stopped, write_record
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.study import Run
-from recstudy.train.work import Trial, Work
 
 Outcome = dict[str, Any]
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
@@ -95,7 +95,7 @@ class Running(ABC):
 
     def stopped(self, run: Run, last: Outcome, by: str) -> Outcome:
         """Record that a pruner stopped a run after its `last` epoch, and return that outcome."""
-        record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=by)
+        record = Stopped(epoch=last["epoch"], score=last.get(run.config.objective), by=by)
         folder = self.results.run(run.id)
         with self.results.changing(folder.stopped):
             write_record(folder.stopped, record)

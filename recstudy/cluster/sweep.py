@@ -19,11 +19,11 @@ from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
 from recstudy.cluster.worker import LeaveRequests, inline
-from recstudy.config import Place
 from recstudy.plugins import bundle
+from recstudy.programs.settings import Place
+from recstudy.programs.trial import Trial
 from recstudy.records.locks import temporary
 from recstudy.terminal import environment
-from recstudy.train.work import Trial
 
 RESTARTS = 2  # of a trial whose process or workers were lost
 

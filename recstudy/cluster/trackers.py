@@ -21,9 +21,9 @@ from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
 
 from recstudy.cluster.view import View
-from recstudy.config import flatten
 from recstudy.errors import ConfigError
-from recstudy.records import LossLine, Results, read_log, score_name
+from recstudy.programs.settings import flatten
+from recstudy.records import LossLine, Results, read_log
 from recstudy.study.study import Run
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
@@ -252,7 +252,8 @@ class Metrics:
         self.epoch(run, {})
 
     def epoch(self, run: Run, line: Line) -> None:
-        self._running[run.id] = self.series(run), line
+        score = {"score": line.get(run.config.objective)} if line else {}
+        self._running[run.id] = self.series(run), {**line, **score}
 
     def left(self, run: Run) -> None:
         self._running.pop(run.id, None)
@@ -284,7 +285,7 @@ class Metrics:
             }
             for line in epochs[-1:]:  # of the run that began last
                 values["recstudy_loss"] = line.get("train_loss")
-                values["recstudy_score"] = line.get(score_name(line))
+                values["recstudy_score"] = line.get("score")
                 values["recstudy_supervision_steps_used"] = line.get("supervision_steps_used")
             for name, value in values.items():
                 self._gauges[name].set(value, _tags(series))
@@ -292,7 +293,7 @@ class Metrics:
 
     def series(self, run: Run) -> Series:
         """Return what the run's numbers are shown under, in ASCII: Ray raises at anything else (2.60)."""
-        names = self._study, run.config.model.family, run.label
+        names = self._study, run.config.family, run.label
         series = tuple(name.encode("ascii", "backslashreplace").decode() for name in names)
         if len(self._own) < MOST:
             self._own.add(series)

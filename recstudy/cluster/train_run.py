@@ -17,9 +17,9 @@ import ray.train
 from ray import cloudpickle, tune
 from ray.actor import ActorHandle
 
-from recstudy.config import Place
+from recstudy.programs.settings import Place
+from recstudy.programs.trial import Trial, Work, worker_group
 from recstudy.records import Json
-from recstudy.train.work import Trial, Work
 
 # Seconds that the workers of a group wait for each other, as for the first one, which alone computes the metrics of a test. A
 # worker that dies or hangs ends its group by itself (watchdog.py), so this need not be short.
@@ -115,13 +115,13 @@ class Stopped(BaseException):
 def work_in_group(settings: dict[str, Any]) -> None:
     """Do one run as one worker, in step with the others of its group."""
     from recstudy.cluster.worker import beside_others
-    from recstudy.train.parallel import first_gives
 
     work, plugins, messages = cloudpickle.loads(settings["load"])
+    group = worker_group(settings["trial"])
 
     def report(line: Line) -> None:
         put: Callable[[], bool] = lambda: ray.get(messages.put.remote(settings["attempt"], line))  # noqa: E731
-        if not first_gives(put):
+        if not group.first_gives(put):
             raise Stopped
 
     try:

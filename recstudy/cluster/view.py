@@ -14,8 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from recstudy.analysis.remaining import Job, left_of_each, wall
-from recstudy.models.costs import known_pflop
-from recstudy.records import score_name
 from recstudy.report.names import metric, number, plural
 from recstudy.study.search import SearchPlan
 from recstudy.study.study import Run
@@ -200,7 +198,7 @@ class View:
 
     def _priced(self, run: Run) -> float | None:
         if run.variant not in self._pflop:
-            self._pflop[run.variant] = known_pflop(run.config)
+            self._pflop[run.variant] = run.config.program.pflop(run.config, only_counted=True)
         return self._pflop[run.variant]
 
     def _picture(self) -> RenderableType:
@@ -215,7 +213,7 @@ class View:
 
 
 def _share(line: Mapping[str, Any]) -> float:
-    return (line["epoch"] + 1) / line["epochs"] if line else 0.0
+    return (line["epoch"] + 1) / line["epochs"] if line and line["epochs"] else 0.0
 
 
 def _scored(name: str, value: float) -> str:
@@ -224,12 +222,13 @@ def _scored(name: str, value: float) -> str:
 
 
 def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
-    score = line.get(score_name(line))
+    score, loss = line.get(run.config.objective), line.get("train_loss", line.get("loss"))
+    of = f"/{line['epochs']}" if line and line["epochs"] else ""
     cells = [
         run.label,
         str(run.seed),
-        f"{line['epoch'] + 1}/{line['epochs']}{', evaluating' * (_share(line) == 1)}" if line else "starting",
-        f"{line['train_loss']:.3f}" if line else "",
-        "" if score is None else _scored(score_name(line), score),
+        f"{line['epoch'] + 1}{of}{', evaluating' * (_share(line) == 1)}" if line else "starting",
+        "" if loss is None else f"{loss:.3f}",
+        "" if score is None else _scored(run.config.objective, score),
     ]
     return [Text(cell) for cell in cells]

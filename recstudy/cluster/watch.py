@@ -14,10 +14,10 @@ from recstudy.cluster.sources import Outcome, Pruning, Running, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.worker import LeaveRequests
 from recstudy.errors import StorageError
+from recstudy.programs.run_folder import wait_until_free
+from recstudy.programs.trial import Trial, failed
 from recstudy.records import Failure
 from recstudy.study.study import Run
-from recstudy.train.run_folder import wait_until_free
-from recstudy.train.work import Trial, failed
 
 
 class OnRay(Running):

@@ -16,8 +16,9 @@ from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.cluster.messages import ALL, Messages
+from recstudy.programs.base import Group
+from recstudy.programs.trial import Report, Trial, Work, warning, worker_group
 from recstudy.terminal import Draining
-from recstudy.train.work import Report, Trial, Work, warning
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 2.0  # between two questions whether to leave, of some 0.5 ms each
@@ -37,10 +38,8 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
 
 def beside_others(trial: Trial, work: Work, report: Report, messages: "ActorHandle[Any]") -> None:
     """Do the same on each worker of a group, of which any may be on a node that is wanted back."""
-    from recstudy.train.parallel import any_says  # it loads torch, which the driver has no use for
-
     leave = Leave(messages)
-    if any_says(leave()):
+    if worker_group(trial).any_says(leave()):
         report({"status": "drained"})
     else:
         at_work(trial, work, report, leave)
@@ -49,22 +48,20 @@ def beside_others(trial: Trial, work: Work, report: Report, messages: "ActorHand
 def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
     """Do the work of a run; `report` gets its lines, and then its outcome."""
     with warning(report) as tell:
-        tell(work(trial, throttled(tell), leave))
+        tell(work(trial, throttled(tell, worker_group(trial)), leave))
 
 
-def throttled(report: Report) -> Report:
+def throttled(report: Report, group: Group) -> Report:
     """Return `report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of them.
 
     A group's workers report the same epochs, as Train wants it.
     """
-    from recstudy.train.parallel import first_says
-
     reported = float("-inf")
 
     def report_some(line: dict[str, Any]) -> None:
         nonlocal reported
-        last = line["epochs_done"] >= line["epochs"]
-        if first_says(last or time.monotonic() - reported >= REPORT_S):
+        last = line["epochs_done"] == line["epochs"]
+        if group.first_says(last or time.monotonic() - reported >= REPORT_S):
             report(line)
             reported = time.monotonic()
 

@@ -5,10 +5,9 @@ The run id is a digest of the first four (ids.py), so the same run has the same 
 Field descriptions use the papers' letters; bounds are checked when the config is read, not after an hour.
 """
 
-from recstudy.config.base import Config, canonical, configure, digest, flatten
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf
-from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
-from recstudy.config.run import Place, RunConfig, run_ids
+from recstudy.config.parts import DATASETS, FAMILIES, PAD, DataConfig, ModelConfig, Moments, Shape
+from recstudy.config.run import RunConfig
 from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
 from recstudy.metrics import UNKNOWN
 
@@ -16,7 +15,6 @@ __all__ = [
     "AUGMENTATIONS",
     "DATASETS",
     "FAMILIES",
-    "KINDS",
     "LOSSES",
     "OPTIMIZERS",
     "PAD",
@@ -24,20 +22,13 @@ __all__ = [
     "UNKNOWN",
     "AtTest",
     "Augment",
-    "Config",
     "DataConfig",
     "ModelConfig",
     "Moments",
     "OneOf",
-    "Place",
     "RunConfig",
     "Shape",
     "TrainConfig",
     "averaged_steps",
-    "canonical",
-    "configure",
-    "digest",
     "doubled",
-    "flatten",
-    "run_ids",
 ]

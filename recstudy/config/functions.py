@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
-from recstudy.config.base import Config
 from recstudy.errors import choices, nearest
 from recstudy.plugins import Registry, named
+from recstudy.programs.settings import Config
 
 if TYPE_CHECKING:
     from torch import Tensor

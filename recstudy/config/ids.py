@@ -20,11 +20,11 @@ from typing import Any, get_args
 
 from pydantic_core import to_jsonable_python
 
-from recstudy.config.base import Config
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
-from recstudy.config.parts import KINDS, DataConfig, ModelConfig
+from recstudy.config.parts import DataConfig, ModelConfig
 from recstudy.config.train import AUGMENTATIONS, Augment, TrainConfig
 from recstudy.plugins import Registry
+from recstudy.programs.settings import KINDS, Config
 
 FIELDS: dict[str, str] = {
     "RunConfig": "data model train seed",

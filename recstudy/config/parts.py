@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from recstudy.config.base import Config, digest
 from recstudy.errors import ConfigError
 from recstudy.plugins import Registry, named
+from recstudy.programs.settings import Config, digest
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -207,6 +207,5 @@ class DataConfig(Config):
         raise ConfigError(f"the data set {self.name!r} has no reader. Define `reader`, which gives a recstudy.data.Reader")
 
 
-KINDS = ("family", "name")  # the fields that tell model families and data sets apart
 FAMILIES: Registry[type[ModelConfig]] = Registry("model family")
 DATASETS: Registry[type[DataConfig]] = Registry("data set")

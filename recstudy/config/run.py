@@ -1,84 +1,31 @@
 """One run: its parts, whether they fit together, its id, and where it runs, which decides none of its numbers."""
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from recstudy.config.base import Config, canonical, configure, hashed
 from recstudy.config.ids import deciding
-from recstudy.config.parts import DATASETS, FAMILIES, KINDS, DataConfig, ModelConfig
+from recstudy.config.parts import DATASETS, FAMILIES, DataConfig, ModelConfig
 from recstudy.config.train import TrainConfig
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.metrics import TASKS
 from recstudy.plugins import Registry
+from recstudy.programs.base import Program, load_program
+from recstudy.programs.settings import (
+    KINDS,
+    Config,
+    Description,
+    Place,
+    RunSettings,
+    Tunable,
+    canonical,
+    configure,
+    flatten,
+    tunable,
+)
 
-
-class Place(Config):
-    """Where and with how much a run runs. Never part of the run id."""
-
-    cpus_per_run: int = Field(1, ge=1, description="CPU cores a worker may use")
-    gpus_per_run: float | None = Field(
-        None, ge=0, description="GPUs a worker gets; a fraction shares one; by default 1 where there are any"
-    )
-    workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
-    trainer: Literal["auto", "inline", "train"] = Field(
-        "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a whole GPU"
-    )
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "auto", description="auto: a GPU of CUDA where a run has one, else the CPU; mps: Apple's GPU, for one worker"
-    )
-    compile: Literal["auto", "on", "off"] = Field(
-        "auto", description="torch.compile the network; auto: on a GPU of CUDA, not on a CPU"
-    )
-    checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
-    silent_minutes: float = Field(
-        30.0, ge=0, description="a run that shows no sign for so long is stopped and marked hung; 0: never"
-    )
-
-    @property
-    def uses_train(self) -> bool:
-        if self.trainer == "auto":
-            return self.workers_per_run > 1 or (self.gpus_per_run or 0) >= 1
-        return self.trainer == "train"
-
-    @property
-    def compiles(self) -> bool:
-        return self.compile == "on" or (self.compile == "auto" and bool(self.gpus_per_run))
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stated(cls, values: Any) -> Any:
-        """Refuse a range of workers, and add the GPUs that a device means: one of CUDA's, else none that Ray gives out.
-
-        Earlier records may have a range, in two fields, and are read as its first number.
-        """
-        if not isinstance(values, Mapping):
-            return values
-        workers = values.get("workers_per_run")
-        if isinstance(workers, str) and workers[:1].isdigit() and "-" in workers:
-            raise ValueError(f"workers_per_run must be a number, but got {workers}: ranges were removed")
-        means = {"cpu": 0.0, "mps": 0.0, "cuda": 1.0}.get(str(values.get("device")))
-        stated = {} if means is None or values.get("gpus_per_run") is not None else {"gpus_per_run": means}
-        return {name: value for name, value in values.items() if name != "max_workers_per_run"} | stated
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        gpus, device = self.gpus_per_run, self.device
-        if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
-            has = "no GPU of CUDA" if gpus else "a GPU"
-            raise ValueError(f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out")
-        if device == "mps" and (self.workers_per_run > 1 or self.uses_train or self.compile == "on"):
-            raise ValueError(
-                "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that are not compiled. "
-                "Leave workers_per_run, trainer and compile out"
-            )
-        if self.trainer == "inline" and self.workers_per_run > 1:
-            raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
-        if gpus is not None and gpus > 1 and gpus != int(gpus):
-            raise ValueError(f"gpus_per_run must be a whole number above 1, but got {gpus}")
-        return self
-
+SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
 
 # What a kind of answer (`Task.output`) is called in a message; one of a user's own is called by its name.
 OUTPUTS = {
@@ -106,7 +53,7 @@ def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
     return BeforeValidator(lookup)
 
 
-class RunConfig(Config):
+class RunConfig(RunSettings):
     """Everything that decides one run, and where it runs."""
 
     data: Annotated[SerializeAsAny[DataConfig], _from_registry("data", DATASETS, "name")]
@@ -207,13 +154,53 @@ class RunConfig(Config):
         return (size - held) * self.data.showings
 
     @property
-    def run_id(self) -> str:
-        """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
-        return run_ids(self.deciding, [self.seed])[0]
+    def program(self) -> Program:
+        return load_program()
 
-    def with_changes(self, changes: Mapping[str, Any]) -> "RunConfig":
-        """Return this config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""
-        return self.with_each([changes])[0]
+    @property
+    def description(self) -> Description:
+        model, data = self.model, self.data
+        return Description(
+            model.title, data.title, data.synthetic, model.leaks, model.batch_norm, is_imported=self.train.imported
+        )
+
+    @property
+    def objective(self) -> str:
+        """The score on the split that selects epochs."""
+        return f"selection_{self.score}"
+
+    @property
+    def ranges(self) -> dict[str, Tunable]:
+        return tunable(self)
+
+    @property
+    def kind(self) -> tuple[type[ModelConfig], type[DataConfig]]:
+        return type(self.model), type(self.data)
+
+    @property
+    def family(self) -> str:
+        return self.model.family
+
+    @property
+    def parts(self) -> dict[str, Config]:
+        return {"model": self.model, "data": self.data, "train": self.train}
+
+    @property
+    def steps(self) -> int:
+        return self.train.epochs
+
+    def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        fields = flatten(self.model_dump(mode="json")).keys() - flatten(changes).keys()  # only puzzles have rounds
+        fields -= {"train.epochs"} if self.train.imported else set()
+        return {field: value for field, value in SMOKE.items() if field in fields}
+
+    def refuse_search(self, objectives: Collection[str]) -> None:
+        if self.model.leaks:
+            raise ConfigError(
+                f"a search compares, and {self.model.title} is told the caption it is to write. Choose another mode"
+            )
+        if "score" in objectives and self.train.selection == "last":
+            raise ConfigError("train.selection must be 'validation' (or 'test') in a search, which needs a score to go by")
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
         """Return `with_changes` of each of several changes."""
@@ -227,13 +214,6 @@ class RunConfig(Config):
                 _replace(values, path, value)
             configs.append(configure(RunConfig, values))
         return configs
-
-
-def run_ids(deciding: Mapping[str, Any], seeds: Iterable[int]) -> list[str]:
-    """Return the ids of the runs of one config with these seeds, of which all else is written once."""
-    written = {name: f"{canonical(name)}:{canonical(value)}" for name, value in sorted(deciding.items())}
-    seeded = (written | {"seed": f'"seed":{seed}'} for seed in seeds)
-    return [hashed("{" + ",".join(parts.values()) + "}", 20) for parts in seeded]
 
 
 def _replace(values: dict[str, Any], path: str, value: Any) -> None:

@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from recstudy.config.base import Config
-from recstudy.config.fields import Tunable
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
 from recstudy.plugins import Registry
+from recstudy.programs.settings import Config, Tunable
 
 # Each is called with images (B, C, H, W) uint8 on their device and a CPU generator that follows from the run's seed and the
 # epoch, and gives as many images of the same kind; what else is drawn would differ from run to run. One with an argument

@@ -8,11 +8,12 @@ from typing import Any, Literal, get_args, get_origin
 
 import torch
 
-from recstudy.config import FAMILIES, Config, OneOf, RunConfig, configure
+from recstudy.config import FAMILIES, OneOf, RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
+from recstudy.programs.settings import Config, configure
 from recstudy.records import write_whole
 from recstudy.train.loop import Training
 

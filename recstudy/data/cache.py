@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recstudy.config import DataConfig, canonical, digest
+from recstudy.config import DataConfig
 from recstudy.data.reader import Decoded, Labels, Pixels, Reader, Tokens, np
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
@@ -36,6 +36,7 @@ from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.files import cache_folder, caching, sweep, whole
 from recstudy.metrics import TASKS
 from recstudy.plugins.bundle import code_key
+from recstudy.programs.settings import canonical, digest
 from recstudy.records import locked, read_record
 from recstudy.records.locks import this_process
 from recstudy.records.reading import dumped

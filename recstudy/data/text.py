@@ -23,9 +23,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recstudy.config import digest
 from recstudy.data.reader import Decoded, Labels, Mask, Pixels, Tokens, np
 from recstudy.errors import DataError
+from recstudy.programs.settings import digest
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Pairs

@@ -4,7 +4,8 @@ Importing this loads neither numpy, torch, pandas nor scikit-learn: what compute
 """
 
 from recstudy.metrics import arc, classification, grids, quantities  # noqa: F401  each adds its own
-from recstudy.metrics.answers import TASKS, UNKNOWN, Answers, NotAvailable
-from recstudy.metrics.registry import METRICS, Metric, Value, measured, metric
+from recstudy.metrics.answers import TASKS, UNKNOWN, Answers
+from recstudy.metrics.registry import Value, measured, metric
+from recstudy.programs.metric import METRICS, Metric, NotAvailable
 
 __all__ = ["METRICS", "TASKS", "UNKNOWN", "Answers", "Metric", "NotAvailable", "Value", "measured", "metric"]

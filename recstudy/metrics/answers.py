@@ -77,7 +77,3 @@ class Answers:
     def predicted(self) -> "Integers":
         """(N,) the most likely class."""
         return self.logits.argmax(1)
-
-
-class NotAvailable(Exception):
-    """Why a score cannot be computed on this machine, in words for a table's note."""

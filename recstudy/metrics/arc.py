@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recstudy.metrics.classification import PERCENT
-from recstudy.metrics.registry import METRICS, Metric
+from recstudy.metrics.registry import quantity
+from recstudy.programs.metric import METRICS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,7 +132,7 @@ def submission(found: dict[Input, Ballot]) -> dict[str, Any]:
 
 METRICS.update(
     {
-        f"pass_at_{count}": Metric(f"pass@{count}", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True)
+        f"pass_at_{count}": quantity(f"pass@{count}", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True)
         for count in range(1, ATTEMPTS + 1)
     }
 )

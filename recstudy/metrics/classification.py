@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from recstudy.metrics.answers import UNKNOWN, Answers, NotAvailable
-from recstudy.metrics.registry import METRICS, metric
+from recstudy.metrics.answers import UNKNOWN, Answers
+from recstudy.metrics.registry import metric
+from recstudy.programs.metric import METRICS, NotAvailable
 
 if TYPE_CHECKING:
     from recstudy.metrics.answers import Floats

@@ -6,9 +6,10 @@ Shapes: N puzzles, S cells.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recstudy.metrics.answers import Answers, NotAvailable
+from recstudy.metrics.answers import Answers
 from recstudy.metrics.classification import PERCENT
-from recstudy.metrics.registry import METRICS, Metric, metric
+from recstudy.metrics.registry import metric, quantity
+from recstudy.programs.metric import METRICS, NotAvailable
 
 if TYPE_CHECKING:
     from recstudy.metrics.answers import Floats
@@ -75,7 +76,7 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
 
 
 # What follows from every segment's answers or states, of which the last answers alone are kept, and from more thinking at test.
-solved_share = partial(Metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
+solved_share = partial(quantity, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
 METRICS.update(
     {
         "halted_exact_accuracy": solved_share("Exact accuracy, halting by itself"),
@@ -86,8 +87,8 @@ METRICS.update(
         "any_copy_exact_accuracy": solved_share("Exact accuracy, any copy"),
         "flipped_puzzles": solved_share("Puzzles that some copies solve and others do not", better="lower"),
         "lost_puzzles": solved_share("Puzzles that fewer segments solve", better="lower"),
-        "halting_auroc": Metric("AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)),
-        "residual": Metric("Fixed-point residual", form=".3g", tasks=("grid",)),
-        "halted_steps": Metric("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
+        "halting_auroc": quantity("AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)),
+        "residual": quantity("Fixed-point residual", form=".3g", tasks=("grid",)),
+        "halted_steps": quantity("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
     }
 )

@@ -2,85 +2,22 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from recstudy.errors import ConfigError, choices
-from recstudy.metrics.answers import TASKS, Answers, NotAvailable
-from recstudy.plugins import Registry, named
+from recstudy.metrics.answers import TASKS, Answers
 from recstudy.plugins.bundle import INSTALLED
-
-if TYPE_CHECKING:
-    from recstudy.metrics.answers import Floats
+from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable
 
 Value = float | Mapping[str, float]  # of all answers, or of each class that can be judged
-Better = Literal["higher", "lower"]
 ROUNDING = 1e-9  # by which a sum may leave its bounds, as a share of them
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A number of a run: its title, unit, better direction and form in print.
-
-    `tasks` and `of`, a function of `Answers` or its `module:name`, are those of a metric that is computed from answers; it
-    gives a number, or one for each class by its name, whose mean is the metric (`by_finding`: `auroc.Effusion` is that of one
-    finding). It raises `NotAvailable`, or gives NaN, where there is none. A task may name further ones (`Task.metrics`). `ranks`:
-    where a figure cannot show all variants, it says which are the best. `share`: it is a share of right answers, which spreads
-    less near its bounds. `each`: the value of every image, whose mean it is.
-
-    `computed` ones follow from the config, not from training; `timed` ones depend on the machine, so that no published one
-    is comparable. One `of_text` depends on how captions are cut into tokens, one `of_words` also on how they are decoded and
-    cut into words. One `of_levels` is of data whose images have levels of difficulty, and gives a number for each level.
-    """
-
-    title: str
-    unit: str = ""
-    better: Better | None = None
-    form: str = ".4g"
-    computed: bool = False
-    timed: bool = False
-    by_finding: bool = False
-    of_text: bool = False
-    of_words: bool = False
-    of_levels: bool = False
-    short: str = ""  # in few letters, for a line in the terminal
-    bounds: tuple[float, float] | None = None  # least and largest that it can be
-    tasks: tuple[str, ...] = ()
-    ranks: bool = False
-    share: bool = False
-    of: Callable[[Answers], Value] | str | None = field(default=None, repr=False)
-    each: "Callable[[Answers], Floats] | None" = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.better not in (None, "higher", "lower"):
-            raise ConfigError(f"the metric {self.title!r}: better must be 'higher', 'lower' or None, but got {self.better!r}")
-        try:
-            format(0.5, self.form)
-        except (TypeError, ValueError):
-            raise ConfigError(
-                f"the metric {self.title!r}: form must print a number, as .1f does, but got {self.form!r}"
-            ) from None
-        if callable(self.of):
-            object.__setattr__(self, "__module__", self.of.__module__)  # whose it is: the registry asks
-
-    @property
-    def heading(self) -> str:
-        return f"{self.title} ({self.unit})" if self.unit else self.title
-
-    @property
-    def sign(self) -> int:
-        """By which more is better."""
-        return -1 if self.better == "lower" else 1
-
-    def __call__(self, answers: Answers) -> Value:
-        if self.of is None:
-            raise NotAvailable(f"{self.title} does not follow from answers")
-        return (named(self.of) if isinstance(self.of, str) else self.of)(answers)
-
-
-METRICS: Registry[Metric] = Registry("metric")
+def quantity(title: str, unit: str = "", better: Better | None = None, form: str = ".4g", **fields: Any) -> Metric:
+    """Describe a metric of the recursive models."""
+    return Metric(title=title, unit=unit, better=better, form=form, **fields)
 
 
 def metric(
@@ -95,7 +32,7 @@ def metric(
     ...     return float(((answers.probabilities - right) ** 2).sum(1).mean())
     """
 
-    return lambda of: Metric(title, tasks=tasks, of=of, **fields)
+    return lambda of: quantity(title, tasks=tasks, of=of, **fields)
 
 
 class MeasuredMetrics(NamedTuple):
@@ -148,8 +85,13 @@ def score(name: str, answers: Answers) -> float:
 
 def of_task(task: str, levels: bool = False) -> list[str]:
     """Return the metrics that answers of this task are judged by, with those `of_levels` where images have some."""
+    return [name for name, one in answer_metrics().items() if is_for(name, task) and (levels or not one.of_levels)]
+
+
+def answer_metrics() -> dict[str, Metric]:
+    """Return the metrics that are computed from answers."""
     known = METRICS.complete().items()
-    return [name for name, one in known if one.of is not None and is_for(name, task) and (levels or not one.of_levels)]
+    return {name: metric for name, metric in known if metric.of is not None}
 
 
 def is_for(name: str, task: str) -> bool:
@@ -163,10 +105,10 @@ def check_computed(name: str) -> Metric:
     Raises:
         ConfigError: there is none. The message names those there are.
     """
-    if METRICS[name].of is None:
-        known = [other for other, its in METRICS.items() if its.of is not None]
-        raise ConfigError(f"{METRICS[name].title} ({name}) does not follow from answers: there are {choices(known)}.")
-    return METRICS[name]
+    found = METRICS[name]
+    if found.of is None:
+        raise ConfigError(f"{found.title} ({name}) does not follow from answers: there are {choices(answer_metrics())}.")
+    return found
 
 
 def _checked(name: str, value: Mapping[str, float]) -> dict[str, float]:

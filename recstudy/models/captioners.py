@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, Config, DataConfig, ModelConfig, Shape
-from recstudy.config.fields import Tunable
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.fuselip import Aligner, fits
 from recstudy.plugins import named
+from recstudy.programs.settings import Config, Tunable
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.config.fields import Tunable
+from recstudy.programs.settings import Tunable
 
 # size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to the digit.
 SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}

@@ -15,7 +15,6 @@ with.
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -25,20 +24,11 @@ from recstudy.config import DataConfig, ModelConfig, RunConfig
 from recstudy.files import cache_folder, sha, whole
 from recstudy.plugins import named
 from recstudy.plugins.bundle import code_key
+from recstudy.programs.base import Cost
 
 KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
 PACKAGES = ("torch", "torchvision", "timm")
 MOST = 5000  # kept counts; the oldest go
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Parameters and FLOPs of one model on one data set."""
-
-    params: int  # of everything that takes part
-    trained_params: int  # without a frozen backbone
-    gflops: float  # forward pass in evaluation, an image
-    train_gflops: float  # forward and backward passes of all supervision steps on a batch, an image of it
 
 
 def cost(config: RunConfig) -> Cost:

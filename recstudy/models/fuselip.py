@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from recstudy.config import FAMILIES, Config, DataConfig, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.plugins import named
+from recstudy.programs.settings import Config
 
 if TYPE_CHECKING:
     from torch import nn

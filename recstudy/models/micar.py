@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig
-from recstudy.config.fields import Tunable
 from recstudy.models.captioners import ReportModel
+from recstudy.programs.settings import Tunable
 
 EPS = 1e-6  # of every RMS norm
 STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}  # channels of C2 to C5

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.config.fields import Tunable
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.plugins import named
+from recstudy.programs.settings import Tunable
 
 if TYPE_CHECKING:
     from torch import nn

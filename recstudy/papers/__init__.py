@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import Field
 
-from recstudy.config import Config
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
 from recstudy.plugins import importing
+from recstudy.programs.settings import Config
 
 # A paper's number, by what stands before it or behind it.
 NUMBER = re.compile(

@@ -19,9 +19,10 @@ from typing import Annotated, Any, NoReturn, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
+from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS
+from recstudy.programs.settings import Config
 
 NEEDED = ("metric", "value")
 COLUMNS = (*NEEDED, "unit", "model", "paper", "item", "id", "kind", "note", "assumed", "approximate")

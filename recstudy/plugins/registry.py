@@ -61,6 +61,14 @@ class Registry(dict[str, T], Generic[T]):
 
         return register
 
+    def put(self, name: str, thing: T, module: str) -> None:
+        """Add what `module` defines, as `add` does, without a check of the name."""
+        entry = Entry(self, name, thing, module)
+        if _gathering and not _is_own(module):
+            _gathering[-1].append(entry)
+        else:
+            entry.put()
+
     def complete(self) -> Self:
         """Add what installed packages offer, which are otherwise asked where a name is missing."""
         look_further()

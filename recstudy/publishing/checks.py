@@ -8,13 +8,12 @@ from typing import Any
 
 from recstudy.analysis.registration import digest_of, statements
 from recstudy.analysis.rows import Row, distinct
-from recstudy.config import RunConfig, configure, flatten
-from recstudy.config.base import digest
-from recstudy.config.run import run_ids
+from recstudy.config import RunConfig
 from recstudy.errors import RecstudyError
 from recstudy.metrics import METRICS, TASKS, measured
 from recstudy.metrics.kept import unpacked
-from recstudy.metrics.registry import Metric
+from recstudy.programs.metric import Metric
+from recstudy.programs.settings import configure, digest, flatten, run_ids
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, Json, read_json, read_log

@@ -14,7 +14,7 @@ from recstudy.analysis.rows import Row
 from recstudy.errors import ConfigError, choices
 from recstudy.evidence import Fit, contrast
 from recstudy.evidence.seeds import ALPHA
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS
 from recstudy.report import Claims
 from recstudy.report.names import metric, plural
 from recstudy.terminal import console, duration, say

@@ -29,7 +29,7 @@ from rich.text import Text
 from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS
 from recstudy.publishing.bundle import (
     NO_BUNDLE,
     README,

@@ -53,6 +53,19 @@ class Deviation:
 
 
 @record
+class MetricRecord:
+    """How a metric of a user's own program is read; fields as those of `recstudy.programs.metric.Metric`."""
+
+    unit: str = ""
+    better: Literal["higher", "lower"] | None = None
+    items: Whole | None = None
+    title: str = ""
+    form: str = ""
+    bounds: tuple[float, float] | None = None
+    share: bool = False
+
+
+@record
 class Reference:
     """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
 
@@ -156,7 +169,7 @@ class Registered:
         """Read an older file, which has claims, margins and deviations in lists, and thresholds of learning without digests."""
         if not isinstance(values, dict) or "claims" not in values:
             return values
-        from recstudy.config import digest  # which imports this module
+        from recstudy.programs.settings import digest  # which imports this module
 
         kinds = ("claim", "margin", "deviation")
         stated = {one["digest"]: f"the {kind} {one['what']!r}" for kind in kinds for one in values[f"{kind}s"]}
@@ -181,6 +194,7 @@ class PlanRecord:
     plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`
     base: Object  # the preset's config, in parts
     changes: Object = Field(default_factory=dict)  # what the command line has set in it, by field
+    metrics: dict[str, MetricRecord] = Field(default_factory=dict)  # of a user's own program
     reference: Reference | None = None
     deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets

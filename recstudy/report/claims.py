@@ -24,9 +24,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.config import canonical
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explained
+from recstudy.programs.settings import canonical
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain

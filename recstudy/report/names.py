@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from recstudy.metrics import METRICS, Metric
+from recstudy.programs.metric import METRICS, Metric
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.terminal import flops
@@ -45,7 +45,7 @@ def metric(name: str) -> Metric:
     parent, _, part = name.partition(".")
     found, words = registered(parent), part.replace("_", " ")
     if found is None:
-        return Metric(name.replace("_", " "))
+        return Metric(better=None, title=name.replace("_", " "))
     return replace(found, title=f"{found.title}, {words}") if words else found
 
 

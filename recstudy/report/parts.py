@@ -40,9 +40,9 @@ from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
-from recstudy.metrics import METRICS
 from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry
+from recstudy.programs.metric import METRICS
 from recstudy.report.names import improved, registered
 
 PARTS: "Registry[type[Part]]" = Registry("report part")

@@ -6,9 +6,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from recstudy.config import Config, ModelConfig
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explained
+from recstudy.programs.settings import Config
 from recstudy.records.plans import short_names
 
 MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
@@ -39,11 +39,12 @@ class Shared:
         Raises:
             ConfigError: the family has no field here, or the grid does not say which model a variant has.
         """
-        if not isinstance(model, ModelConfig):
+        family = getattr(model, "family", None)
+        if family is None:
             raise ConfigError("Shared levels go by a variant's family: give the grid an axis 'model' of model configs")
-        if model.family not in self.fields:
-            raise ConfigError(f"Shared levels have no field for the family {model.family!r}, only for {choices(self.fields)}")
-        field = self.fields[model.family]
+        if family not in self.fields:
+            raise ConfigError(f"Shared levels have no field for the family {family!r}, only for {choices(self.fields)}")
+        field = self.fields[family]
         return {field: level} if isinstance(field, str) else field(level)
 
 

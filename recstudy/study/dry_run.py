@@ -3,15 +3,13 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.config import RunConfig, averaged_steps
 from recstudy.errors import choices
-from recstudy.models.costs import cost, total_pflop, training_memory
+from recstudy.programs.base import RECURSIVE
 from recstudy.records import Results
 from recstudy.report.names import plural
 from recstudy.study.plan import plan_record
@@ -40,24 +38,47 @@ def print_plan(
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    pflop = {run.id: total_pflop(run.config) for run in runs}
+    program = plan.base.program
+    pflop = {run.id: program.pflop(run.config) for run in runs}
     table = Table(box=None)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
     for row in rows:
         spend = pflop[row["id"]]
         price = "?" if spend is None else f"{spend:.3g}"
-        counts = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (row["gflops"], row["train_gflops"]))
+        counts = (_count(row[name]) for name in ("gflops", "train_gflops"))
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
         state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in outdated.again else "to run"
-        cells = row["label"], row["seed"], f"{row['params']:,}", *counts, price, f"{row['memory_gb']:.2g}", state
+        params = "?" if row["params"] is None else f"{row['params']:,}"
+        memory = "?" if row["memory_gb"] is None else f"{row['memory_gb']:.2g}"
+        cells = row["label"], row["seed"], params, *counts, price, memory, state
         table.add_row(*(Text(str(cell)) for cell in cells))
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
-    for line in (*outdated.notices, *outlook, *_price(rows, pflop, results)):
+    priced = _price(rows, pflop, results) if program.name == RECURSIVE else _time(rows, results)
+    for line in (*outdated.notices, *outlook, *priced):
         out.print(line, soft_wrap=True)
+
+
+def _count(value: float | None) -> str:
+    return "?" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _time(rows: Sequence[dict[str, Any]], results: Results) -> Iterator[str]:
+    """Return how long the unfinished runs take, by finished runs. The FLOPs of a user's own program are unknown."""
+    todo = [row for row in rows if not row["cached"]]
+    if not todo:
+        return
+    known = {row["id"] for row in rows}
+    seconds = [float(result.cost.get("seconds") or 0.0) for run_id, result in results.finished() if run_id in known]
+    if not seconds:
+        yield f"Price: {plural(len(todo), 'run')}. Their time and FLOPs are unknown: no run has finished."
+        return
+    left = duration(len(todo) * sum(seconds) / len(seconds))
+    finished = plural(len(seconds), "finished run")
+    yield f"Price: {plural(len(todo), 'run')}, about {left} one after another, by {finished}. Their FLOPs are unknown."
 
 
 def _price(rows: Sequence[dict[str, Any]], pflop: dict[str, float | None], results: Results) -> Iterator[str]:
@@ -92,15 +113,16 @@ def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
 
 
 def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
-    counted = cost(run.config)
+    program = run.config.program
+    counted, memory = program.cost(run.config), program.memory(run.config)
     return {
         "label": run.label,
         "seed": run.seed,
         "id": run.id,
-        "params": counted.params,
-        "gflops": counted.gflops,
-        "train_gflops": counted.train_gflops,
-        "memory_gb": training_memory(run.config) / 1e9,
+        "params": counted and counted.params,
+        "gflops": counted and counted.gflops,
+        "train_gflops": counted and counted.train_gflops,
+        "memory_gb": None if memory is None else memory / 1e9,
         "cached": cached,
         "changed": list(changed),  # since it was finished: code, data
     }
@@ -119,7 +141,7 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
         variants = sorted({variant for one in asked for variant in one.variants})
         seeds = [max(0, until.at_most - plan.seeds_each[variant]) for variant in variants]
         runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
-        pflop = [total_pflop(plan.configs[variant]) for variant in variants]
+        pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
         known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
         time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""
         within = f"; the budget for all runs is {until.budget}" if until.budget else ""
@@ -148,8 +170,9 @@ def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_jso
     out.print(ranges)
     first = Table("first", "parameters", "GFLOPs", "training GFLOPs", box=None)
     for run in (plan.run(0, params) for params in plan.first):
-        counted = cost(run.config)
-        cells = run.label, f"{counted.params:,}", f"{counted.gflops:.4g}", f"{counted.train_gflops:.4g}"
+        counted = run.config.program.cost(run.config)
+        known = [f"{counted.params:,}", f"{counted.gflops:.4g}", f"{counted.train_gflops:.4g}"] if counted else ["?"] * 3
+        cells = run.label, *known
         first.add_row(*map(Text, cells))
     out.print(first)
     out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
@@ -170,29 +193,7 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
             family: {path: range.record | when.get(path, {}) for path, range in fields.items()}
             for family, fields in plan.space.items()
         },
-        "first": [{FAMILY: plan.base.model.family, **params} for params in plan.first],
+        "first": [{FAMILY: plan.base.family, **params} for params in plan.first],
         "tried": len(log.params),
         "made": log.made,
     }
-
-
-def optimiser_steps(config: RunConfig) -> int | None:
-    """Count the optimiser steps of a whole run that never halts; None if only the files tell how many images there are."""
-    images = config.training_images
-    if images is None:
-        return None
-    whole = config.train.halting == "sample"  # which leaves out a short last batch
-    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
-    return batches * config.updates_a_batch * config.train.epochs
-
-
-def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
-    """Return the hints of a plan, a line each, each said once."""
-    for config in configs:
-        steps, span = optimiser_steps(config), averaged_steps(config.train.ema_decay)
-        if steps is not None and steps < span and not config.train.imported:
-            yield (
-                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. "
-                "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
-            )
-            return

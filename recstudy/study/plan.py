@@ -2,8 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -13,11 +13,10 @@ import yaml
 from pydantic import ValidationError
 
 from recstudy.analysis.registration import differences, first_dates, registrable
-from recstudy.config import Config, DataConfig, RunConfig
-from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, StorageError
-from recstudy.models.costs import known_pflop
 from recstudy.plugins import bundle, study_file
+from recstudy.programs.metric import Metric
+from recstudy.programs.settings import Config, RunSettings
 from recstudy.records import Json, Results, read_record, write_record, write_whole
 from recstudy.records.plans import kept_plans
 from recstudy.records.reading import dumped, fault, record_of
@@ -25,6 +24,7 @@ from recstudy.records.schema import now
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
     Confirm,
+    MetricRecord,
     PlannedRun,
     PlanRecord,
     Range,
@@ -70,6 +70,7 @@ def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanReco
             base=plan.base.model_dump(mode="json"),
             changes=_plain(plan.changes),
             reference=reference(plan),
+            metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
             files=user_files(),
             **(_of_study(plan, folder) if isinstance(plan, Plan) else _of_search(plan)),
         )
@@ -78,7 +79,7 @@ def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanReco
 
 
 def _of_study(plan: Plan, folder: Path | None) -> Json:
-    known = checksums((config.data for config in plan.configs), folder)
+    checksums = plan.base.program.checksums(plan.configs, folder) if folder else [""] * len(plan.configs)
     places = {variant.label: place for place, variant in enumerate(plan.variants)}
     return {
         "axes": dict(plan.variants[0].axes),
@@ -88,9 +89,9 @@ def _of_study(plan: Plan, folder: Path | None) -> Json:
                 replace(variant, changes=effective(variant.changes, plan.changes)),
                 config,
                 base=places[variant.base] if variant.base else None,
-                data_checksum=known.get(config.data, ""),
+                data_checksum=checksum,
             )
-            for variant, config in zip(plan.variants, plan.configs, strict=True)
+            for variant, config, checksum in zip(plan.variants, plan.configs, checksums, strict=True)
         ),
         "seeds": tuple(range(max(plan.seeds_each))),
         "seeds_at_most": plan.seeds_at_most,
@@ -141,25 +142,22 @@ def reference(plan: Plan | SearchPlan) -> Reference:
         base, variants = study.presets[preset], study.by_preset(study.variants, preset)
     else:
         base, families = study.presets[preset][0], study.presets[preset]
-        variants = [
-            Variant(one.model.title, {part: getattr(one, part) for part in ("model", "data", "train")}) for one in families
-        ]
+        variants = [Variant(one.description.model, one.parts) for one in families]
     configs = base.with_each(one.changes for one in variants)
     kept = [variant_record(one, config) for one, config in zip(variants, configs, strict=True)]
     return Reference(preset=preset, base=base.model_dump(mode="json"), axes=dict(variants[0].axes), variants=tuple(kept))
 
 
-def checksums(sets: Iterable[DataConfig], folder: Path | None) -> dict[DataConfig, str]:
-    """Return the checksums of the data sets that this machine has decoded before; images that each seed draws have none."""
-    present = {data for data in sets if not data.redrawn} if folder else ()
-    return {data: known for data in present if folder and (known := known_checksum(data, folder))}
-
-
-def variant_record(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
+def variant_record(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
     """Return a variant as the plan keeps it, with what else is known; the label says of one that it leaks, or was imported."""
-    told = {LEAKY: config.model.leaks, IMPORTED: config.train.imported}
+    told = {LEAKY: config.description.leaks, IMPORTED: config.description.is_imported}
     label = ", ".join([variant.label, *(word for word, so in told.items() if so and word not in variant.label)])
     return described(replace(variant, label=label), config, changes=_plain(variant.changes), **known)
+
+
+def metric_record(metric: Metric) -> MetricRecord:
+    """Return a metric as the plan keeps it, for readers that do not import the program."""
+    return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
 
 
 def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -189,7 +187,10 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     record = plan_record(plan, data)
     before, same = kept_plans(files[1].parent), _readable(files[0])
     configs = plan.configs if isinstance(plan, Plan) and len(plan.configs) <= PRICED else ()
-    pflop = {variant.label: known_pflop(config) for variant, config in zip(record.variants, configs, strict=False)}
+    pflop = {
+        variant.label: config.program.pflop(config, only_counted=True)
+        for variant, config in zip(record.variants, configs, strict=False)
+    }
     left: list[PlannedRun] = []
     if same:
         pflop |= {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same

@@ -1,16 +1,12 @@
 """Finished runs that were made with other user files or data than the present ones, and which of them `--rerun` repeats."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from recstudy.analysis.changes import Change, change_lines, find_changes
-from recstudy.data.cache import load, unread
-from recstudy.errors import DataError
 from recstudy.records import Results
 from recstudy.report.names import plural
-from recstudy.study.plan import checksums
 from recstudy.study.repository import user_files
 from recstudy.study.study import Run, select
 
@@ -59,15 +55,18 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         ConfigError: no label matches.
     """
     made = {run_id: (result.status, result.provenance) for run_id, result in results.finished()}
-    finished = {run.id: run.config.data for run in runs if run.id in made}
-    sets = {kind for kind in finished.values() if not kind.redrawn}
-    for kind in sets if rerun == "changed" else ():
-        with suppress(DataError):  # one that is not here: nothing can be said of it
-            load(kind, data)
-    known = checksums(sets, data)
-    data_now = {run_id: (kind.title, known.get(kind, "")) for run_id, kind in finished.items()}
+    finished = {run.id: run.config for run in runs if run.id in made}
+    configs = list(finished.values())
+    data_now: dict[str, tuple[str, str]] = {}
+    unseen: list[str] = []
+    if configs:
+        program = configs[0].program
+        if rerun == "changed":
+            program.read_data(configs, data)
+        for run_id, checksum in zip(finished, program.checksums(configs, data), strict=True):
+            data_now[run_id] = finished[run_id].description.data, checksum
+        unseen = sorted(set(program.unread_data(configs, data)) - {title for title, checksum in data_now.values() if checksum})
     found = find_changes({run_id: made[run_id][1] for run_id in finished}, user_files(), data_now)
-    unseen = sorted({kind.title for kind in sets - known.keys() if unread(kind, data)})
     chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
     again = {run.id for run in chosen} | {change.run_id for change in found if rerun == "changed"}
     status = {run_id: made[run_id][0] for run_id in finished}

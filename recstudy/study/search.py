@@ -10,11 +10,10 @@ from random import Random
 from reprlib import repr as brief
 from typing import Any, Literal
 
-from recstudy.config import RunConfig, digest, flatten
-from recstudy.config.fields import DIGITS, Tunable, tunable
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS, Metric, using_metrics
+from recstudy.programs.settings import DIGITS, RunSettings, Tunable, digest, flatten
 from recstudy.records.study_schema import folder_of
 from recstudy.report import Part, check_report
 from recstudy.study.budget import Budget
@@ -25,7 +24,6 @@ from recstudy.study.study import (
     Run,
     named_by_reports,
     preset_of,
-    smaller,
 )
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
@@ -57,13 +55,14 @@ class Search(ByPreset):
         seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
         report: tables and figures in their order, for every preset or by preset.
         question: by default the docstring of the file that is run.
+        program, settings, metrics: of a program of your own, as in `Study`; `ranges` then says what varies.
         when: field -> {another field that is varied: the values at which the first is searched}; at others it stays as the
             preset has it, as `{"model.balance_weight": {"model.experts": [2, 4]}}`.
     """
 
     name: str
-    presets: Mapping[str, Sequence[RunConfig]]
-    vary: Sequence[str]
+    presets: Mapping[str, Any] = field(default_factory=dict)
+    vary: Sequence[str] = ()
     ranges: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Literal["max", "min"]] = field(default_factory=lambda: {"score": "max"})
     first: Sequence[Params] | Mapping[str, Sequence[Params]] = ()
@@ -75,8 +74,14 @@ class Search(ByPreset):
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     question: str = ""
     when: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    program: Any = None
+    settings: Any = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.bind_program(many=True)
+        if self.program is not None:
+            self._name_fields()
         self.check_presets(many=True)
         self.check_seeds(least=0)
         for budget in self.each("budget"):
@@ -92,6 +97,21 @@ class Search(ByPreset):
                 raise ConfigError(
                     f"the `when` of {self.name} is {{field: {{other field: [values]}}}}, but got {name!r}: {conditions!r}"
                 )
+
+    def _name_fields(self) -> None:
+        """Name the fields of a user's own program as records do, and vary those that have a range."""
+        path = next(iter(self.presets.values()))[0].path
+        ranges = {name if name in self.presets else path(name): given for name, given in self.ranges.items()}
+        vary = [path(name) for name in self.vary] or [
+            *self.program.ranges,
+            *(name for name in ranges if name not in self.presets),
+        ]
+        when = {path(name): {path(other): values for other, values in given.items()} for name, given in self.when.items()}
+        first = self.first
+        if not isinstance(first, Mapping):
+            first = [{path(name): value for name, value in params.items()} for params in first]
+        for name, value in {"ranges": ranges, "vary": list(dict.fromkeys(vary)), "when": when, "first": first}.items():
+            object.__setattr__(self, name, value)
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
@@ -109,7 +129,7 @@ class SearchPlan:
 
     study: Search
     preset: str
-    bases: Mapping[str, RunConfig]  # by family
+    bases: Mapping[str, RunSettings]  # by family
     space: Mapping[str, Mapping[str, Tunable]]  # by family: field -> what may be tried
     first: Sequence[Params]
     budget: Budget
@@ -120,7 +140,7 @@ class SearchPlan:
     smoke: bool = False
 
     @property
-    def base(self) -> RunConfig:
+    def base(self) -> RunSettings:
         return next(iter(self.bases.values()))
 
     @property
@@ -133,7 +153,7 @@ class SearchPlan:
         """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
         best: Literal["max", "min"] = "min" if METRICS[self.base.score].better == "lower" else "max"
         return {
-            f"selection_{self.base.score}" if name == "score" else name: best if name == "score" else way
+            self.base.objective if name == "score" else name: best if name == "score" else way
             for name, way in self.study.objectives.items()
         }
 
@@ -178,13 +198,15 @@ class SearchPlan:
         own = flatten(self.bases[self.family_of(params)].values) if conditions else {}
         return all(params.get(other, own.get(other)) in values for other, values in conditions.items())
 
-    def config(self, params: Params) -> RunConfig:
+    def config(self, params: Params) -> RunSettings:
         """Return the run config at these settings.
 
         Raises:
             ConfigError: they do not fit together.
         """
-        return comparable(self.bases[self.family_of(params)].with_changes(_fields(params)))
+        config = self.bases[self.family_of(params)].with_changes(_fields(params))
+        config.refuse_search(self.study.objectives)
+        return config
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         config = self.config(params).model_copy(update={"seed": seed})
@@ -195,7 +217,7 @@ class SearchPlan:
         changes = _fields(params)
         if self.bases[self.family_of(params)] != self.base:
             config = self.config(params)
-            changes = {part: config.values[part] for part in ("model", "train", "data")} | changes
+            changes = {part: config.values[part] for part in config.parts} | changes
         return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
 
     def family_of(self, params: Params) -> str:
@@ -246,13 +268,6 @@ def readable(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def comparable(config: RunConfig) -> RunConfig:
-    """Refuse a model that is told the answer, which every ranking would put first."""
-    if config.model.leaks:
-        raise ConfigError(f"a search compares, and {config.model.title} is told the caption it is to write. Choose another mode")
-    return config
-
-
 def make_search(
     search: Search,
     preset: str = "",
@@ -270,8 +285,23 @@ def make_search(
         ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has; a name
             that cannot be used; a report that names what the search has not.
     """
+    with using_metrics(search.metrics):
+        return _make_search(search, preset, changes, families, budget, sampler, stopping, seeds, smoke)
+
+
+def _make_search(
+    search: Search,
+    preset: str,
+    changes: Mapping[str, Any] | None,
+    families: Sequence[str],
+    budget: str,
+    sampler: str,
+    stopping: str,
+    seeds: int | None,
+    smoke: bool,
+) -> SearchPlan:
     preset, sampler, stopping = preset_of(search, preset), sampler or search.sampler, stopping or search.stopping
-    known = {config.model.family: config for config in search.presets[preset]}
+    known = {config.family: config for config in search.presets[preset]}
     if not known:
         raise ConfigError(f"{search.name}, preset {preset}: there is no run config to search")
     chosen = list(families) or [next(iter(known))]
@@ -282,8 +312,8 @@ def make_search(
     ):
         if wanted not in there:
             raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
-    changes = dict(changes or {})
-    changes |= smaller(changes, known[chosen[0]]) if smoke else {}
+    changes = {known[chosen[0]].path(name): value for name, value in (changes or {}).items()}
+    changes |= known[chosen[0]].smaller(changes) if smoke else {}
     bases = {family: known[family].with_changes(changes) for family in dict.fromkeys(chosen)}
     ranges = search.by_preset(search.ranges, preset, search.ranges)
     space = _space(search, bases, {path: range for path, range in ranges.items() if isinstance(range, Tunable)})
@@ -313,7 +343,7 @@ def make_search(
     return replace(plan, first=_first(plan))
 
 
-def _space(search: Search, bases: Mapping[str, RunConfig], ranges: Mapping[str, Tunable]) -> dict[str, dict[str, Tunable]]:
+def _space(search: Search, bases: Mapping[str, RunSettings], ranges: Mapping[str, Tunable]) -> dict[str, dict[str, Tunable]]:
     """Return by family the fields that a pattern of `vary` names, in the order of `vary`."""
     for path in ranges:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
@@ -321,9 +351,9 @@ def _space(search: Search, bases: Mapping[str, RunConfig], ranges: Mapping[str, 
     space: dict[str, dict[str, Tunable]] = {}
     for family, config in bases.items():
         fields = flatten(config.values)
-        stated = {path: range for path, range in {**tunable(config), **ranges}.items() if path in fields}
+        stated = {path: range for path, range in {**config.ranges, **ranges}.items() if path in fields}
         space[family] = {path: stated[path] for pattern in search.vary for path in fnmatch.filter(stated, pattern)}
-    everything = dict.fromkeys(path for config in search.presets.values() for base in config for path in tunable(base))
+    everything = dict.fromkeys(path for config in search.presets.values() for base in config for path in base.ranges)
     for pattern in search.vary:
         if not fnmatch.filter([*everything, *ranges], pattern):
             raise ConfigError(
@@ -385,7 +415,7 @@ def _first(plan: SearchPlan) -> list[Params]:
     return tried
 
 
-def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: str) -> None:
+def _check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping: str) -> None:
     if stopping != "none" and len(search.objectives) > 1:
         raise ConfigError(
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"
@@ -393,10 +423,9 @@ def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: 
     for name in search.objectives:
         if name not in ("score", *COSTS):
             raise ConfigError(f"no objective {name!r}: there are {choices(('score', *COSTS))}.{nearest(name, ('score', *COSTS))}")
-    for config in map(comparable, bases.values()):
-        if config.train.selection == "last" and "score" in search.objectives:
-            raise ConfigError("train.selection must be 'validation' (or 'test') in a search, which needs a score to go by")
-    scored = {family: f"{config.score} on {config.data.title}" for family, config in bases.items()}
+    for config in bases.values():
+        config.refuse_search(search.objectives)
+    scored = {family: f"{config.score} on {config.description.data}" for family, config in bases.items()}
     if len(set(scored.values())) > 1:
         each = " and ".join(f"{family} by its {by}" for family, by in scored.items())
         raise ConfigError(f"{search.name} scores {each}, which no ranking compares: give one --family")

@@ -25,8 +25,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from scipy.special import stdtrit
 
-from recstudy.config.fields import Tunable
 from recstudy.errors import ConfigError, StorageError
+from recstudy.programs.settings import Tunable
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable

@@ -2,8 +2,9 @@
 
 import fnmatch
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -11,10 +12,12 @@ from math import inf
 from reprlib import repr as brief
 from typing import Any
 
-from recstudy.config import KINDS, RunConfig, digest, flatten, run_ids
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
-from recstudy.metrics import METRICS
+from recstudy.programs.function import Function
+from recstudy.programs.metric import METRICS, Metric, using_metrics
+from recstudy.programs.own import OwnProgram
+from recstudy.programs.settings import KINDS, RunSettings, digest, flatten, run_ids
 from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
@@ -23,14 +26,47 @@ from recstudy.study.design import MOST_RUNS, Levels, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
-SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
+DEFAULT = "default"  # the preset of a user's own program that states none
 
 
 class ByPreset:
-    """What is stated for every preset alike, or by preset."""
+    """What is stated for every preset alike, or by preset; and the user's own program, if it has one."""
 
     name: str
     presets: Mapping[str, Any]
+    program: Any
+    settings: Any
+    metrics: Mapping[str, Metric]
+
+    def bind_program(self, many: bool = False) -> None:
+        """Make presets of a user's own program, and register it for other processes.
+
+        Args:
+            many: A preset is a list of settings, as in a search.
+
+        Raises:
+            ConfigError: settings, metrics or a preset do not fit.
+        """
+        if self.program is None:
+            for name in ("settings", "metrics"):
+                if getattr(self, name):
+                    raise ConfigError(f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs")
+            return
+        program = self.program
+        if not isinstance(program, OwnProgram):
+            program = program if hasattr(program, "bind") else Function(program)
+            program = program.bind({} if self.settings is None else self.settings, self.metrics)
+        program.register(calling_module())
+        presets = {}
+        for name, given in (self.presets or {DEFAULT: {}}).items():
+            if isinstance(given, Mapping):
+                own = program.base(given)
+                presets[name] = [own] if many else own
+            else:
+                presets[name] = given
+        object.__setattr__(self, "program", program)
+        object.__setattr__(self, "presets", presets)
+        object.__setattr__(self, "metrics", program.metrics)
 
     def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
         """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or `otherwise`."""
@@ -40,7 +76,10 @@ class ByPreset:
         """Refuse (ConfigError) presets without a run config, or without a list of `many`, and names that no folder can have."""
         presets = self.presets
         if not isinstance(presets, Mapping) or not presets:
-            raise ConfigError(f"{self.name} has no presets: give {{NAME: RunConfig(...)}}, but got {brief(presets)}")
+            raise ConfigError(
+                f"{self.name} has no presets: give {{NAME: RunConfig(...)}}, or program=train with its settings and metrics, "
+                f"but got {brief(presets)}"
+            )
         for what, name in (("study", self.name), *(("preset", preset) for preset in presets)):
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise ConfigError(
@@ -52,8 +91,8 @@ class ByPreset:
             if folders[preset.lower()] > 1:
                 raise ConfigError(f"{self.name}: the preset {preset!r} and another one would share a folder. Rename it")
             if many:
-                check_list(f"the preset {preset!r} of {self.name}", configs, RunConfig)
-            elif not isinstance(configs, RunConfig):
+                check_list(f"the preset {preset!r} of {self.name}", configs, RunSettings, "RunConfig")
+            elif not isinstance(configs, RunSettings):
                 raise ConfigError(f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(configs)}")
 
     def each(self, part: str, whole: bool = True) -> list[Any]:
@@ -94,7 +133,8 @@ class Study(ByPreset):
 
     Args:
         name: of its folder of results.
-        presets: name -> run config that the variants change; the first one is the default.
+        presets: name -> run config that the variants change; the first one is the default. With a program of your own:
+            name -> changes of its settings; none are needed.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
         seeds_at_most: how many it may come to have, for every preset or by preset; 0 where that is not stated. Whoever looks at
@@ -105,11 +145,14 @@ class Study(ByPreset):
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
         deviations: where the preset `paper` knowingly is not as its paper, said under every table that compares with it.
+        program: what runs execute, in place of the recursive models: a training function, a `Function` or a `Command`.
+        settings: of that program: names with defaults, a dataclass or a pydantic model.
+        metrics: of that program: name -> how it is read, such as `Metric("%", items=10_000)`; the first one is the score.
     """
 
     name: str
-    presets: Mapping[str, RunConfig]
-    variants: Sequence[Variant] | Mapping[str, Sequence[Variant]]
+    presets: Mapping[str, Any] = field(default_factory=dict)
+    variants: Sequence[Variant] | Mapping[str, Sequence[Variant]] = ()
     seeds: int | Mapping[str, int] = 1
     seeds_at_most: int | Mapping[str, int] = 0
     learned: Mapping[str, float] = field(default_factory=dict)
@@ -117,8 +160,12 @@ class Study(ByPreset):
     claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
     question: str = ""
     deviations: Sequence[Deviation] = ()
+    program: Any = None
+    settings: Any = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.bind_program()
         self.check_presets()
         self.check_seeds(least=1)
         self.each("seeds_at_most", whole=False)
@@ -128,7 +175,8 @@ class Study(ByPreset):
                 raise ConfigError(
                     f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
                 )
-        check_learned(self.name, self.learned)
+        with using_metrics(self.metrics):
+            check_learned(self.name, self.learned)
         self.check_lists("variants", Variant)
         self.check_lists("report", Part)
         self.check_lists("claims", Claim, whole=False)
@@ -142,7 +190,7 @@ class Run:
     variant: int
     label: str
     seed: int
-    config: RunConfig
+    config: RunSettings
     id: str  # the config's `run_id`
 
     def __str__(self) -> str:
@@ -155,9 +203,9 @@ class Plan:
 
     study: Study
     preset: str
-    base: RunConfig
+    base: RunSettings
     variants: Sequence[Variant]
-    configs: Sequence[RunConfig]
+    configs: Sequence[RunSettings]
     seeds: int
     changes: Mapping[str, Any]  # what the command line changed
     smoke: bool = False
@@ -224,13 +272,20 @@ def make_plan(
         ConfigError: no such preset or field, a value out of range, a change to a field that tells variants apart, a label
             that cannot be used, a report or a claim that names what the study has not, nothing to run, or too much.
     """
-    preset = preset_of(study, preset)
-    variants = study.by_preset(study.variants, preset)
-    changes = dict(changes or {})
+    with using_metrics(study.metrics):
+        return _make_plan(study, preset_of(study, preset), dict(changes or {}), seeds, smoke, seeds_at_most)
+
+
+def _make_plan(
+    study: Study, preset: str, changes: dict[str, Any], seeds: int | None, smoke: bool, seeds_at_most: int | None
+) -> Plan:
+    path = study.presets[preset].path
+    variants = [with_paths(variant, path) for variant in study.by_preset(study.variants, preset)]
+    changes = {path(name): value for name, value in changes.items()}
     _check_labels(f"{study.name}, preset {preset}", variants)
     _check_swept(changes, variants)
     base = study.presets[preset].with_changes(changes)
-    changes |= smaller(changes, base) if smoke else {}
+    changes |= base.smaller(changes) if smoke else {}
     configs = base.with_each({**variant.changes, **changes} for variant in variants)
     if preset == PAPER and not changes:
         _check_deviations(study, configs)
@@ -271,42 +326,37 @@ def varied(study: Study, preset: str, axes: Mapping[str, Levels]) -> Study:
     """
     if not axes:
         return study
-    variants = {name: study.by_preset(study.variants, name) for name in study.presets}
     chosen = preset_of(study, preset)
+    path = study.presets[chosen].path
+    axes = {path(name): levels for name, levels in axes.items()}
+    variants = {name: [with_paths(one, path) for one in study.by_preset(study.variants, name)] for name in study.presets}
     return replace(study, variants={**variants, chosen: crossed(variants[chosen], axes)}, claims=())
 
 
-def described(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
+def described(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
     """Return what a selector may ask of a variant, and what else is known; an axis that it leaves has the preset's level."""
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     return VariantRecord(
         label=variant.label,
         levels=own | dict(variant.levels),
-        model=config.model.title,
-        data=config.data.title,
-        synthetic=config.data.synthetic,
-        leaks=config.model.leaks,
-        batch_norm=config.model.batch_norm,
+        model=config.description.model,
+        data=config.description.data,
+        synthetic=config.description.is_synthetic,
+        leaks=config.description.leaks,
+        batch_norm=config.description.has_batch_norm,
         **known,
     )
 
 
-def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:
+def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunSettings]) -> list[str]:
     """Return what a part of a report may name: the axes, a variant by its label, the model and the data by their titles, every
     field of a config, the depth at which the test set is answered, and the part of it.
     """
     axes = [name for variant in variants for name in (*variant.axes, *variant.levels)]
-    kinds = {(type(config.model), type(config.data)): config for config in configs}
+    kinds = {config.kind: config for config in configs}
     fields = [path for config in kinds.values() for path in flatten(config.values)]
     return list(dict.fromkeys([*axes, "variant", "model", "data", *fields, "eval.depth", "eval.part"]))
-
-
-def smaller(changes: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
-    """Return what makes a smoke run of `base` small, but for what the command line sets itself."""
-    fields = flatten(base.model_dump(mode="json")).keys() - flatten(changes).keys()  # puzzles alone have rounds
-    fields -= {"train.epochs"} if base.train.imported else set()
-    return {field: value for field, value in SMOKE.items() if field in fields}
 
 
 def _check_labels(study: str, variants: Sequence[Variant]) -> None:
@@ -348,7 +398,7 @@ def _check_swept(changes: Mapping[str, Any], variants: Sequence[Variant]) -> Non
                 )
 
 
-def _check_deviations(study: Study, configs: Iterable[RunConfig]) -> None:
+def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
     """Refuse to state of the `paper` preset what it does not do."""
     settings = [flatten(config.values) for config in configs]
     for stated in study.deviations:
@@ -399,13 +449,14 @@ def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
 # ----------------------------------- what a file states is checked where it states it, so that an error names the line
 
 
-def check_list(what: str, given: Any, kind: type) -> None:
+def check_list(what: str, given: Any, kind: type, name: str = "") -> None:
     """Refuse (ConfigError) what is no list of this kind of thing."""
+    name = name or kind.__name__
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigError(f"{what} must be a list of {kind.__name__}, but got {brief(given)}")
-    for one in given:
-        if not isinstance(one, kind):
-            raise ConfigError(f"{what} must be of {kind.__name__}, but got {brief(one)}")
+        raise ConfigError(f"{what} must be a list of {name}, but got {brief(given)}")
+    for item in given:
+        if not isinstance(item, kind):
+            raise ConfigError(f"{what} must be of {name}, but got {brief(item)}")
 
 
 def check_learned(study: str, given: Any) -> None:
@@ -417,6 +468,20 @@ def check_learned(study: str, given: Any) -> None:
         low, high = known.bounds or (-inf, inf)
         if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
             raise ConfigError(f"`learned` of {study}: {name} must be a number between {low:g} and {high:g}, but got {value!r}")
+
+
+def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:
+    """Return a variant whose fields are named as in records."""
+    changes = {path(name): value for name, value in variant.changes.items()}
+    return replace(variant, changes=changes, axes={axis: path(name) for axis, name in variant.axes.items()})
+
+
+def calling_module() -> str:
+    """Return the name of the first module outside of recstudy that is being run."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses"):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", "__main__")) if frame is not None else "__main__"
 
 
 def preset_of(study: ByPreset, preset: str) -> str:

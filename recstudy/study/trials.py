@@ -65,7 +65,7 @@ class TrialLog:
 
     def tried(self) -> list[Tried]:
         """Return what came of the trials that ended."""
-        states = self.results.states()
+        states, objective = self.results.states(), self.plan.base.objective
         found: list[Tried] = []
         for run_id in (run_id for run_id in self.params if states.get(run_id) in ("done", "stopped")):
             result = result_of(self.results, run_id)
@@ -73,7 +73,7 @@ class TrialLog:
             whole = len(values) == len(self.plan.objectives) and result is not None and result.status == "done"
             kind: State = "stopped" if states[run_id] == "stopped" else "done" if whole else "failed"
             lines = read_log(self.results.run(run_id).epochs, EpochLine)
-            scores = {line.epoch: line.score for line in lines if line.score is not None}
+            scores = {line.epoch: score for line in lines if (score := line.values.get(objective)) is not None}
             found.append(Tried(self.params[run_id], run_id, kind, values, scores))
         return found
 
@@ -150,7 +150,8 @@ def objective_values(objectives: Mapping[str, Any], result: Result | None) -> li
     """Return a finished run's objectives; None where it has none."""
     if result is None:
         return [None for _ in objectives]
-    measured = {f"selection_{name}": value for name, value in result.selected.scores.items()} | result.cost
+    selected = {f"selection_{name}": value for name, value in result.selected.scores.items()}
+    measured = result.metrics | selected | result.cost
     return [measured.get(name) for name in objectives]
 
 

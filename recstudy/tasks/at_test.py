@@ -30,9 +30,9 @@ from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Labels
 from recstudy.models.networks.contract import Carry, Network
 from recstudy.models.networks.layers import in_float64
+from recstudy.programs.watchdog import alive
 from recstudy.train.evaluate import autocast, own_batch
 from recstudy.train.process import draw
-from recstudy.train.watchdog import alive
 
 
 @torch.no_grad()

@@ -21,11 +21,11 @@ from recstudy.data.puzzles import Puzzles
 from recstudy.metrics import Answers
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.programs.watchdog import alive
 from recstudy.tasks.at_test import at_test
 from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch, stated
 from recstudy.train.losses import token_hits
 from recstudy.train.parallel import concatenated
-from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks.grid import Grid

@@ -13,9 +13,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.config import Augment, DataConfig, RunConfig
-from recstudy.metrics import METRICS, Answers
+from recstudy.metrics import Answers
 from recstudy.metrics.registry import is_for
 from recstudy.plugins import named
+from recstudy.programs.metric import METRICS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -19,13 +19,14 @@ from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.reader import Labels
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Network, Output
+from recstudy.programs.metric import METRICS
+from recstudy.programs.watchdog import alive
 from recstudy.train.losses import item_loss
 from recstudy.train.parallel import concatenated, rank_and_world
-from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks import Task

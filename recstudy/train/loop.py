@@ -29,6 +29,7 @@ from recstudy.data.cache import DataSet, Split
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, TASKS
 from recstudy.models.networks.contract import Carry, Network, Output, build
+from recstudy.programs.watchdog import alive
 from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.initial import Weights, check_state
@@ -36,7 +37,6 @@ from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.train.process import draw
-from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks import Task

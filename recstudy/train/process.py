@@ -3,8 +3,6 @@
 import gc
 import os
 import random
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +11,8 @@ from torch.backends import cudnn
 from recstudy.config import RunConfig
 from recstudy.errors import ClusterError
 from recstudy.files import cache_folder
+from recstudy.programs.trial import peak_memory_mb as process_peak_mb
+from recstudy.programs.trial import reset_peak_memory
 
 _graphs = ""  # the network and batches that were compiled last
 
@@ -30,8 +30,7 @@ def reset_process(config: RunConfig) -> torch.device:
             torch.compiler.reset()
             _graphs = config.graph
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))  # of later commands too
-    with suppress(OSError):  # the peak of this process's memory begins anew, where the kernel lets it (Linux)
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    reset_peak_memory()
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
     torch.use_deterministic_algorithms(False)
@@ -64,14 +63,8 @@ def check_apple() -> None:
 
 
 def peak_memory_mb(device: torch.device) -> float | None:
-    """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None where nobody knows it."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux: what there is, of the process's whole life, may be that of a run before
-        return None
-    return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))
+    """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None if nobody knows it."""
+    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else process_peak_mb()
 
 
 def draw(seed: int, *purpose: str | int) -> int:

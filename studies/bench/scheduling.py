@@ -31,12 +31,12 @@ from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
+from recstudy.programs.trial import Report, Trial
 from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked
+from recstudy.records.schema import now
 from recstudy.study.study import Run, make_plan
-from recstudy.train.trial import now
-from recstudy.train.work import Report, Trial
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
 MARK_MS = 80

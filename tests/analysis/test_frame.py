@@ -2,8 +2,8 @@ import pytest
 from made_up import base, read, run_id, variants, write_chest, write_study
 
 from recstudy.analysis.frame import config_of, load_study
-from recstudy.config import flatten
 from recstudy.errors import ConfigError
+from recstudy.programs.settings import flatten
 
 
 def test_every_planned_run_is_a_row_with_its_state(records):

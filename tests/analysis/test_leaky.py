@@ -7,11 +7,11 @@ from recstudy import RunConfig, Search, Study, TrainConfig, grid
 from recstudy.analysis import Table
 from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.table import table_data
-from recstudy.config.fields import Tunable
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
 from recstudy.papers import published
+from recstudy.programs.settings import Tunable
 from recstudy.study.plan import plan_record
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan

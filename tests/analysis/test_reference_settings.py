@@ -11,10 +11,11 @@ from test_targets import placed, target
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
 from recstudy.analysis.targets import NOTHING, SHARDS, Placed, place
-from recstudy.config import DATASETS, FAMILIES, flatten
+from recstudy.config import DATASETS, FAMILIES
 from recstudy.data import Cifar10
 from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
 from recstudy.papers import published, settings
+from recstudy.programs.settings import flatten
 from recstudy.records import Results
 from recstudy.records.study_schema import Deviation
 from recstudy.study.plan import plan_record

@@ -5,7 +5,7 @@ from shell import until
 
 from recstudy.cluster import nodes
 from recstudy.cluster.nodes import concurrent_runs, versions
-from recstudy.config import Place
+from recstudy.programs.settings import Place
 
 
 @pytest.mark.whole

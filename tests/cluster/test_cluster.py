@@ -9,8 +9,8 @@ from shell import Shell
 
 from recstudy.cluster import connection
 from recstudy.cluster.connection import check_packing, fitting
-from recstudy.config import Place
 from recstudy.errors import ClusterError
+from recstudy.programs.settings import Place
 
 GB = 10**9
 

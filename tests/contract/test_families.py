@@ -2,13 +2,14 @@
 
 import pytest
 
-from recstudy.config import FAMILIES, Augment, RunConfig, TrainConfig, configure
+from recstudy.config import FAMILIES, Augment, RunConfig, TrainConfig
 from recstudy.contract import promises, switches
 from recstudy.contract.checks import trained
 from recstudy.data import Digits, PhantomXray, Sudoku
 from recstudy.errors import ConfigError
 from recstudy.models import Aligner
 from recstudy.models.captioners import CaptionModel
+from recstudy.programs.settings import configure
 from recstudy.testing import tiny_model
 
 XRAYS = PhantomXray(size=32, limit=24)

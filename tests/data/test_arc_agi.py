@@ -16,8 +16,8 @@ from recstudy.data.puzzles import Groups
 from recstudy.errors import DataError
 from recstudy.metrics.arc import Augmented, augmented, cropped
 from recstudy.models import TRM
+from recstudy.programs.trial import run_trial
 from recstudy.testing import make_trial
-from recstudy.train.trial import run_trial
 
 SIDE = 5
 TINY = ArcAgi(side=SIDE, augmentations=3)

@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from recstudy.config import configure
 from recstudy.data import Dominoes
 from recstudy.data.dominoes import draw_set
 from recstudy.errors import ConfigError
+from recstudy.programs.settings import configure
 
 COLOURS = [(255, 0, 0), (0, 0, 255)]
 

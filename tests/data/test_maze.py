@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from recstudy.config import configure
 from recstudy.data import Maze
 from recstudy.data.maze import make_set
 from recstudy.errors import ConfigError, DataError
+from recstudy.programs.settings import configure
 
 
 @cache

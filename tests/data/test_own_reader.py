@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from layouts import paint
 
-from recstudy.config import DATASETS, DataConfig, RunConfig, Shape, configure
+from recstudy.config import DATASETS, DataConfig, RunConfig, Shape
 from recstudy.data import Decoded, PhantomCaptions, Reader
 from recstudy.data.cache import load
 from recstudy.data.checking import checked
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import CNN
+from recstudy.programs.settings import configure
 
 
 class Cells(DataConfig):

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from recstudy.config import configure
 from recstudy.data import Sudoku
 from recstudy.data.cache import load
 from recstudy.data.sudoku import canonical, in_classes, make_set
 from recstudy.errors import ConfigError
+from recstudy.programs.settings import configure
+from recstudy.programs.trial import run_trial
 from recstudy.testing import make_trial, tiny_model, tiny_run
-from recstudy.train.trial import run_trial
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 

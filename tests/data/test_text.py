@@ -7,10 +7,10 @@ from clip_like import clip_files
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.config import configure
 from recstudy.data import CaptionFolder, PhantomCaptions, text
 from recstudy.data.text import plain, report
 from recstudy.errors import ConfigError, DataError
+from recstudy.programs.settings import configure
 
 CAPTIONS = ["two small bright discs on the left .", "one large ring on the right .", "two faint discs : café ."] * 3
 

@@ -10,10 +10,10 @@ from logs import read_lines
 from shell import Shell
 
 from recstudy.command import main
+from recstudy.programs.trial import run_trial
 from recstudy.records import read_json
 from recstudy.study.study import make_plan
 from recstudy.testing import make_trial, tiny_run
-from recstudy.train.trial import run_trial
 
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/0.*/recstudy.json"))
@@ -49,7 +49,7 @@ def test_15_a_clock_that_is_an_hour_behind_changes_no_cost(tmp_path, monkeypatch
     """The second attempt begins before the first one did."""
     config = tiny_run(epochs=2)
     run_trial(make_trial(tmp_path, config), lambda line: None, lambda: True)
-    monkeypatch.setattr("recstudy.train.trial.now", lambda: "2020-01-01T00:00:00+00:00")
+    monkeypatch.setattr("recstudy.programs.trial.now", lambda: "2020-01-01T00:00:00+00:00")
     run_trial(make_trial(tmp_path, config), lambda line: None)
 
     folder = tmp_path / "runs" / config.run_id

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS, Answers, NotAvailable, measured, metric
+from recstudy.metrics import METRICS, Answers, measured, metric
 from recstudy.metrics.registry import check_computed
 from recstudy.plugins import gathering
+from recstudy.programs.metric import NotAvailable
 from recstudy.report import names
 
 ANSWERS = Answers("multiclass", np.log([[3.0, 1.0], [1.0, 1.0]]), np.array([0, 1]), ("a", "b"))

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig, configure
+from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import CNN
 from recstudy.plugins import gathering
+from recstudy.programs.settings import configure
 from recstudy.testing import make_training
 from recstudy.train.losses import shares
 from recstudy.train.optim import learning_rate

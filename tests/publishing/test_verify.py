@@ -126,7 +126,7 @@ OWN = """
 import sys
 from recstudy import Study, grid, main
 from recstudy.metrics import METRICS
-from recstudy.metrics.registry import metric
+from recstudy.metrics import metric
 from recstudy.report import Table
 from recstudy.testing import tiny_run
 

@@ -15,10 +15,10 @@ from recstudy import Place, RunConfig, Study, TrainConfig, grid
 from recstudy.analysis import Curve, LearningCurves, Table
 from recstudy.data import Digits
 from recstudy.models import ViTRM
+from recstudy.programs.trial import Trial, run_trial
 from recstudy.records import Results
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
-from recstudy.train.trial import Trial, run_trial
 
 STUDY = Study(
     name="sample",

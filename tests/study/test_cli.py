@@ -15,8 +15,8 @@ from recstudy.cli import exit_code, main
 from recstudy.data import Digits
 from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.models import ViTRM
+from recstudy.programs.recursive import RECURSIVE_MODELS, optimizer_steps
 from recstudy.records import Results, write_json
-from recstudy.study.dry_run import hints, optimiser_steps
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 from recstudy.testing import make_result
@@ -75,8 +75,8 @@ def test_a_plan_as_json(capsys, tmp_path):
 def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
     """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, 36 s and 6 min at 250 TFLOP/s; 20 s to start."""
     pflop = {1: 9.0, 2: 90.0}
-    monkeypatch.setattr("recstudy.study.dry_run.total_pflop", lambda config: pflop[config.train.supervision_steps])
-    monkeypatch.setattr("recstudy.study.dry_run.training_memory", lambda config: 400_000)
+    monkeypatch.setattr("recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    monkeypatch.setattr("recstudy.programs.recursive.training_memory", lambda config: 400_000)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r"))
 
@@ -91,7 +91,7 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
 def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch):
     """By hand: 9 PFLOP took 100 s, so 90 take 1,000."""
     pflop = {1: 9.0, 2: 90.0}
-    monkeypatch.setattr("recstudy.study.dry_run.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    monkeypatch.setattr("recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps])
     first, *_ = make_plan(tiny.study).runs
     Results(tmp_path / "r").create().run(first.id).finish(make_result(cost={"seconds": 90.0, "evaluation_seconds": 10.0}))
 
@@ -189,14 +189,16 @@ RUN = RunConfig(data=Digits(), model=ViTRM(patch=2), train=TrainConfig(epochs=2,
 
 def test_optimiser_steps_by_hand():
     """1,437 - 144 = 1,293 images: 21 batches of 64 an epoch."""
-    assert optimiser_steps(RUN) == 42
-    assert optimiser_steps(RUN.with_changes({"train.supervision_steps": 3})) == 126
-    assert optimiser_steps(RUN.with_changes({"train.supervision_steps": 3, "train.detach_carry": False})) == 42
-    assert optimiser_steps(RUN.with_changes({"train.selection": "last", "data.limit": 100})) == 4
+    assert optimizer_steps(RUN) == 42
+    assert optimizer_steps(RUN.with_changes({"train.supervision_steps": 3})) == 126
+    assert optimizer_steps(RUN.with_changes({"train.supervision_steps": 3, "train.detach_carry": False})) == 42
+    assert optimizer_steps(RUN.with_changes({"train.selection": "last", "data.limit": 100})) == 4
 
 
 def test_an_average_longer_than_the_run_is_said_once():
-    (line,) = hints([RUN, RUN])
+    (line,) = RECURSIVE_MODELS.hints([RUN, RUN])
 
     assert line.startswith("Note: the moving average of the weights spans 1,000 steps, but a run makes 42.")
-    assert list(hints([RUN.with_changes({"train.ema_decay": 0.9}), RUN.with_changes({"train.epochs": 100})])) == []
+    assert (
+        list(RECURSIVE_MODELS.hints([RUN.with_changes({"train.ema_decay": 0.9}), RUN.with_changes({"train.epochs": 100})])) == []
+    )

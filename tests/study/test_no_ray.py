@@ -25,7 +25,7 @@ from recstudy.study.study import make_plan
 
 HOLD = """
 import sys
-from recstudy.train.run_folder import locked_run_folder
+from recstudy.programs.run_folder import locked_run_folder
 with locked_run_folder(sys.argv[1], ""):
     print("held", flush=True)
     sys.stdin.readline()
@@ -42,7 +42,7 @@ def test_what_needs_ray_is_refused_beside_it(flags):
 
 def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    asked = {"workers_per_run": (2, "runs one worker"), "gpus_per_run": (2, "torch sees none"), "device": ("mps", "no Apple GPU")}
+    asked = {"workers_per_run": (2, "runs one worker"), "gpus_per_run": (2, "there is none"), "device": ("mps", "no Apple GPU")}
     for field, (value, words) in asked.items():
         with pytest.raises(recstudy.errors.ClusterError, match=words):
             recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"place.{field}": value})

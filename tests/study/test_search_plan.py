@@ -5,10 +5,10 @@ import json
 import pytest
 
 from recstudy import RunConfig, Search, Tunable
-from recstudy.config.fields import tunable
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, TRM, ImageHRM, ViTRM
+from recstudy.programs.settings import tunable
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.search import make_search, readable
 

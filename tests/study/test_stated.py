@@ -64,7 +64,7 @@ def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):
     ("made", "said"),
     [
         (lambda: Study(**STATED, sedes=3), r"no argument 'sedes': Study has name, .*\. Did you mean 'seeds'\?"),
-        (lambda: Study("s"), "Study: missing a required argument: 'presets'"),
+        (lambda: Study("s"), "s has no presets: give {NAME: RunConfig"),
         (lambda: Variant(5, {}), "a variant is a label and {field: value}, but got 5 and {}"),
         (lambda: grid({"model.width": 5}), "the axis 'model.width' needs a list of levels, .*, but got 5"),
         (lambda: grid({"train.augment.more": [["a"], ["b"]]}), "name the levels of the axis 'train.augment.more'"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from shell import Shell, kill_all, until
 
+from recstudy.programs.trial import Trial, run_trial
 from recstudy.records.mirror import Mirror
-from recstudy.train.trial import Trial, run_trial
 
 EPOCHS = 400  # runs of some seconds
 TWO = ("--only", "latent_steps=1*", "--set", f"train.epochs={EPOCHS}", "--set", "place.checkpoint_seconds=0.5")

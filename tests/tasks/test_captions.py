@@ -10,8 +10,8 @@ from pycocoevalcap.tokenizer import ptbtokenizer
 
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, measured
-from recstudy.metrics.answers import NotAvailable
 from recstudy.metrics.registry import of_task
+from recstudy.programs.metric import NotAvailable
 from recstudy.tasks.captioning import coco
 from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut, meteor, penn_treebank
 

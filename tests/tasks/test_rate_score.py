@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from recstudy.metrics import Answers, measured
-from recstudy.metrics.answers import NotAvailable
+from recstudy.programs.metric import NotAvailable
 from recstudy.tasks.captioning.rate_score import (
     TYPES,
     Entities,

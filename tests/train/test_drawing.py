@@ -9,13 +9,13 @@ import pytest
 from recstudy.config import DataConfig, RunConfig
 from recstudy.data import Digits, Dominoes, Maze, Mnist, PhantomCaptions, PhantomXray, Sudoku
 from recstudy.data.cache import load
+from recstudy.programs.trial import Trial, run_trial
 from recstudy.records import Result, Results, RunFolder, read_record
+from recstudy.reevaluate import answers_again
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 from recstudy.testing import make_trial, tiny_run, tiny_study
-from recstudy.train.reevaluate import answers_again
-from recstudy.train.trial import Trial, run_trial
 
 DRAWN = [
     Digits(),

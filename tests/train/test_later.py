@@ -20,15 +20,15 @@ from recstudy.errors import EXIT_CODES, ConfigError
 from recstudy.metrics import METRICS, Answers, measured, metric
 from recstudy.metrics.kept import packed, unpacked
 from recstudy.plugins import gathering
+from recstudy.programs.trial import run_trial
 from recstudy.records import Measured, Results, read_record
+from recstudy.reevaluate import evaluate
 from recstudy.report import Table
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 from recstudy.testing import make_trial, tiny_model, tiny_run, tiny_study
 from recstudy.train import reevaluate
-from recstudy.train.reevaluate import evaluate
-from recstudy.train.trial import run_trial
 
 BRIER = """
 import numpy as np

@@ -16,6 +16,7 @@ from logs import read_lines
 
 from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.models import FuseLIPBackboneConfig
+from recstudy.programs.trial import run_trial
 from recstudy.records import RunFolder
 from recstudy.tasks.captioning.writing import captions
 from recstudy.testing import make_training, make_trial, tiny_model, tiny_run, trained
@@ -23,7 +24,6 @@ from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training
 from recstudy.train.parallel import concatenated
 from recstudy.train.state import load_checkpoint, save_checkpoint
-from recstudy.train.trial import run_trial
 
 pytestmark = [
     pytest.mark.whole,

@@ -13,11 +13,10 @@ import torch
 from test_trial import in_a_process
 
 from recstudy.errors import ClusterError
+from recstudy.programs.trial import Trial, hardware, run_trial
 from recstudy.testing import make_trial, tiny_model, tiny_run
 from recstudy.train import process
 from recstudy.train.process import reset_process
-from recstudy.train.trial import hardware, run_trial
-from recstudy.train.work import Trial
 
 RECURSIVE = tiny_run(epochs=2).with_changes({"model.dropout": 0.1, "model.latent_steps": 3})
 NORMED = tiny_run(tiny_model("cnn", width=4), epochs=1, precision="bfloat16").with_changes({"seed": 3})
@@ -65,7 +64,7 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
     assert reset_process(RECURSIVE) == torch.device("cpu")
     assert reset_process(config) == torch.device("mps")
     assert emptied == [True]
-    assert hardware(torch.device("mps"))["gpu"] == "Apple (MPS)"
+    assert hardware("Apple (MPS)")["gpu"] == "Apple (MPS)"
 
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ClusterError, match="torch sees no Apple GPU on this machine"):

@@ -8,8 +8,9 @@ from recstudy.config import RunConfig
 from recstudy.contract import promises
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS, NotAvailable, metric
+from recstudy.metrics import METRICS, metric
 from recstudy.plugins import gathering
+from recstudy.programs.metric import NotAvailable
 from recstudy.study.search import Search, make_search
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training

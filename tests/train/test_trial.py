@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 from recstudy.errors import FAILURES, DataError, StorageError
 from recstudy.metrics import measured
 from recstudy.metrics.kept import unpacked
+from recstudy.programs import watchdog
+from recstudy.programs.trial import Trial, failure_class, run_trial
 from recstudy.records import LossLine, RunFolder, read_log
 from recstudy.records.locks import locked
 from recstudy.testing import make_trial, tiny_run
-from recstudy.train import watchdog
-from recstudy.train.trial import Trial, failure_class, run_trial
 
 RUN = tiny_run()
 PATIENT = 0.2  # minutes: on a busy machine an import alone takes seconds
@@ -117,7 +117,7 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
 
 def in_a_process(work: Trial) -> subprocess.CompletedProcess[str]:
     code = (
-        "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import Trial, run_trial\n"
+        "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.programs.trial import Trial, run_trial\n"
         "print(json.dumps(run_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)))"
     )
     command = [sys.executable, "-c", code, json.dumps(asdict(work))]
@@ -144,13 +144,13 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
 def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart_by_then(tmp_path, monkeypatch):
     """Train ends the process group while its first worker still writes down why it failed: no outcome of the run."""
     sizes = [2]
-    monkeypatch.setattr("recstudy.train.trial.rank_and_world", lambda: (0, sizes[0]))
+    monkeypatch.setattr("recstudy.train.parallel.rank_and_world", lambda: (0, sizes[0]))
 
     def reset_by_peer(*given: object, **named: object) -> None:
         sizes[0] = 1
         raise RuntimeError("Connection reset by peer")
 
-    monkeypatch.setattr("recstudy.train.trial._fit", reset_by_peer)
+    monkeypatch.setattr("recstudy.programs.trial._execute", reset_by_peer)
 
     with pytest.raises(RuntimeError, match="reset by peer"):
         run_trial(trial(tmp_path), print)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
+from recstudy.programs.trial import run_trial
 from recstudy.records import RunFolder
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train import usage
-from recstudy.train.trial import run_trial
 from recstudy.train.usage import Usage
 
 

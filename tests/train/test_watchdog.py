@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from test_loop import training
 
-from recstudy.train import watchdog
-from recstudy.train.watchdog import watched
+from recstudy.programs import watchdog
+from recstudy.programs.watchdog import watched
 
 HANGS = {
     "sleep": "time.sleep(60)",
@@ -20,7 +20,7 @@ HANGS = {
 def watched_process(log: Path, body: str, silence: float = 0.5, after: str = "") -> subprocess.CompletedProcess[str]:
     """`body` within the block, `after` behind it."""
     code = (
-        "import pathlib, time\nfrom recstudy.train.watchdog import alive, waiting, watched\n"
+        "import pathlib, time\nfrom recstudy.programs.watchdog import alive, waiting, watched\n"
         f"log = pathlib.Path({str(log)!r})\nwith watched({silence}, log):\n    {body}\n{after}\nprint('over')"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False)

@@ -16,7 +16,7 @@ from recstudy.analysis.registration import post_hoc, statements, words_of
 from recstudy.analysis.rows import Row
 from recstudy.config import averaged_steps
 from recstudy.evidence import mean_of
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS
 from recstudy.records.schema import Provenance
 from recstudy.records.study_schema import Deviation
 from recstudy.report import Claim

@@ -18,7 +18,7 @@ from recstudy.analysis.figures.layout import Drawn, along, facets
 from recstudy.analysis.figures.theme import SCREEN, Size, band, bounded, brief, marked, scatter, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.metrics import METRICS
+from recstudy.programs.metric import METRICS
 from recstudy.records import LossLine, read_log
 from recstudy.report import LearningCurves, LossTrace
 from recstudy.report.names import inline, metric, number, plural, registered

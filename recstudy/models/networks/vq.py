@@ -28,10 +28,10 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.config import canonical, configure
 from recstudy.errors import DataError
 from recstudy.models.fuselip import VQ
 from recstudy.models.networks.layers import ClipLayer, PatchEmbedding, init_as_clip
+from recstudy.programs.settings import canonical, configure
 from recstudy.records.files import Json, write_whole
 
 DEAD = 0.1  # of the even share 1/V: a code used less is dead

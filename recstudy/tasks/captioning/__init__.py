@@ -16,7 +16,8 @@ Shapes: B images, T tokens, V of a vocabulary.
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.config import PAD
-from recstudy.metrics import METRICS, TASKS
+from recstudy.metrics import TASKS
+from recstudy.programs.metric import METRICS
 from recstudy.tasks.captioning import scores
 from recstudy.tasks.task import Labels, Task
 

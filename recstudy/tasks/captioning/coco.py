@@ -26,7 +26,7 @@ from pycocoevalcap.meteor.meteor import Meteor
 from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer import ptbtokenizer
 
-from recstudy.metrics.answers import NotAvailable
+from recstudy.programs.metric import NotAvailable
 
 Texts = dict[int, list[str]]
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from recstudy.config import ModelConfig, RunConfig, TrainConfig, digest
+from recstudy.config import ModelConfig, RunConfig, TrainConfig
 from recstudy.data.cache import DataSet, Split, cached, making
 from recstudy.files import cache_folder
 from recstudy.models.captioners import CaptionModel
@@ -30,8 +30,9 @@ from recstudy.models.fuselip import Aligner
 from recstudy.models.networks.caption import frozen
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
+from recstudy.programs.settings import digest
+from recstudy.programs.watchdog import alive
 from recstudy.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
-from recstudy.train.watchdog import alive
 
 FORMAT = 1  # of a file of features; raise it when the same backbone gives other numbers
 BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB

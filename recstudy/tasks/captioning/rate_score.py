@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.metrics.answers import NotAvailable
+from recstudy.programs.metric import NotAvailable
 
 NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"  # belongs in a table
 FOLDER = "RECSTUDY_RATESCORE"  # the environment variable that names a folder with the models

@@ -15,16 +15,17 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet
-from recstudy.metrics import Answers, NotAvailable
+from recstudy.metrics import Answers
 from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.fuselip import AlignerNetwork, siglip_loss
 from recstudy.models.networks.layers import in_float64
+from recstudy.programs.metric import NotAvailable
+from recstudy.programs.watchdog import alive
 from recstudy.tasks.captioning.encoders import begin
 from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
 from recstudy.train.parallel import concatenated
 from recstudy.train.process import draw
-from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks.task import Judged, Task

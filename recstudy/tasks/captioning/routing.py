@@ -25,8 +25,8 @@ from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.layers import in_float64
 from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 from recstudy.models.networks.micar import MicarNetwork
+from recstudy.programs.watchdog import alive
 from recstudy.train.evaluate import autocast, own_batch
-from recstudy.train.watchdog import alive
 
 # At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for self-attention, 1.11 MB for
 # cross-attention and 0.03 MB for the router before compression. Longer captions are cut: what a token does not see cannot

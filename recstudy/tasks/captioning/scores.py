@@ -7,8 +7,9 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from recstudy.errors import ConfigError
-from recstudy.metrics.answers import Answers, NotAvailable
-from recstudy.metrics.registry import METRICS, metric
+from recstudy.metrics.answers import Answers
+from recstudy.metrics.registry import metric
+from recstudy.programs.metric import METRICS, NotAvailable
 
 if TYPE_CHECKING:
     from recstudy.tasks.captioning.coco import Words

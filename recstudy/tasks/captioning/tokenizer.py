@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from recstudy.config import RunConfig, digest
+from recstudy.config import RunConfig
 from recstudy.data.cache import DataSet, Split, alone, cached
 from recstudy.data.reader import Tokens
 from recstudy.errors import DataError
@@ -33,9 +33,10 @@ from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.fuselip import VQ
 from recstudy.models.networks.layers import in_float64
 from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, load_tokenizer, save_tokenizer, unit, vq_loss
+from recstudy.programs.settings import digest
+from recstudy.programs.watchdog import alive
 from recstudy.records import Json
 from recstudy.records.files import write_whole
-from recstudy.train.watchdog import alive
 
 BATCH = 32
 LEARNING_RATE = 0.2  # over the width: 1e-3 at 192

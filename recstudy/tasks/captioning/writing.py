@@ -24,6 +24,7 @@ from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.layers import in_float64
+from recstudy.programs.watchdog import alive
 from recstudy.tasks.captioning.decode import decode
 from recstudy.tasks.captioning.rate_score import made_by
 from recstudy.tasks.captioning.routing import expert_use, kept
@@ -31,7 +32,6 @@ from recstudy.tasks.captioning.scores import words
 from recstudy.train.evaluate import Diverged, autocast, own_batch, read, stated
 from recstudy.train.losses import loss_of, token_hits, token_loss
 from recstudy.train.parallel import concatenated, rank_and_world, total
-from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:
     from recstudy.tasks.captioning import Captioning

@@ -21,14 +21,15 @@ from recstudy.analysis.kept import kept_answers
 from recstudy.analysis.rows import Row
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError, RecstudyError
-from recstudy.metrics import METRICS, TASKS, Answers, NotAvailable, measured
+from recstudy.metrics import TASKS, Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
 from recstudy.opened import there
+from recstudy.programs.metric import METRICS, NotAvailable
+from recstudy.programs.run_folder import locked_run_folder
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
 from recstudy.report.names import metric, number, plural
-from recstudy.train.run_folder import locked_run_folder
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
 How = Literal["answers", "weights"]  # what a metric was computed from

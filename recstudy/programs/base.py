@@ -1,0 +1,180 @@
+"""What the platform knows of a program: it makes metrics of settings and a seed. Everything else about it is optional.
+
+The recursive models are one program (`recstudy.programs.recursive`, the only module of the platform that imports them). A user's
+function, command or table is another one (`recstudy.programs.own`), registered under its name.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from recstudy.errors import ConfigError
+from recstudy.plugins.registry import Registry
+from recstudy.programs.settings import RunSettings
+from recstudy.records.files import Json
+from recstudy.records.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from recstudy.programs.trial import Report, Trial
+    from recstudy.records.results import Results
+
+RECURSIVE = "recursive"
+
+
+class InitialWeights(Protocol):
+    """Weights that runs start from."""
+
+    @property
+    def digest(self) -> str:
+        """The digest that is part of the run ids."""
+
+    def keep(self, results: "Results") -> str:
+        """Keep the weights in the results folder."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Parameters and FLOPs of one run's settings."""
+
+    params: int  # of everything that takes part
+    trained_params: int  # without a frozen backbone
+    gflops: float  # forward pass in evaluation, an image
+    train_gflops: float  # forward and backward passes of all supervision steps on a batch, an image of it
+
+
+class Group:
+    """The workers that share one run: by default this process alone."""
+
+    rank, world = 0, 1
+
+    def first_says(self, value: bool) -> bool:
+        """Return what the first worker says, on each of them."""
+        return value
+
+    def first_gives(self, value: Callable[[], Any]) -> Any:
+        """Return what the first worker's `value` gives, on each of them; it is not called on the others."""
+        return value()
+
+    def any_says(self, value: bool) -> bool:
+        """Return whether any worker says so, on each of them."""
+        return value
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One attempt at a run.
+
+    Args:
+        trial: What the worker was given.
+        settings: The settings of the run.
+        records: The run's folder.
+        report: Takes a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
+        leave: Whether the run is to save its state and end early.
+        writes: Whether this worker writes the records.
+        started: When the attempt began.
+    """
+
+    trial: "Trial"
+    settings: Any
+    records: RunFolder
+    report: "Report"
+    leave: Callable[[], bool]
+    writes: bool
+    started: str
+
+
+class Program:
+    """What a run executes.
+
+    Args:
+        name: Part of the id of a run, except for the recursive models.
+    """
+
+    name: str = RECURSIVE
+
+    def read(self, values: Json) -> RunSettings:
+        """Return settings of plain JSON values, as a record has them (ConfigError)."""
+        raise NotImplementedError
+
+    def run(self, execution: Execution) -> Json:
+        """Execute a run and return its outcome.
+
+        Returns:
+            `status`: `done`, `diverged` or `drained` (it left early, to resume later). Of the first two also what `result.json`
+            has: `metrics`, `cost`, parts of `provenance` and `error`.
+        """
+        raise NotImplementedError
+
+    def group(self) -> Group:
+        """Return the workers that share a run, as seen by one of them."""
+        return Group()
+
+    def check(
+        self, settings: Sequence[RunSettings], results: "Results", data: Path, download: bool, begin: InitialWeights | None
+    ) -> None:
+        """Refuse (ConfigError, DataError) runs that could not start, before anything is written."""
+
+    def check_device(self, device: str) -> None:
+        """Refuse (ClusterError) a device that this machine does not have."""
+
+    def sees_gpu(self) -> bool:
+        """Whether this process sees a GPU."""
+        return Path("/dev/nvidiactl").exists()
+
+    def weights(self, place: str, results: "Results") -> InitialWeights:
+        """Return the weights that `--init-from` names."""
+        raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
+
+    def cost(self, settings: RunSettings) -> Cost | None:
+        """Return parameters and FLOPs; None if they are unknown."""
+        return None
+
+    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
+        """Return the PFLOP of a run; None if unknown. `only_counted`: do not load torch to count them."""
+        return None
+
+    def memory(self, settings: RunSettings) -> int | None:
+        """Return the bytes that one worker needs; None if unknown."""
+        return None
+
+    def free_gpu_bytes(self) -> int:
+        """Return the free bytes of the GPU that this process sees; called where `memory` is known."""
+        raise NotImplementedError
+
+    def hints(self, settings: Iterable[RunSettings]) -> list[str]:
+        """Return what a user should know before the runs start, a line each."""
+        return []
+
+    def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+        """Return for each of these settings the checksum of its data below `folder`; empty if it is not known."""
+        return [""] * len(settings)
+
+    def read_data(self, settings: Sequence[RunSettings], folder: Path) -> None:
+        """Read the data below `folder`, so that their checksums are known."""
+
+    def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+        """Return the titles of data sets below `folder` that have no checksum yet."""
+        return []
+
+
+PROGRAMS: Registry[Program] = Registry("program")
+
+
+def load_program(name: str = RECURSIVE) -> Program:
+    """Return the program of this name (ConfigError: it is not here; the message names the file that defines it)."""
+    if name == RECURSIVE:
+        program: Program = import_module("recstudy.programs.recursive").RECURSIVE_MODELS
+        return program
+    return PROGRAMS[name]
+
+
+def program_of(values: Json) -> Program:
+    """Return the program whose settings a record has."""
+    return load_program(str(values.get("program") or RECURSIVE))
+
+
+def read_settings(values: Json) -> RunSettings:
+    """Return the settings of plain JSON values, as a record has them (ConfigError)."""
+    return program_of(values).read(values)

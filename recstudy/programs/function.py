@@ -1,0 +1,213 @@
+"""A training function as a program: any framework, in the worker's process."""
+
+import random
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recstudy.errors import ConfigError
+from recstudy.programs.base import Execution, Program
+from recstudy.programs.metric import Metric
+from recstudy.programs.own import OwnProgram, measured, not_finite, number
+from recstudy.programs.trial import hardware, peak_memory_mb, record_user_files, reset_peak_memory, versions_of
+from recstudy.programs.watchdog import alive, waiting, watched
+from recstudy.records import EpochLine, Json, append_line, read_log
+
+FOLDER = "files"  # of a run's folder, for what its program saves
+
+
+class Diverged(BaseException):
+    """Ends a function whose numbers are no longer finite; no Exception, so that its own handlers let it pass."""
+
+
+class RunContext:
+    """What a training function gets of its run.
+
+    Attributes:
+        settings: The settings, as a dictionary or as an object of the user's own class.
+        seed: The seed of the run: 0, 1, ...
+        folder: A folder for checkpoints. It is the same when the run resumes, and is removed when the run has ended.
+    """
+
+    def __init__(self, execution: Execution, settings: Any) -> None:
+        self.settings, self.seed = settings, execution.settings.seed
+        self.folder = execution.records.path / FOLDER
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._execution = execution
+        lines = read_log(execution.records.epochs, EpochLine)
+        self._last = max((line.epoch for line in lines), default=-1)
+        self._before = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
+        self._began = time.monotonic()
+
+    @property
+    def resumes(self) -> bool:
+        """Whether an earlier attempt has reported a step."""
+        return self._last >= 0
+
+    def report(self, step: int, **values: float) -> None:
+        """Report values of a step, such as an epoch: they are logged, shown, and may end the run early in a search.
+
+        Args:
+            step: 0, 1, ...; a resumed run may report a step again.
+            values: Numbers by name, such as `loss=0.3, accuracy=91.2`.
+
+        Raises:
+            ConfigError: `step` is not a whole number of at least 0, or a value is not a number.
+        """
+        program, records = self._execution.settings.program, self._execution.records
+        step = _whole(program.name, step)
+        found = {name: number(program.name, name, value) for name, value in values.items()}
+        if wrong := not_finite(found):
+            raise Diverged(f"step {step}: {wrong}")
+        if step <= self._last:
+            records.keep_epochs(below=step)
+        self._last = step
+        line = {"epoch": step, **found, "seconds": round(self.seconds, 3)}
+        append_line(records.epochs, line)
+        alive()
+        with waiting():  # for a driver that may be busy, or stopped, and then resumes
+            self._execution.report(line | {"epochs_done": step + 1, "epochs": 0})
+
+    def should_stop(self) -> bool:
+        """Return whether the run is to save its state and return early, without metrics: it resumes later.
+
+        True after Ctrl-C or SIGTERM to the study, or when Ray takes the node away, such as a spot machine.
+        """
+        alive()
+        return bool(self._execution.leave())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the run so far, over all attempts."""
+        return self._before + time.monotonic() - self._began
+
+
+def _whole(name: str, step: Any) -> int:
+    step = step.item() if hasattr(step, "item") else step
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
+    return int(step)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A training function with what tables call it, as the `program` of a study.
+
+    Args:
+        function: Called once for each run with a `RunContext`. It returns the metrics by their names.
+        name: Part of the run ids. By default its module and name, such as `my_study.train`.
+        title: What tables call it. By default the function's name.
+        data: What tables call its data set.
+        is_synthetic: Whether its data are generated.
+    """
+
+    function: Callable[[RunContext], Any]
+    name: str = ""
+    title: str = ""
+    data: str = ""
+    is_synthetic: bool = False
+
+    def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "FunctionProgram":
+        """Return the program with these settings and metrics."""
+        return FunctionProgram(self, settings, metrics)
+
+
+class FunctionProgram(OwnProgram):
+    """A training function with its settings and metrics."""
+
+    def __init__(self, given: Function, settings: Any, metrics: Mapping[str, Metric]) -> None:
+        if not callable(given.function):
+            raise ConfigError(f"a program must be a function, a Function or a Command, but got {given.function!r}")
+        self.function = given.function
+        super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
+
+    def same_as(self, other: Program) -> bool:
+        return isinstance(other, FunctionProgram) and _code(self.function) == _code(other.function)
+
+    def run(self, execution: Execution) -> Json:
+        settings = execution.settings
+        context = RunContext(execution, self.parse(settings.settings) if self.typed else dict(settings.settings))
+        record_user_files(execution.trial, execution.records, resumes=context.resumes)
+        _reset(settings.seed, settings.place.cpus_per_run)
+        busy = time.process_time()
+        outcome: Json
+        with watched(60 * settings.place.silent_minutes, execution.records.hang_log(0)):
+            try:
+                returned = self.function(context)
+                if returned is None and execution.leave():
+                    return {"status": "drained"}
+                values, others = measured(self.name, returned, self.metrics)
+                wrong = not_finite(values)
+                if wrong:
+                    raise Diverged(wrong)
+                outcome = {"status": "done", "metrics": values}
+                if others:
+                    outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
+            except Diverged as error:
+                outcome = {"status": "diverged", "error": str(error), "metrics": {}}
+        cost = {"seconds": context.seconds, "device_seconds": context.seconds, "peak_memory_mb": peak_memory_mb()}
+        if context.seconds >= 1:
+            cost["cores_used"] = round((time.process_time() - busy) / context.seconds, 3)
+        shutil.rmtree(context.folder, ignore_errors=True)
+        return outcome | facts(self, cost)
+
+
+def facts(program: OwnProgram, cost: Json) -> Json:
+    """Return what a result says beside its metrics."""
+    torch = sys.modules.get("torch")  # loaded by the user's program, if at all
+    gpu = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
+    items = program.metrics[next(iter(program.metrics))].items
+    return {
+        **({"answers": {"kept": 0, "of": items}} if items else {}),
+        "cost": cost,
+        "provenance": {
+            "versions": versions_of("torch", "numpy", "ray"),
+            "hardware": hardware(gpu),
+            "synthetic": program.is_synthetic,
+        },
+    }
+
+
+def _reset(seed: int, cpus: int) -> None:
+    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on it."""
+    reset_peak_memory()
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
+        torch.set_num_threads(cpus)
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+
+
+def _name(function: Any) -> str:
+    """Return module and name of a function; those of the file that is run have its name."""
+    from recstudy.plugins import study_file
+
+    file = study_file()
+    module = getattr(function, "__module__", "") or ""
+    module = (file.name if file else "notebook") if module == "__main__" else module
+    name = getattr(function, "__qualname__", type(function).__name__).replace("<lambda>", "function").replace(".<locals>", "")
+    return f"{module}.{name}"
+
+
+def _code(function: Any) -> Any:
+    """Return what tells two functions apart: the same file may be imported under two module names."""
+    code = getattr(function, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else function
+
+
+def children_peak_mb() -> float:
+    """Return the most memory that any ended child process had in use."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
+
+
+def folder_of(execution: Execution) -> Path:
+    """Return the folder for a run's own files."""
+    return execution.records.path / FOLDER

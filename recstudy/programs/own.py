@@ -1,0 +1,264 @@
+"""Programs of a user's own: their settings, and what they have in common.
+
+A program is registered under its name when a study is made of it, in each process that imports the study's file.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
+from pydantic_core import to_jsonable_python
+
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.explained import explain
+from recstudy.programs.base import PROGRAMS, Program
+from recstudy.programs.metric import Metric
+from recstudy.programs.settings import Config, Description, Place, RunSettings, Tunable, configure, flatten, tunable
+from recstudy.records.files import Json
+
+PREFIX = "settings."  # of a setting's path in records
+RESERVED = {
+    "seed": "run.seed has the seed of a run; --seeds sets how many there are",
+    "place": "place.cpus_per_run and its neighbors are the resources of a run",
+}
+
+
+class OwnSettings(RunSettings):
+    """The settings of one run of a user's program."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    program_name: str = Field(alias="program")
+    settings: dict[str, Any]
+    seed: int = Field(0, ge=0)
+    place: Place = Place(trainer="inline")
+
+    @model_validator(mode="after")
+    def _runs_in_one_process(self) -> Self:
+        if self.place.workers_per_run > 1 or self.place.uses_train:
+            raise ValueError(
+                f"{self.program_name} runs in one process: leave --workers-per-run and --trainer train out. "
+                "--gpus-per-run 4 gives it four GPUs"
+            )
+        return self
+
+    @property
+    def program(self) -> "OwnProgram":
+        program = PROGRAMS[self.program_name]
+        assert isinstance(program, OwnProgram)
+        return program
+
+    @property
+    def description(self) -> Description:
+        return self.program.describe(self.settings)
+
+    @property
+    def score(self) -> str:
+        return next(iter(self.program.metrics))
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        return self.program.metrics
+
+    @property
+    def ranges(self) -> Mapping[str, Tunable]:
+        return self.program.ranges
+
+    @property
+    def kind(self) -> str:
+        return self.program_name
+
+    def path(self, name: str) -> str:
+        return name if name.startswith((PREFIX, "place.")) else PREFIX + name
+
+    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
+        return [self._changed({self.path(name): value for name, value in changes.items()}) for changes in several]
+
+    def _changed(self, changes: Mapping[str, Any]) -> Self:
+        settings = {**self.settings}
+        place = self.place.model_dump()
+        for path, value in changes.items():
+            part, _, rest = path.partition(".")
+            _set(place if part == "place" else settings, rest, value)
+        values = {"program": self.program_name, "settings": self.program.complete(settings), "seed": self.seed, "place": place}
+        return configure(type(self), values)
+
+
+def _set(values: dict[str, Any], path: str, value: Any) -> None:
+    """Replace a value at a dotted path. A new name is refused later, by the check of all settings."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        values[parent] = dict(values[parent]) if isinstance(values.get(parent), dict) else {}
+        values = values[parent]
+    values[last] = to_jsonable_python(value)
+
+
+class OwnProgram(Program):
+    """A user's program.
+
+    Args:
+        name: Identifies it in run ids, so that renaming it gives its runs new ids.
+        settings: Names and defaults; or a dataclass or pydantic model, whose types and bounds are then checked.
+        metrics: Name -> how it is read. The first one is the score.
+        title: What tables call it.
+        data: What tables call its data set.
+        is_synthetic: Whether its data are generated.
+    """
+
+    def __init__(
+        self, name: str, settings: Any, metrics: Mapping[str, Metric], title: str = "", data: str = "", is_synthetic: bool = False
+    ) -> None:
+        self.name = name
+        self.metrics = _titled(name, metrics)
+        self.title, self.data, self.is_synthetic = title or name.rpartition(".")[2], data, is_synthetic
+        self.schema, defaults = _schema(name, settings)
+        self.typed = not isinstance(settings, Mapping)  # then a run gets an object, else a dictionary
+        self.defaults = self.complete(defaults)
+        self.ranges = {PREFIX + path: found for path, found in _ranges(self.schema, self.defaults).items()}
+
+    def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings with defaults, as plain JSON values.
+
+        Raises:
+            ConfigError: A name is unknown or a value does not fit. The message names the field.
+        """
+        return dict(to_jsonable_python(self.parse(settings)))
+
+    def parse(self, settings: Mapping[str, Any]) -> Any:
+        """Return settings as the schema's object."""
+        known = _fields(self.schema)
+        for name in settings:
+            if name not in known:
+                raise ConfigError(f"no setting {name!r}: {self.title} has {choices(known)}.{nearest(name, known)}")
+        try:
+            return TypeAdapter(self.schema).validate_python(dict(settings))
+        except ValidationError as error:
+            raise ConfigError(f"a setting of {self.title}: {explain(error, self.schema)}") from None
+
+    def read(self, values: Json) -> OwnSettings:
+        return configure(OwnSettings, {**values, "settings": self.complete(values.get("settings", {}))})
+
+    def base(self, changes: Mapping[str, Any] | None = None) -> OwnSettings:
+        """Return the settings of a run by default, with these changes."""
+        return configure(OwnSettings, {"program": self.name, "settings": self.defaults}).with_changes(changes or {})
+
+    def describe(self, settings: Mapping[str, Any]) -> Description:
+        """Return what tables say of a run: a setting called `model` or `data` is the title of that."""
+        model, data = settings.get("model"), settings.get("data")
+        return Description(
+            model if isinstance(model, str) else self.title,
+            data if isinstance(data, str) else self.data,
+            self.is_synthetic,
+        )
+
+    def register(self, module: str) -> None:
+        """Make the program known under its name; `module` is the user's, which other processes import.
+
+        Raises:
+            ConfigError: another program has the name.
+        """
+        known = dict.get(PROGRAMS, self.name)
+        if known is not None and not self.same_as(known):
+            raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
+        if known is None:
+            PROGRAMS.put(self.name, self, module)
+
+    def same_as(self, other: Program) -> bool:
+        """Whether another program does the same, so that both may have one name."""
+        return self is other
+
+
+def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict[str, float], list[str]]:
+    """Return the stated metrics of what a program returned, and what else it returned.
+
+    Raises:
+        ConfigError: a stated metric is missing, or is not a number.
+    """
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name} must return its metrics, such as {{{next(iter(metrics))!r}: 91.3}}, but it returned {given!r}")
+    values: dict[str, float] = {}
+    for metric in metrics:
+        if metric not in given:
+            raise ConfigError(f"{name} returned no {metric!r}: it returned {choices(map(str, given)) or 'nothing'}")
+        values[metric] = number(name, metric, given[metric])
+    return values, [str(other) for other in given if other not in metrics]
+
+
+def number(name: str, metric: str, value: Any) -> float:
+    """Return a number of numpy's, torch's or Python's as a float (ConfigError)."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name}: {metric} must be a number, but it is {value!r}")
+    return float(value)
+
+
+def not_finite(values: Mapping[str, float]) -> str:
+    """Return the first value that is not finite, in words; empty if all are."""
+    return next((f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)), "")
+
+
+def _titled(name: str, metrics: Any) -> dict[str, Metric]:
+    if not isinstance(metrics, Mapping) or not metrics:
+        example = 'metrics={"accuracy": Metric("%", items=10_000)}'
+        raise ConfigError(f"{name} needs its metrics, such as {example}, but got {metrics!r}")
+    for metric, given in metrics.items():
+        if not isinstance(given, Metric) or not isinstance(metric, str):
+            raise ConfigError(f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}')
+    return {
+        metric: given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
+        for metric, given in metrics.items()
+    }
+
+
+class _Untyped(BaseModel):
+    """Settings of a dictionary: their types are those of the defaults."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the class that checks settings, and the values that the user has given."""
+    schema: Any = given if isinstance(given, type) else type(given)
+    if isinstance(given, Mapping):
+        for field in given:
+            if not isinstance(field, str) or not field.isidentifier():
+                raise ConfigError(f"a setting of {name} needs a name like a Python variable's, but got {field!r}")
+        fields: Any = {field: (_type(value), value) for field, value in given.items()}
+        schema, defaults = create_model("Settings", __base__=_Untyped, **fields), dict(given)
+    elif dataclasses.is_dataclass(schema) or issubclass(schema, BaseModel):
+        defaults = {} if schema is given else {field: getattr(given, field) for field in _fields(schema)}
+    else:
+        raise ConfigError(
+            f"the settings of {name} must be a dictionary with defaults, a dataclass or a pydantic model, but got {given!r}"
+        )
+    for field in _fields(schema):
+        if field in RESERVED:
+            raise ConfigError(f"the settings of {name} must not have {field!r}: {RESERVED[field]}")
+    return schema, defaults
+
+
+def _type(value: Any) -> Any:
+    """Return the type of a setting, by its default: a number may be any number if the default is a real one."""
+    kind: Any = Any
+    if isinstance(value, bool | int | float | str):
+        kind = type(value)
+    return kind
+
+
+def _fields(schema: Any) -> list[str]:
+    return list(schema.model_fields) if issubclass(schema, BaseModel) else [field.name for field in dataclasses.fields(schema)]
+
+
+def _ranges(schema: Any, defaults: Mapping[str, Any]) -> dict[str, Tunable]:
+    """Return the search ranges that a pydantic model states beside its fields."""
+    return tunable(schema.model_validate(defaults)) if issubclass(schema, BaseModel) else {}
+
+
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by the paths that records have."""
+    return flatten(settings, PREFIX)
+
+
+__all__ = ["PREFIX", "Config", "OwnProgram", "OwnSettings", "flat", "measured", "not_finite", "number"]

@@ -1,0 +1,151 @@
+"""The recursive models as a program. No other module of the platform imports their configs, data, tasks, metrics or training.
+
+torch is loaded by what computes, so that a driver and a reader do without it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
+from typing import Any, cast
+
+import recstudy.data
+import recstudy.models
+import recstudy.tasks  # noqa: F401  they fill the registries
+from recstudy.config import DataConfig, RunConfig, averaged_steps
+from recstudy.data.cache import known_checksum, load, unread
+from recstudy.errors import DataError
+from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
+from recstudy.programs.base import Cost, Execution, Group, InitialWeights, Program
+from recstudy.programs.settings import RunSettings, configure
+from recstudy.records import Json, Results
+
+
+class RecursiveModels(Program):
+    """HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines, trained by our loop."""
+
+    def read(self, values: Json) -> RunConfig:
+        return configure(RunConfig, values)
+
+    def run(self, execution: Execution) -> Json:
+        from recstudy.train.trial import train_run
+
+        return train_run(execution)
+
+    def group(self) -> Group:
+        return _Workers()
+
+    def check(
+        self, settings: Sequence[RunSettings], results: Results, data: Path, download: bool, begin: InitialWeights | None
+    ) -> None:
+        configs = [_config(one) for one in settings]
+        for kind, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
+            known = load(drawn, data, download=download)
+            for model in {config.model for config in configs if config.data == kind}:
+                model.check_groups(known.group_count, kind.title)
+        if started := [config for config in configs if config.train.init_from]:
+            from recstudy.train.initial import Weights, check_initial
+
+            check_initial(started, results, cast(Weights | None, begin))
+
+    def check_device(self, device: str) -> None:
+        if device == "mps":
+            from recstudy.train.process import check_apple
+
+            check_apple()
+
+    def sees_gpu(self) -> bool:
+        import torch
+
+        return torch.cuda.is_available()
+
+    def weights(self, place: str, results: Results) -> InitialWeights:
+        from recstudy.train.initial import taken_from
+
+        return taken_from(place, results)
+
+    def cost(self, settings: RunSettings) -> Cost:
+        return cost(_config(settings))
+
+    def pflop(self, settings: RunSettings, only_counted: bool = False) -> float | None:
+        return known_pflop(_config(settings)) if only_counted else total_pflop(_config(settings))
+
+    def memory(self, settings: RunSettings) -> int:
+        return training_memory(_config(settings))
+
+    def free_gpu_bytes(self) -> int:
+        import torch
+
+        return torch.cuda.mem_get_info()[0]
+
+    def hints(self, settings: Iterable[RunSettings]) -> list[str]:
+        return list(dict.fromkeys(line for one in settings for line in _hints(_config(one))))[:1]
+
+    def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+        configs = [_config(one) for one in settings]
+        found = {data: known_checksum(data, folder) for data in _fixed_data(configs)}
+        return [found.get(config.data, "") for config in configs]
+
+    def read_data(self, settings: Sequence[RunSettings], folder: Path) -> None:
+        for data in _fixed_data(map(_config, settings)):
+            with suppress(DataError):  # data that are not here: nothing can be said of them
+                load(data, folder)
+
+    def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+        return [data.title for data in _fixed_data(map(_config, settings)) if unread(data, folder)]
+
+
+def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:
+    """Return the data sets that are the same for every seed, each once."""
+    return list(dict.fromkeys(config.data for config in configs if not config.data.redrawn))
+
+
+class _Workers(Group):
+    """The group of Ray Train workers that this process is in; alone it is a group of one."""
+
+    def __init__(self) -> None:
+        from recstudy.train.parallel import rank_and_world
+
+        self.rank, self.world = rank_and_world()
+
+    def first_says(self, value: bool) -> bool:
+        from recstudy.train.parallel import first_says
+
+        return first_says(value)
+
+    def first_gives(self, value: Callable[[], Any]) -> Any:
+        from recstudy.train.parallel import first_gives
+
+        return first_gives(value)
+
+    def any_says(self, value: bool) -> bool:
+        from recstudy.train.parallel import any_says
+
+        return any_says(value)
+
+
+def _config(settings: RunSettings) -> RunConfig:
+    assert isinstance(settings, RunConfig)
+    return settings
+
+
+def _hints(config: RunConfig) -> Iterator[str]:
+    steps, span = optimizer_steps(config), averaged_steps(config.train.ema_decay)
+    if steps is not None and steps < span and not config.train.imported:
+        yield (
+            f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. "
+            "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
+        )
+
+
+def optimizer_steps(config: RunConfig) -> int | None:
+    """Count the optimizer steps of a whole run that never halts; None if only the files tell how many images there are."""
+    images = config.training_images
+    if images is None:
+        return None
+    whole = config.train.halting == "sample"  # which leaves out a short last batch
+    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
+    return batches * config.updates_a_batch * config.train.epochs
+
+
+RECURSIVE_MODELS = RecursiveModels()
