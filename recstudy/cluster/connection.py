@@ -152,7 +152,8 @@ def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
     Raises:
         ClusterError: The cluster has fewer resources, which the message lists.
     """
-    configs[0].program.check_device(place.device)
+    for config in configs[:1]:
+        config.program.check_device(place.device)
     nodes = [node["Resources"] for node in alive()]
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})

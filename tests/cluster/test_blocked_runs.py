@@ -14,12 +14,12 @@ from recstudy.cluster.sources import Source, Where
 from recstudy.cluster.view import View
 from recstudy.cluster.watch import OnRay, Supply, TuneCallback
 from recstudy.errors import StorageError
+from recstudy.programs import run_folder
 from recstudy.programs.trial import Trial
 from recstudy.records import Results
 from recstudy.records.locks import locked
 from recstudy.study.study import Run, make_plan
 from recstudy.terminal import Draining
-from recstudy.train import run_folder
 
 FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs
 DONE = {"status": "done", "score": 90.0}

@@ -18,7 +18,7 @@ def clock(monkeypatch) -> list[float]:
     """Its one number is the time; no FLOPs are known."""
     now = [100.0]
     monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(view, "known_pflop", lambda config: None)  # whatever other tests have counted
+    monkeypatch.setattr("recstudy.programs.recursive.known_pflop", lambda config: None)  # whatever other tests have counted
     return now
 
 

@@ -8,12 +8,13 @@ from ray_nodes import RAY
 
 from recstudy.cluster import worker
 from recstudy.cluster.worker import Leave, LeaveRequests, throttled
+from recstudy.programs.base import Group
 
 
 def test_epochs_are_reported_ten_times_a_second_at_most_and_the_last_always(monkeypatch):
     now, reported = [0.0], []
     monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
-    report = throttled(reported.append)
+    report = throttled(reported.append, Group())
     for epoch in range(21):  # 16 a second, and at last a slow one
         report({"epoch": epoch, "epochs_done": epoch + 1, "epochs": 22})
         now[0] += 1 / 16

@@ -11,6 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from recstudy import reevaluate
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.summary import failed_metrics, lacking, summary
 from recstudy.cli import exit_code, reasons
@@ -28,7 +29,6 @@ from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 from recstudy.testing import make_trial, tiny_model, tiny_run, tiny_study
-from recstudy.train import reevaluate
 
 BRIER = """
 import numpy as np
