@@ -107,6 +107,10 @@ class Program:
         """
         raise NotImplementedError
 
+    def explain(self, error: Exception) -> str:
+        """Return an exception that ended a run, in one line."""
+        return f"{type(error).__name__}: {error}"
+
     def group(self) -> Group:
         """Return the workers that share a run, as seen by one of them."""
         return Group()

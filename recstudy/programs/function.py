@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, raised_at
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, measured, not_finite, number
@@ -138,7 +138,7 @@ class FunctionProgram(OwnProgram):
         outcome: Json
         with watched(60 * settings.place.silent_minutes, execution.records.hang_log(0)):
             try:
-                returned = self.function(context)
+                returned = self._call(context)
                 if returned is None and execution.leave():
                     return {"status": "drained"}
                 values, others = measured(self.name, returned, self.metrics)
@@ -155,6 +155,12 @@ class FunctionProgram(OwnProgram):
             cost["cores_used"] = round((time.process_time() - busy) / context.seconds, 3)
         shutil.rmtree(context.folder, ignore_errors=True)
         return outcome | facts(self, cost)
+
+    def _call(self, context: RunContext) -> Any:
+        try:
+            return self.function(context)
+        except SystemExit as left:  # it ends this run and not the study
+            raise ConfigError(f"{self.name} ended its process: {raised_at(left)}") from left
 
 
 def facts(program: OwnProgram, cost: Json) -> Json:

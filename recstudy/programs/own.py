@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
 from pydantic_core import to_jsonable_python
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised_at
 from recstudy.explained import explain
 from recstudy.programs.base import PROGRAMS, Program
 from recstudy.programs.metric import Metric
@@ -19,6 +19,7 @@ from recstudy.programs.settings import Config, Description, Place, RunSettings, 
 from recstudy.records.files import Json
 
 PREFIX = "settings."  # of a setting's path in records
+STEPS = ("epochs", "steps")  # settings that say how many steps a run reports; a smoke run makes two
 RESERVED = {
     "seed": "run.seed has the seed of a run; --seeds sets how many there are",
     "place": "place.cpus_per_run and its neighbors are the resources of a run",
@@ -37,11 +38,8 @@ class OwnSettings(RunSettings):
 
     @model_validator(mode="after")
     def _runs_in_one_process(self) -> Self:
-        if self.place.workers_per_run > 1 or self.place.uses_train:
-            raise ValueError(
-                f"{self.program_name} runs in one process: leave --workers-per-run and --trainer train out. "
-                "--gpus-per-run 4 gives it four GPUs"
-            )
+        if self.place.uses_train:
+            raise ValueError(f"{self.program_name} runs in one process: leave --trainer train out")
         return self
 
     @property
@@ -76,11 +74,17 @@ class OwnSettings(RunSettings):
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
         return [self._changed({self.path(name): value for name, value in changes.items()}) for changes in several]
 
+    def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        counts = {PREFIX + name: self.settings.get(name) for name in STEPS}
+        return {path: 2 for path, count in counts.items() if path not in changes and isinstance(count, int) and count > 2}
+
     def _changed(self, changes: Mapping[str, Any]) -> Self:
         settings = {**self.settings}
         place = self.place.model_dump()
         for path, value in changes.items():
             part, _, rest = path.partition(".")
+            if path == "place.workers_per_run" and value != 1:
+                raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
             _set(place if part == "place" else settings, rest, value)
         values = {"program": self.program_name, "settings": self.program.complete(settings), "seed": self.seed, "place": place}
         return configure(type(self), values)
@@ -130,6 +134,8 @@ class OwnProgram(Program):
         """Return settings as the schema's object."""
         known = _fields(self.schema)
         for name in settings:
+            if name in RESERVED:
+                raise ConfigError(f"{name!r} is not a setting of {self.title}: {RESERVED[name]}")
             if name not in known:
                 raise ConfigError(f"no setting {name!r}: {self.title} has {choices(known)}.{nearest(name, known)}")
         try:
@@ -143,6 +149,9 @@ class OwnProgram(Program):
     def base(self, changes: Mapping[str, Any] | None = None) -> OwnSettings:
         """Return the settings of a run by default, with these changes."""
         return configure(OwnSettings, {"program": self.name, "settings": self.defaults}).with_changes(changes or {})
+
+    def explain(self, error: Exception) -> str:
+        return str(error) if isinstance(error, RecstudyError) else raised_at(error)
 
     def describe(self, settings: Mapping[str, Any]) -> Description:
         """Return what tables say of a run: a setting called `model` or `data` is the title of that."""

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import DataError, StorageError
+from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.plugins import Bundle, import_all, use
-from recstudy.programs.base import Execution, Group, load_program, program_of
+from recstudy.programs.base import Execution, Group, Program, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
 from recstudy.programs.watchdog import watched
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, read_log, write_json
@@ -80,7 +80,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
         group.first_says(False)
         return {"status": "held", "by": held.holder}
     except StorageError as error:
-        return _ended(error, group)
+        return _ended(error, group, trial)
 
 
 def worker_group(trial: Trial) -> Group:
@@ -107,8 +107,8 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
     except Exception as error:
         with suppress(StorageError):  # then only the outcome says so
             if folder.path.exists():
-                folder.fail(replace(_failure(error), traceback=traceback.format_exc()))
-        return _ended(error, group)
+                folder.fail(replace(_failure(error, trial), traceback=traceback.format_exc()))
+        return _ended(error, group, trial)
 
 
 def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], writes: bool) -> Json:
@@ -157,14 +157,17 @@ def failed(failure: Failure) -> Json:
     return {"status": "failed", "class": failure.error_class, "error": failure.error}
 
 
-def _failure(error: Exception) -> Failure:
-    return Failure(error_class=failure_class(error), error=f"{type(error).__name__}: {error}")
+def _failure(error: Exception, trial: Trial) -> Failure:
+    program: Program = Program()
+    with suppress(ConfigError):  # a program that cannot be imported explains nothing
+        program = program_of(trial.config)
+    return Failure(error_class=failure_class(error), error=program.explain(error))
 
 
-def _ended(error: Exception, group: Group) -> Json:
+def _ended(error: Exception, group: Group, trial: Trial) -> Json:
     if group.world > 1:
         raise error  # the other workers wait for a message that will not come: let Ray Train end the group
-    return failed(_failure(error))
+    return failed(_failure(error, trial))
 
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)

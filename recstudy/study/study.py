@@ -383,7 +383,8 @@ def _check_swept(changes: Mapping[str, Any], variants: Sequence[Variant]) -> Non
     for changed in changes:
         if changed in axes:
             raise ConfigError(
-                f"{changed!r} is swept by this study. Choose its levels with --only, such as --only '{axes[changed]}'"
+                f"{changed.removeprefix('settings.')!r} is swept by this study. Choose its levels with --only, such as "
+                f"--only '{axes[changed]}'"
             )
         if changed in apart:
             raise ConfigError(

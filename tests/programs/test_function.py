@@ -1,0 +1,160 @@
+"""A training function as the program of a study: what it is given, what it may return, and how its runs resume."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import counting
+import pytest
+from logs import read_lines
+from pydantic import BaseModel, Field
+
+import recstudy
+from recstudy import Function, Metric, RunContext, Study, grid
+from recstudy.errors import ConfigError
+from recstudy.records import Results
+from recstudy.study.study import make_plan
+
+SCORE = {"accuracy": Metric("%", items=1000)}
+
+
+def command(folder: Path, wrong: str = "", *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the study in a process of its own, in which `wrong` happens to the first attempt."""
+    start = [sys.executable, str(counting.FILE), "--no-ray", "--results", str(folder), *words]
+    return subprocess.run(start, capture_output=True, text=True, env={**os.environ, "COUNTING": wrong})
+
+
+def first_run(folder: Path) -> Any:
+    return Results(folder).run(make_plan(counting.study).runs[0].id)
+
+
+def study_of(program: Any, settings: Any, **fields: Any) -> Study:
+    return Study("own", program=program, settings=settings, metrics=SCORE, **{"variants": grid({"depth": [1, 2]}), **fields})
+
+
+@pytest.mark.parametrize("wrong", ["killed", "asked"])
+def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path, wrong):
+    stopped = command(tmp_path / "r", wrong)
+    resumed = command(tmp_path / "r", wrong)  # of the other runs the first attempt is stopped, too
+    while resumed.returncode and wrong in ("killed", "asked"):
+        resumed = command(tmp_path / "r", wrong)
+    run = first_run(tmp_path / "r")
+
+    assert stopped.returncode == (-9 if wrong == "killed" else 130)
+    assert [line["epoch"] for line in read_lines(run.epochs)] == [0, 1, 2, 3]
+    assert run.tries == (2 if wrong == "killed" else 1)  # an attempt that left in good order counts with its successor
+    loaded = recstudy.load(tmp_path / "r").runs
+    assert loaded["accuracy"].tolist() == [45.0, 50.0, 46.0, 51.0]
+    assert set(loaded["status"]) == {"done"}
+    assert not (run.path / "files").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "words"),
+    [
+        ("raised", "failed", "counting.py, line 35: ZeroDivisionError: division by zero"),
+        ("exit", "failed", "ended its process: counting.py, line 40: SystemExit: 3"),
+        ("missing", "failed", "returned no 'accuracy': it returned loss"),
+        ("text", "failed", "accuracy must be a number, but it is 'high'"),
+        ("nothing", "failed", "must return its metrics, such as {'accuracy': 91.3}, but it returned None"),
+        ("nan", "diverged", "accuracy is nan"),
+        ("nan reported", "diverged", "step 0: loss is nan"),
+    ],
+)
+def test_what_goes_wrong_in_a_function_stands_in_its_record(tmp_path, monkeypatch, wrong, status, words):
+    monkeypatch.setenv("COUNTING", wrong)
+    runs = recstudy.run(counting.study, seeds=1, only=["depth=1"], results=tmp_path / "r", ray=False).runs
+    folder = Results(tmp_path / "r").run(runs["id"][0])
+
+    assert runs["status"][0] == status
+    assert words in (folder.failure if status == "failed" else folder.result).read_text()
+    assert "Traceback" in folder.failure.read_text() if status == "failed" else True
+
+
+def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
+    @dataclasses.dataclass
+    class Plain:
+        depth: int = 2
+
+    class Checked(BaseModel):
+        depth: int = Field(2, ge=1, le=8)
+
+    def train(run: RunContext) -> dict[str, float]:
+        return {"accuracy": 10.0 * run.settings.depth}
+
+    for number, kind in enumerate((Plain, Checked, Plain(), Checked(depth=3))):
+        study = study_of(Function(train, name=f"typed{number}"), kind)
+        assert recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() == [10.0, 20.0]
+    with pytest.raises(ConfigError, match="'depth' must be less than or equal to 8, but got 9"):
+        make_plan(study_of(Function(train, name="typed4"), Checked, variants=grid({"depth": [1, 9]})))
+
+
+@pytest.mark.parametrize(
+    ("settings", "variants", "words"),
+    [
+        ({"depth": 1}, {"dept": [1]}, "no setting 'dept': train has depth. Did you mean 'depth'?"),
+        ({"depth": 1}, {"depth": ["a"]}, "'depth' must be an integer, but got 'a'"),
+        ({"depth": 1}, {"seed": [1]}, "'seed' is not a setting of train: run.seed has the seed"),
+        ({"seed": 1}, {"depth": [1]}, "must not have 'seed': run.seed has the seed"),
+        ([1], {"depth": [1]}, "must be a dictionary with defaults, a dataclass or a pydantic model"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_anything_runs(settings, variants, words):
+    with pytest.raises(ConfigError) as error:
+        make_plan(study_of(Function(counting.count, name="refused", title="train"), settings, variants=grid(variants)))
+    assert words in str(error.value)
+
+
+def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
+    def double(run: RunContext) -> dict[str, float]:
+        return {"accuracy": 2.0 * run.settings["depth"]}
+
+    def triple(run: RunContext) -> dict[str, float]:
+        return {"accuracy": 3.0 * run.settings["depth"]}
+
+    studies = [study_of(Function(function, name=function.__name__), {"depth": 1}) for function in (double, triple)]
+    again = dataclasses.replace(studies[0], name="again")  # the same function in another study
+    values = [recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() for study in (*studies, again)]
+
+    assert values == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]
+    assert len(Results(tmp_path / "r").run_folders()) == 4  # the third study found its runs finished
+    with pytest.raises(ConfigError, match="two programs are called 'double'"):
+        study_of(Function(triple, name="double"), {"depth": 1})
+
+
+def test_a_changed_function_is_reported_and_repeated_on_request(tmp_path):
+    file = tmp_path / "changing.py"
+    text = "\n".join([
+        "from recstudy import Metric, Study, Variant, main",
+        "def train(run):",
+        '    return {"accuracy": 1.0}',
+        'study = Study("c", program=train, settings={"depth": 1}, metrics={"accuracy": Metric()}, variants=[Variant("v", {})])',
+        'if __name__ == "__main__":',
+        "    main(study)",
+    ])  # fmt: skip
+
+    def run(*words: str) -> str:
+        start = [sys.executable, str(file), "--no-ray", "--results", str(tmp_path / "r"), *words]
+        return subprocess.run(start, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+
+    file.write_text(text)
+    run()
+    file.write_text(text.replace("1.0}", "2.0}"))
+
+    assert "Repeat them with --rerun changed" in " ".join(run().split())
+    assert recstudy.load(tmp_path / "r").runs["accuracy"].tolist() == [1.0]
+    run("--rerun", "changed")
+    assert recstudy.load(tmp_path / "r").runs["accuracy"].tolist() == [2.0]
+
+
+@pytest.mark.whole
+def test_a_killed_function_resumes_in_another_process_on_ray(tmp_path):
+    start = [sys.executable, str(counting.FILE), "--results", str(tmp_path / "r"), "--seeds", "1"]
+    subprocess.run(start, check=True, env={**os.environ, "COUNTING": "killed"}, capture_output=True)
+    run = first_run(tmp_path / "r")
+
+    assert [line["epoch"] for line in read_lines(run.epochs)] == [0, 1, 2, 3]
+    assert run.tries == 2
