@@ -17,7 +17,7 @@ from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import RunSettings
-from recstudy.records import Results
+from recstudy.records import Results, held
 from recstudy.records.locks import Held
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
@@ -265,8 +265,9 @@ def _search(study: Search, options: SearchOptions) -> int:
 
 
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:
-    """Tell why runs have no numbers, each reason once."""
-    return {reason for run in runs if (reason := results.run(run.id).reason)}
+    """Tell why runs have no numbers, each reason once; without runs that another process works on."""
+    folders = (results.run(run.id) for run in runs)
+    return {reason for folder in folders if (reason := folder.reason) and not held(folder.lock)}
 
 
 def exit_code(why: set[str]) -> int:
@@ -349,10 +350,11 @@ def _report(results: Results, study: str, preset: str, options: CommonOptions) -
     try:
         from recstudy.analysis.report import show_report
 
-        results.pull()
-        record_look(results, study, preset)
-        page = show_report(results, study, preset, options.report.formats, console(), options.report.paper)
-        results.send(page.parent)
+        with results.drawing(study, preset):
+            results.pull()
+            record_look(results, study, preset)
+            page = show_report(results, study, preset, options.report.formats, console(), options.report.paper)
+            results.send(page.parent)
     except (StorageError, ConfigError) as error:
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
         return False

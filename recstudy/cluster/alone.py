@@ -2,9 +2,13 @@
 
 Records, ids, checkpoints and what SIGTERM does are those of a sweep on Ray. What a process of its own gives a run is not there: a
 run that hangs, is killed or finds no memory ends the command, and the same command goes on from its checkpoint.
+
+Any number of processes, such as the tasks of an array job, share the runs of a study: each takes the next run that no other
+process has locked or finished. A process ends when nothing is left to take, so that no node waits for the last runs of others.
 """
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from recstudy.cluster.sources import Outcome, Pruning, Running, Source
@@ -13,7 +17,8 @@ from recstudy.programs.base import Program
 from recstudy.programs.run_folder import wait_until_free
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import failed, warning
-from recstudy.records import Failure
+from recstudy.records import Failure, held
+from recstudy.records.locks import holder_of
 from recstudy.study.study import Run
 from recstudy.terminal import Draining
 
@@ -43,9 +48,12 @@ class Alone(Running):
     """Runs in this process, each after the other."""
 
     leaving: Draining = field(default_factory=Draining)
-    held: deque[tuple[Run, str]] = field(default_factory=deque)  # with who works on them
+    locked: deque[tuple[Run, str]] = field(default_factory=deque)  # runs of other processes, and these processes
+    failures: dict[str, int] = field(default_factory=dict)  # run id -> time of the failure that was recorded before we began
 
     def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
+        if source.shared:
+            self.failures = {run.id: time for run in source.waiting if (time := self._failure_time(run))}
         with self.leaving.on_sigterm():
             while not (self.leaving.asked or self.hopeless or source.over):
                 if run := self._next(source):
@@ -53,12 +61,17 @@ class Alone(Running):
                 else:
                     break
         self.give_up()
+        if self.locked:
+            self.view.left_to_others(list(self.locked))
+            self.locked.clear()
 
     def _next(self, source: Source) -> Run | None:
-        """Return the next run; one that another process works on comes last, once it is free."""
+        """Return the next run. Runs of other processes come last: shared ones if they are free by then, others once they are."""
+        if source.shared:
+            return self._next_free(source)
         run = self.next_of(source)
-        while run is None and self.held:
-            run, holder = self.held.popleft()
+        while run is None and self.locked:
+            run, holder = self.locked.popleft()
             self.view.waits(holder, str(run))
             try:
                 wait_until_free(str(self.results.run(run.id).path), self.results.store)
@@ -66,6 +79,25 @@ class Alone(Running):
                 self._ended(run, failed(Failure(error_class="storage", error=str(error))), source)
                 run = None
         return run
+
+    def _next_free(self, source: Source) -> Run | None:
+        """Return the next run that no other process has locked, finished or tried since this one began."""
+        for _ in range(len(source.waiting) + len(self.locked)):
+            run = source.waiting.popleft() if source.waiting else self.locked.popleft()[0]
+            folder = self.results.run(run.id)
+            if held(folder.lock):
+                self.locked.append((run, holder_of(folder.lock)))
+            elif folder.finished or self._failure_time(run) != self.failures.get(run.id, 0):
+                self.view.ended_elsewhere(run)
+            else:
+                return run
+        return None
+
+    def _failure_time(self, run: Run) -> int:
+        """Return when the failure of a run was recorded, in nanoseconds; 0 if it has none."""
+        with suppress(FileNotFoundError):
+            return self.results.run(run.id).failure.stat().st_mtime_ns
+        return 0
 
     def _one(self, run: Run, place: Place, source: Source, pruning: Pruning | None) -> None:
         said: Outcome = {}
@@ -94,7 +126,7 @@ class Alone(Running):
             self.view.left(run)
             source.left(run)
         if outcome["status"] == "held":
-            self.held.append((run, outcome["by"]))
+            self.locked.append((run, outcome["by"]))
             self.view.put_off(run, outcome["by"])
         elif outcome["status"] != "drained":
             self._ended(run, outcome, source)

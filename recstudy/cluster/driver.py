@@ -19,8 +19,9 @@ from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
+from recstudy.records.locks import Held
 from recstudy.study.budget import Budget
-from recstudy.study.plan import record_plan, resumed
+from recstudy.study.plan import record_plan, recorded, resumed
 from recstudy.study.study import Plan, Run
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def run_study(
 ) -> Plan:
     """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.
 
+    The study's folder is locked meanwhile. With `--no-ray` it is locked only until the plan is recorded: any number of processes
+    then share the runs of a study, each of which is locked by itself.
+
     With `until` it is all runs of the plan, and then block after block of further ones. What they `begin` from is kept beside
     them.
 
@@ -52,7 +56,9 @@ def run_study(
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
     check(plan.configs if until else [run.config for run in missing(runs, results, again)], results, where, view, begin)
-    with results.holding(plan.study.name, plan.folder, on_wait=view.waits), ExitStack() as opened:
+    shared = where.alone and not (until or again or results.store)
+    with ExitStack() as opened, ExitStack() as lock:
+        is_recorded = _lock_study(lock, plan, results, view, shared)
         if until:
             plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
             runs = plan.runs
@@ -65,9 +71,12 @@ def run_study(
                 if sweep is None:
                     configs = plan.configs if until else [run.config for run in todo]
                     places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
-                    sources = {place: _source(fit, until) for place, fit in places.items()}
+                    sources = {place: _source(fit, until, shared) for place, fit in places.items()}
                     sweep = sweep_of(plan.study.name, results, where, view, work)
-                record_plan(plan, results, where.data)  # from here on nothing is refused
+                if not is_recorded:
+                    record_plan(plan, results, where.data)  # from here on nothing is refused
+                if shared:
+                    lock.close()
                 if begin is not None:
                     begin.keep(results)
                 archive(again, results)
@@ -76,7 +85,7 @@ def run_study(
                     sweep.run(places[place], sources[place](deque(run for run in todo if run.config.place == place)))
                     if sweep.hopeless:
                         return plan
-            else:
+            elif not is_recorded:
                 record_plan(plan, results, where.data)
             further = until.further(plan, results) if until else None
             if further is None:
@@ -87,10 +96,24 @@ def run_study(
             view.extended(block, todo)
 
 
-def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Source]:
+def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, shared: bool) -> bool:
+    """Lock the study's folder until `lock` is closed, and return whether another process has recorded this plan meanwhile.
+
+    If the study is shared and the process that has the lock has recorded this plan, nothing is locked.
+    """
+    try:
+        lock.enter_context(results.holding(plan.study.name, plan.folder, wait=not shared, on_wait=view.waits))
+        return False
+    except Held:
+        if not recorded(plan, results):
+            lock.enter_context(results.holding(plan.study.name, plan.folder, on_wait=view.waits))
+        return recorded(plan, results)
+
+
+def _source(place: Place, until: "Until | None", shared: bool) -> Callable[[deque[Run]], Source]:
     """Return how the runs of a place are handed out: where hours are counted, by the meter."""
     if until is None or until.budget is None or until.meter is None:
-        return Source
+        return partial(Source, shared=shared)
     return partial(Paid, budget=until.budget, meter=until.meter, gpus=gpus_of(place, until.budget))
 
 

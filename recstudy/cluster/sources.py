@@ -130,9 +130,11 @@ class Source:
 
     Args:
         waiting: go first, in their order.
+        shared: Whether other processes take runs of the same list.
     """
 
     waiting: deque[Run]
+    shared: bool = field(default=False, kw_only=True)
 
     @property
     def over(self) -> bool:

@@ -142,6 +142,16 @@ class View:
     def put_off(self, run: Run, holder: str) -> None:
         self.say(f"{run}: {holder} works on it; it is put off, and the others go first")
 
+    def ended_elsewhere(self, run: Run) -> None:
+        """Hear that another process has tried a run of this one."""
+        self._todo -= 1
+        self._missing.pop(run.id, None)
+
+    def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
+        """Hear which runs other processes work on, and which processes those are, when nothing else is left to do."""
+        named = "; ".join(f"{run} ({holder})" for run, holder in runs[:SHOWN]) + "; ..." * bool(runs[SHOWN:])
+        self.say(f"Left to other processes: {plural(len(runs), 'run')}: {named}")
+
     def warned(self, run: Run, text: str) -> None:
         self.say(f"{run}: warning: {text}")
 

@@ -64,7 +64,7 @@ def locked(path: Path, holder: str, wait: bool = False, on_wait: Callable[[str],
     try:
         _acquire(lock, path, timeout=0)
     except Timeout:
-        name = _holder(path)
+        name = holder_of(path)
         if not wait:
             raise Held(path.parent, name) from None
         if on_wait is not None:
@@ -126,7 +126,7 @@ def held(path: Path) -> bool:
     return replaced and held(path)
 
 
-def _holder(path: Path) -> str:
+def holder_of(path: Path) -> str:
     """Return the name in a lock file. Files of version 0.1 contain nothing but the name."""
     try:
         content = path.read_text(encoding="utf-8", errors="replace")

@@ -20,7 +20,7 @@
     RESULTS/weights/DIGEST.safetensors         what runs start from, with DIGEST.json, which says where it is from
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
                                /report/        tables, figures, report.html
-                               /lock           held by the one driver that plans and runs it
+                               /lock           held by the driver that runs it; by those without Ray until the plan is written
 
 What stands in them is in schema.py and study_schema.py, how they are written in files.py. Lines are in the order in which they
 were written, whatever a node's clock says. A run's folder is written by the one worker that holds its lock, everything else by
@@ -147,6 +147,12 @@ class Results:
             else:
                 self.pull()
             yield folder
+
+    @contextmanager
+    def drawing(self, name: str, preset: str) -> Iterator[None]:
+        """Draw a study's report in one process at a time, so that the last one to draw it has read the most runs."""
+        with locked(self.study(name, preset) / "report/.lock", this_process(), wait=True):
+            yield
 
     def _remove_unused(self, folder: Path) -> None:
         """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""

@@ -3,8 +3,9 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
 from recstudy.plugins import gathering
-from recstudy.records import Results, read_json
+from recstudy.records import Failure, Results, read_json, write_json
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import make_plan
 
@@ -48,27 +49,57 @@ def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypa
             recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"place.{field}": value})
 
 
-def test_a_run_that_another_process_works_on_comes_last(tmp_path, capsys):
-    results = Results(tmp_path / "r").create()
-    first, *others = make_plan(tiny.study).runs[:2]
-    results.run(first.id).path.mkdir(parents=True)
-    hold = [sys.executable, "-c", HOLD, str(results.run(first.id).path)]
-    with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+@contextmanager
+def locked_by_another(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Give a process that locks a run's folder until it gets a line."""
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
-
-        def leave() -> None:
-            while not results.run(others[0].id).finished:
-                time.sleep(0.05)
+        yield other
+        if other.poll() is None:
             other.communicate("\n")
 
-        leaving = threading.Thread(target=leave, daemon=True)
-        leaving.start()
-        found = recstudy.run(tiny.study, results=results.root, ray=False, only=[first.label, others[0].label])
-        leaving.join()
 
-    assert found.runs["status"].tolist()[:2] == ["done", "done"]
-    said = capsys.readouterr().out
-    assert said.index("works on it; it is put off") < said.index(f"{others[0].label}, seed 0:")
+def of_depths(program) -> recstudy.Study:
+    variants, metrics = recstudy.grid({"depth": [1, 2, 4]}), {"accuracy": recstudy.Metric("%")}
+    return recstudy.Study("depths", program=program, settings={"depth": 1}, metrics=metrics, variants=variants)
+
+
+def test_a_run_that_another_process_has_locked_is_tried_last(tmp_path):
+    depths = []
+
+    def train(run):
+        depths.append(run.settings["depth"])
+        if run.settings["depth"] == 4:
+            other.communicate("\n")
+        return {"accuracy": 90}
+
+    study = of_depths(recstudy.Function(train, name="tried last"))
+    with locked_by_another(Results(tmp_path).create().run(make_plan(study).runs[0].id).path) as other:
+        found = recstudy.run(study, results=tmp_path, ray=False)
+
+    assert depths == [2, 4, 1]
+    assert found.runs["status"].tolist() == ["done"] * 3
+
+
+def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, capsys):
+    def train(run):
+        results.run(failed.id).fail(Failure(error_class="code", error="by another process"))
+        write_json(results.run(done.id).result, {"status": "done", "metrics": {"accuracy": 91}})
+        return {"accuracy": 90}
+
+    study = of_depths(recstudy.Function(train, name="left to others"))
+    results = Results(tmp_path).create()
+    locked, ours, done, failed = make_plan(study, seeds=2).runs[:4]
+    with locked_by_another(results.run(locked.id).path) as other:
+        with pytest.raises(SystemExit, match=r"^8$"):
+            main(study, ["--no-ray", "--seeds", "2", "--results", str(tmp_path)])
+        assert f"Left to other processes: 1 run: {locked} (process {other.pid} on" in capsys.readouterr().out
+        assert [len(read_lines(results.run(run.id).attempts)) for run in (locked, ours, done, failed)] == [0, 1, 0, 0]
+        results.run(failed.id).failure.unlink()
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(study, ["--no-ray", "--seeds", "1", "--results", str(tmp_path)])
 
 
 def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):

@@ -65,6 +65,15 @@ def test_a_finished_command_of_fewer_seeds_leaves_the_plan_of_the_driver_under_w
     assert seeds(results) == [0, 1, 2]
 
 
+def test_a_command_without_ray_runs_what_the_driver_has_planned_and_does_not_wait_for_it(results, driver):
+    command = [sys.executable, tiny.__file__, "--no-ray", "--only", "latent_steps=1, supervision_steps=1", "--seeds", "2"]
+    done = subprocess.run([*command, "--results", str(results.root)], capture_output=True, text=True, timeout=120, check=False)
+
+    assert "2 runs: 1 finished before, 1 to run" in done.stdout, done.stderr
+    assert "Waiting" not in done.stdout
+    assert (done.returncode, driver.poll(), seeds(results)) == (0, None, [0, 1, 2])
+
+
 def test_a_finished_command_that_the_driver_does_not_run_waits_for_it(results, driver):
     (results.study("tiny", "quick") / "plan.json").unlink()
     command = [sys.executable, tiny.__file__, "--seeds", "1", "--results", str(results.root)]
