@@ -167,9 +167,7 @@ def facts(program: OwnProgram, cost: Json) -> Json:
     """Return what a result says beside its metrics."""
     torch = sys.modules.get("torch")  # loaded by the user's program, if at all
     gpu = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
-    items = program.metrics[next(iter(program.metrics))].items
     return {
-        **({"answers": {"kept": 0, "of": items}} if items else {}),
         "cost": cost,
         "provenance": {
             "versions": versions_of("torch", "numpy", "ray"),
