@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -190,16 +191,18 @@ def failure_class(error: BaseException) -> str:
     return "code"
 
 
+@cache
+def _version(package: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return None
+
+
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the versions of these packages as far as they are installed here."""
-    found = {}
-    for package in ("recstudy", *packages):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            if package == "recstudy":
-                found[package] = "sent along by the driver"  # on a node of a cluster that has the packages alone
-    return found
+    found = {package: number for package in packages if (number := _version(package))}
+    # A node of a cluster may have the packages alone, and recstudy from the driver.
+    return {"recstudy": _version("recstudy") or "sent along by the driver"} | found
 
 
 def hardware(gpu: str | None = None) -> Json:
@@ -207,6 +210,7 @@ def hardware(gpu: str | None = None) -> Json:
     return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
 
 
+@cache
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
