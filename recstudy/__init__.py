@@ -18,6 +18,7 @@ import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
 from recstudy.papers import published
 from recstudy.papers.deviations import deviations
+from recstudy.programs.command import Command, JsonFile, LastLine
 from recstudy.programs.function import Function, RunContext
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import Place, Tunable
@@ -36,9 +37,12 @@ __all__ = [
     "AtTest",
     "Augment",
     "Claim",
+    "Command",
     "Deviation",
     "Function",
     "Gain",
+    "JsonFile",
+    "LastLine",
     "Metric",
     "Place",
     "RunConfig",

@@ -171,6 +171,10 @@ class Program:
         """Return what a user should know before the runs start, a line each."""
         return []
 
+    def user_files(self) -> dict[str, str]:
+        """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study, by its path."""
+        return {}
+
     def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         """Return for each of these settings the checksum of its data below `folder`; empty if it is not known."""
         return [""] * len(settings)

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.errors import ConfigError, DataError, RunError, StorageError
 from recstudy.plugins import Bundle, import_all, use
 from recstudy.programs.base import Execution, Group, Program, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
@@ -108,7 +108,8 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
     except Exception as error:
         with suppress(StorageError):  # then only the outcome says so
             if folder.path.exists():
-                folder.fail(replace(_failure(error, trial), traceback=traceback.format_exc()))
+                output = error.output if isinstance(error, RunError) else traceback.format_exc()
+                folder.fail(replace(_failure(error, trial), traceback=output))
         return _ended(error, group, trial)
 
 
@@ -179,6 +180,8 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory"
 
 def failure_class(error: BaseException) -> str:
     """Return the class of an exception that ended a run."""
+    if isinstance(error, RunError):
+        return error.failure_class
     if isinstance(error, DataError):
         return "data"
     if isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in STORAGE):

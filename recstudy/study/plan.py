@@ -71,7 +71,7 @@ def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanReco
             changes=_plain(plan.changes),
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
-            files=user_files(),
+            files=user_files(plan.base.program),
             **(_of_study(plan, folder) if isinstance(plan, Plan) else _of_search(plan)),
         )
     except ValidationError as error:
