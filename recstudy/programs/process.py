@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ class Process:
         self._output, output = os.pipe()
         self._status, status = os.pipe()
         self._log = open(log, "a+b", buffering=0)  # noqa: SIM115  closed with the block
+        self._log.write(f"$ {shlex.join(words)}\n".encode())
         start = [sys.executable, "-I", "-S", guard.__file__, str(lifeline), str(status), str(grace_seconds), *words]
         try:
             subprocess.run(
