@@ -210,7 +210,7 @@ def test_binary_output_breaks_nothing(study):
     row = ran(study("os.write(1, bytes(range(256)) * 1000); print(); sys.exit('\\0\\x07 the end')"))
 
     assert row["error"] == "train.py exited with code 1: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} the end"
-    assert all(line.replace(chr(9), '').isprintable() for line in row["traceback"].splitlines())
+    assert all(line.replace(chr(9), "").isprintable() for line in row["traceback"].splitlines())
 
 
 def test_the_last_megabyte_of_the_output_is_kept(study):
