@@ -36,7 +36,7 @@ def own(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
     for place in ("study.rerun", "study.plan", "cli"):
-        monkeypatch.setattr(f"recstudy.{place}.user_files", lambda: dict(files))
+        monkeypatch.setattr(f"recstudy.{place}.user_files", lambda _: dict(files))
     return files
 
 
