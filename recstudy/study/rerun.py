@@ -54,7 +54,8 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     Raises:
         ConfigError: no label matches.
     """
-    made = {run_id: (result.status, result.provenance) for run_id, result in results.finished()}
+    run_ids = dict.fromkeys(run.id for run in runs)
+    made = {run_id: (result.status, result.provenance) for run_id, result in results.finished(run_ids)}
     finished = {run.id: run.config for run in runs if run.id in made}
     configs = list(finished.values())
     data_now: dict[str, tuple[str, str]] = {}
@@ -71,4 +72,5 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
     again = {run.id for run in chosen} | {change.run_id for change in found if rerun == "changed"}
     status = {run_id: made[run_id][0] for run_id in finished}
-    return Outdated(status, found, frozenset(again & finished.keys()), unseen, len(made.keys() & set(earlier)))
+    kept = sum(state == "done" for state in results.states(earlier).values())
+    return Outdated(status, found, frozenset(again & finished.keys()), unseen, kept)
