@@ -26,7 +26,7 @@ own:
 $(VENV)/installed: pyproject.toml | own
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recstudy needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another with PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing recstudy and what it needs into $(VENV): downloads 3 GB, fills 6 GB, takes 4 to 10 minutes. Most of it is CUDA;"
+	@echo "Installing recstudy with all extras into $(VENV): downloads 3 GB, fills 6 GB, takes 4 to 10 minutes. Most of it is CUDA;"
 	@echo "make setup TORCH_INDEX=URL, of a package index with CPU-only wheels of torch and torchvision, is done without."
 	@test -z "$(TORCH_INDEX)" || $(BIN)/python -m pip install --disable-pip-version-check --index-url "$(TORCH_INDEX)" torch torchvision
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"

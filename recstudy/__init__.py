@@ -6,43 +6,37 @@
     target    a published number with its source
     load      a study's records as frames, tables and figures; `run` runs it first
 
-Importing this loads neither torch nor Ray.
+Importing this loads no other package. Each name is imported when it is first used.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import recstudy.data
-import recstudy.models
-import recstudy.tasks  # noqa: F401  they fill the registries
-from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
-from recstudy.papers import published
-from recstudy.papers.deviations import deviations
-from recstudy.programs.command import Command, JsonFile, LastLine
-from recstudy.programs.function import Function, RunContext
-from recstudy.programs.metric import Metric
-from recstudy.programs.settings import Place, Tunable
-from recstudy.records.study_schema import Deviation
-from recstudy.report import Claim, Gain
-from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
-from recstudy.study.search import Search
-from recstudy.study.study import Study
 from recstudy.terminal import tell_uncaught
 
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
     from recstudy.cli import main, run
+    from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
+    from recstudy.papers import published
+    from recstudy.papers.deviations import deviations
+    from recstudy.programs.function import Function, RunContext
+    from recstudy.programs.metric import Metric
+    from recstudy.programs.settings import Place, Tunable
+    from recstudy.records.study_schema import Deviation
+    from recstudy.report import Claim, Gain
+    from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
+    from recstudy.study.search import Search
+    from recstudy.study.study import Study
 
 __all__ = [
     "AtTest",
     "Augment",
     "Claim",
-    "Command",
     "Deviation",
     "Function",
     "Gain",
-    "JsonFile",
-    "LastLine",
     "Metric",
     "Place",
     "RunConfig",
@@ -64,16 +58,35 @@ __all__ = [
     "run",
 ]
 
+_MODULES = {
+    "recstudy.cli": "main run",
+    "recstudy.config": "AtTest Augment RunConfig TrainConfig",
+    "recstudy.papers": "published",
+    "recstudy.papers.deviations": "deviations",
+    "recstudy.programs.function": "Function RunContext",
+    "recstudy.programs.metric": "Metric",
+    "recstudy.programs.settings": "Place Tunable",
+    "recstudy.records.study_schema": "Deviation",
+    "recstudy.report": "Claim Gain",
+    "recstudy.study.design": "Shared Variant factorial grid leave_one_out one_at_a_time",
+    "recstudy.study.search": "Search",
+    "recstudy.study.study": "Study",
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
+
 tell_uncaught()
 
 
 def __getattr__(name: str) -> Any:
-    """Import the command line, a fifth of the time that the rest takes, for `main` and `run` alone."""
-    if name in ("main", "run"):
-        from recstudy import cli
+    """Import a public name when it is first used."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'recstudy' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return value
 
-        return getattr(cli, name)
-    raise AttributeError(f"module 'recstudy' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return [*globals(), *_PLACES]
 
 
 def load(path: str | Path, trust: bool = False) -> "Loaded":

@@ -53,22 +53,22 @@ class StorageError(RecstudyError):
     """A results folder that cannot be written, is locked, or belongs to something else."""
 
 
-class RunError(RecstudyError):
-    """A run that has failed.
-
-    Args:
-        message: Why, in one line.
-        failure_class: One of `FAILURES`.
-        output: The last lines that it printed.
-    """
-
-    def __init__(self, message: str, failure_class: str = "code", output: str = "") -> None:
-        super().__init__(message)
-        self.failure_class, self.output = failure_class, output
-
-
 class ClusterError(RecstudyError):
     """A Ray cluster that does not answer or cannot give what a run needs."""
+
+
+# Modules and packages of the extra `train`. A base install has none of them.
+TRAIN = {
+    "torch", "torchvision", "timm", "sklearn", "scikit-learn", "safetensors", "tokenizers", "pycocoevalcap", "optuna", "cmaes",
+    "ray", "pyarrow",
+}  # fmt: skip
+
+
+def missing_package(error: BaseException | None) -> str:
+    """Return how to install what an import of the extra `train` did not find; empty for any other error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name not in TRAIN:
+        return ""
+    return f'{error.name} is not installed. Install it with: pip install "recstudy[train]"'
 
 
 # Words, with spaces between, by which other libraries and papers call a field. A hint names it without its part where a part's

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from recstudy.errors import ConfigError, RecstudyError
+from recstudy.errors import ConfigError, RecstudyError, missing_package
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -216,6 +216,11 @@ def finish(work: Callable[[], int]) -> NoReturn:
         except RecstudyError as error:
             print(f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
             sys.exit(2)
+        except ModuleNotFoundError as error:
+            if not (line := missing_package(error)):
+                raise
+            print(line, file=sys.stderr)
+            sys.exit(2)
         except (OSError, ValueError) as error:
             if error is not said.lost:
                 raise
@@ -241,14 +246,15 @@ def tell_uncaught() -> None:
     before = sys.excepthook
 
     def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not isinstance(error, RecstudyError) or hasattr(sys, "ps1"):  # at a prompt one goes on
+        line = str(error) if isinstance(error, RecstudyError) else missing_package(error)
+        if not line or hasattr(sys, "ps1"):  # at a prompt one goes on
             return before(kind, error, trace)
         # With the last line that is neither ours, nor Python's or a package's.
         others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"))
         frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).is_file()]
         own = [frame for frame in frames if "-packages" not in frame.filename and not frame.filename.startswith(others)]
         place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
-        print(f"{kind.__name__}: {place}{printable(str(error))}", file=sys.stderr)
+        print(f"{kind.__name__}: {place}{printable(line)}", file=sys.stderr)
         sys.exit(2)
 
     sys.excepthook = told

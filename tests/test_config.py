@@ -127,7 +127,7 @@ def test_a_device_says_how_many_gpus_ray_gives():
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [
-        ("recstudy", {"torch", "ray", "optuna", "pandas", "plotly", "statsmodels"}),
+        ("recstudy", {"torch", "ray", "optuna", "pandas", "plotly", "numpy", "pydantic", "recstudy.config"}),
         ("recstudy.testing", {"torch", "ray", "optuna", "plotly"}),
         ("recstudy.cluster.driver, recstudy.cluster.searching", {"torch"}),
         ("recstudy.command, recstudy.records.clean", {"torch", "ray"}),

@@ -1,9 +1,13 @@
 """What imports what: no module of the package leads back to itself, not by way of imports in functions either."""
 
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 
 import grimp
 import pytest
+
+import recstudy
 
 
 def order(imports: dict[str, set[str]]) -> list[str]:
@@ -20,3 +24,23 @@ def test_no_module_imports_itself_by_way_of_others():
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
     assert found.index("recstudy.errors") < found.index("recstudy.config.run") < found.index("recstudy.cli")
+
+
+def test_every_public_name_is_imported_when_it_is_used():
+    assert set(recstudy.__all__) <= set(dir(recstudy))
+    assert all(getattr(recstudy, name) is not None for name in recstudy.__all__)
+
+
+IN_FRONT = """
+from recstudy import Metric
+from recstudy.programs.metric import METRICS, using_metrics
+
+with using_metrics({"top1_accuracy": Metric("points")}):
+    assert METRICS.get("nobody's") is None  # which the recursive models are imported to look for
+    assert METRICS["top1_accuracy"].unit == "points"
+assert METRICS["top1_accuracy"].unit == "%"
+"""
+
+
+def test_a_users_metric_keeps_the_name_that_the_recursive_models_have_too():
+    subprocess.run([sys.executable, "-c", IN_FRONT], check=True)

@@ -1,11 +1,14 @@
-"""The wheel, installed into an environment of its own: its command, its studies, and what `recstudy new` writes."""
+"""The wheel, installed into an environment of its own: its command, its studies, what `recstudy new` writes, and its base install."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -69,3 +72,65 @@ def test_its_studies_and_one_that_it_writes_run_in_an_empty_folder(programs, tmp
     run(programs, tmp_path, "recstudy", "new", "mine")
     run(programs, tmp_path, "python", "mine.py", *few[:2])
     assert list(tmp_path.glob("results/studies/mine/*/report/tables/*.md"))
+
+
+RECURSIVE = """
+from recstudy import Claim, main
+from recstudy.report import Table
+from recstudy.testing import tiny_run, tiny_study
+
+claim = Claim("two steps help", less={"latent_steps": 1}, than={"latent_steps": 2}, by=0.5)
+study = tiny_study(base=tiny_run(epochs=1), seeds=2, claims=[claim], report=[Table("depths", metrics=("top1_accuracy",))])
+if __name__ == "__main__":
+    main(study)
+"""
+FUNCTION = """
+from recstudy import Metric, Study, grid, main
+
+def train(run):
+    return {"accuracy": 80.0 + 3 * run.settings["depth"] + run.seed}
+
+study = Study("depth", program=train, settings={"depth": 2}, metrics={"accuracy": Metric("%")}, variants=grid({"depth": [1, 2]}))
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def size(packages: Path) -> int:
+    """Bytes of the installed packages, without pip and without the bytecode that Python writes of them."""
+    files = [file for one in distributions(path=[str(packages)]) if one.name not in ("pip", "setuptools") for file in one.files]
+    return sum(Path(file.locate()).stat().st_size for file in files if file.suffix != ".pyc")
+
+
+@pytest.mark.whole
+def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray(wheel, tmp_path):
+    base = wheel.parent / "base"
+    subprocess.run([sys.executable, "-m", "venv", str(base)], check=True)
+    subprocess.run([*PIP, "--python", str(base / "bin/python"), "install", str(wheel)], check=True)
+    (packages,) = base.glob("lib/*/site-packages")
+    assert size(packages) < 400e6
+    assert not [name for name in ("torch", "ray", "optuna", "sklearn", "pyarrow") if (packages / name).exists()]
+
+    (tmp_path / "tiny.py").write_text(RECURSIVE)
+    subprocess.run([sys.executable, "tiny.py", "--no-ray"], cwd=tmp_path, check=True, capture_output=True)
+    publish = "from recstudy.command import main; main(['publish', 'results', 'bundle'])"
+    subprocess.run([sys.executable, "-c", publish], cwd=tmp_path, check=True, capture_output=True)
+
+    assert "Report: results" in run(base / "bin", tmp_path, "recstudy", "report", "results", "--trust")
+    assert "latent_steps=2" in run(base / "bin", tmp_path, "recstudy", "explain", "depths:2:1", "results")
+    assert "tiny (quick): " in run(base / "bin", tmp_path, "recstudy", "audit", "results")
+    assert "Nothing differs" in run(base / "bin", tmp_path, "recstudy", "verify", "bundle.zip")
+    with subprocess.Popen(
+        [base / "bin/recstudy", "board", "results", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as board:
+        address = re.search(r"http\S+", board.stdout.readline()).group()
+        with urlopen(f"{address}/study/tiny/quick") as page:
+            assert b"two steps help" in page.read()
+        board.terminate()
+
+    (tmp_path / "depth.py").write_text(FUNCTION)
+    assert "6 to run" in run(base / "bin", tmp_path, "python", "depth.py", "--no-ray", "--seeds", "3")
+    for words, package in ((["depth.py", "--seeds", "4"], "ray"), (["tiny.py", "--no-ray", "--seeds", "3"], "scikit-learn")):
+        ended = subprocess.run([base / "bin/python", *words], cwd=tmp_path, capture_output=True, text=True)
+        line = f'{package} is not installed. Install it with: pip install "recstudy[train]"\n'
+        assert (ended.returncode, ended.stderr) == (2, line)

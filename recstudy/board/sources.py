@@ -78,9 +78,7 @@ class Sources:
         """Return the first of a study's findings, or why there is none; nothing of the study's own is imported for it."""
         try:
             records = self.records(study)
-            alone = replace(records, plan=replace(records.plan, plugins=()))
-            with alone.standing():
-                return records.once("finding", lambda: str(findings(alone)[0]))
+            return records.once("finding", lambda: str(findings(replace(records, plan=replace(records.plan, plugins=())))[0]))
         except Exception as error:
             return f"The finding cannot be computed: {type(error).__name__}: {error}"
 
@@ -106,7 +104,7 @@ def main_metric(records: StudyRecords) -> str:
         scores = [name for row in records.rows for name in row.selected.scores if not name.endswith("loss")]
         asked = [name.removeprefix("selection_") for name in search.objectives] if search is not None else []
         names = dict.fromkeys([*(table.shows[:1] if table else ()), *scores, *asked])
-        ranked = [name for name, one in METRICS.items() if one.ranks]
+        ranked = [name for name, one in METRICS.complete().items() if one.ranks]
         known = (name for name in [*names, *ranked] if any(row.value(name) is not None for row in records.rows))
         return next(known, next(iter(names), ""))
 

@@ -47,7 +47,7 @@ def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
         if not isinstance(value, Mapping):
             return value
         if key not in value:
-            raise ConfigError(f"'{part}' needs a {key!r}: one of {choices(sorted(registry))}")
+            raise ConfigError(f"'{part}' needs a {key!r}: one of {choices(sorted(registry.complete()))}")
         return configure(registry[str(value[key])], value, part)
 
     return BeforeValidator(lookup)
@@ -69,7 +69,7 @@ class RunConfig(RunSettings):
         if task.labels != own.labels:
             raise ValueError(f"{model.title} learns {task.name}, but {self.data.title} is {own.name}")
         if task.output not in model.outputs:
-            families = [name for name, kind in FAMILIES.items() if task.output in kind.outputs]
+            families = [name for name, kind in FAMILIES.complete().items() if task.output in kind.outputs]
             giving = f"{choices(families)} give{'s' * (len(families) == 1)}" if families else "no registered family gives"
             needed = f"{self.data.title} ({task.name}) needs {_named([task.output])}, which {giving}"
             raise ValueError(f"{model.title} gives {_named(model.outputs)}, but {needed}")

@@ -1,8 +1,7 @@
 """What several groups measured of one cell, and what a whole table of ours says of the published one.
 
     y_i = mu + u_i + e_i,   u_i ~ N(0, tau^2),   e_i ~ N(0, SE_i^2)     (1)   random effects
-    sum_i (y_i - mu)^2 / (tau^2 + SE_i^2) = k - 1                       (2)   Paule and Mandel (1982), for tau; 0 where less:
-                                                                              statsmodels solves it
+    sum_i (y_i - mu)^2 / (tau^2 + SE_i^2) = k - 1                       (2)   Paule and Mandel (1982), for tau; 0 without a root
     mu +- t(k-1) SE(mu),   mu +- t(k-2) sqrt(tau^2 + SE(mu)^2)          (3)   the mean; what one more would find
     z_i = (mean_i - published_i) / (s_i sqrt(1 + 1/n_i))                (4)   a published single run has a run's own noise
 
@@ -19,6 +18,7 @@ from scipy.special import chdtrc, ndtri, stdtr, stdtrit
 
 from recstudy.evidence.estimates import LEVEL
 
+TOLERANCE, STEPS = 1e-5, 50  # of (2), and at most, to solve it: those of statsmodels' combine_effects, whose numbers these are
 ENOUGH = 3  # values from which a prediction interval has degrees of freedom
 
 
@@ -45,17 +45,22 @@ def combine(values: Sequence[float], errors: Sequence[float], level: float = LEV
         errors: the standard error of each, as a measurement of its own run; above 0.
         level: of both intervals.
     """
-    from statsmodels.stats.meta_analysis import combine_effects  # here, because it takes a second to load
-
     if len(values) == 1:
         return Combined(values[0], 0.0, 1, errors[0])
-    # Its tolerance stays as it is: a smaller one may overshoot the root of (2) by rounding, where statsmodels returns tau = 0.
-    fit = combine_effects(np.asarray(values, float), np.square(np.asarray(errors, float)), method_re="pm")
-    mean, k, error = float(fit.mean_effect_re), len(values), float(fit.sd_eff_w_re) * sqrt(max(1.0, fit.scale_hksj_re))
+    y, variances, k, tau2 = np.asarray(values, float), np.square(np.asarray(errors, float)), len(values), 0.0
+    for _ in range(STEPS):  # Newton's method for (2), from below (DerSimonian and Kacker 2007)
+        weights = 1 / (variances + tau2)
+        mean = float(weights @ y / weights.sum())
+        squares = np.square(y - mean)
+        excess = float(weights @ squares) - (k - 1)
+        if excess <= TOLERANCE:
+            break
+        tau2 += excess / float(np.square(weights) @ squares)
+    error = sqrt(max(1.0, float(weights @ squares) / (k - 1)) / float(weights.sum()))
     half = float(stdtrit(k - 1, (1 + level) / 2)) * error
-    reach = float(stdtrit(k - 2, (1 + level) / 2)) * sqrt(fit.tau2 + error**2) if k >= ENOUGH else None
+    reach = float(stdtrit(k - 2, (1 + level) / 2)) * sqrt(tau2 + error**2) if k >= ENOUGH else None
     predicted = None if reach is None else (mean - reach, mean + reach)
-    return Combined(mean, sqrt(fit.tau2), k, error, (mean - half, mean + half), predicted)
+    return Combined(mean, sqrt(tau2), k, error, (mean - half, mean + half), predicted)
 
 
 @dataclass(frozen=True)

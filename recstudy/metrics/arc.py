@@ -130,7 +130,7 @@ def submission(found: dict[Input, Ballot]) -> dict[str, Any]:
     return tasks
 
 
-METRICS.update(
+METRICS.add_all(
     {
         f"pass_at_{count}": quantity(f"pass@{count}", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True)
         for count in range(1, ATTEMPTS + 1)

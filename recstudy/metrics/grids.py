@@ -77,7 +77,7 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
 
 # What follows from every segment's answers or states, of which the last answers alone are kept, and from more thinking at test.
 solved_share = partial(quantity, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
-METRICS.update(
+METRICS.add_all(
     {
         "halted_exact_accuracy": solved_share("Exact accuracy, halting by itself"),
         "noisy_exact_accuracy": solved_share("Exact accuracy, noisy trajectories"),

@@ -8,7 +8,7 @@ from recstudy.programs.metric import METRICS
 
 share = partial(quantity, unit="%", better="higher", form=".1f", of_text=True, bounds=PERCENT, share=True)
 
-METRICS.update(
+METRICS.add_all(
     {
         "token_accuracy": share("Token accuracy", short="tokens", tasks=("caption",)),
         **{f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",)) for k in (1, 5, 10)},

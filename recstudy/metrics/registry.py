@@ -6,7 +6,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
-from recstudy.errors import ConfigError, choices
+from recstudy.errors import ConfigError, choices, missing_package
 from recstudy.metrics.answers import TASKS, Answers
 from recstudy.plugins.bundle import INSTALLED
 from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable
@@ -70,7 +70,8 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
             raised.append(name)
             lines = extract_tb(error.__traceback__)  # the last of them that raised it, or called an installed package that did
             line = ([line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines)[-1]
-            unavailable[name] = f"{type(error).__name__}: {error} ({Path(line.filename).name}, line {line.lineno})"
+            place = f"{Path(line.filename).name}, line {line.lineno}"
+            unavailable[name] = missing_package(error) or f"{type(error).__name__}: {error} ({place})"
     return MeasuredMetrics(values, tuple(undefined), unavailable, tuple(raised))
 
 

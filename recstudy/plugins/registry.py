@@ -2,9 +2,10 @@
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
 from recstudy.errors import ConfigError, choices, nearest
@@ -46,12 +47,17 @@ class Registry(dict[str, T], Generic[T]):
         def register(thing: Added) -> Added:
             module = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
             entry, own = Entry(self, name, thing, module), _is_own(module)
+            if not own:
+                fill()
+            if own and (in_front := next((one for one in _standing if one.has(self, name)), None)) is not None:
+                in_front.before.append(entry)  # a study that was first has taken the name
+                return thing
             if dict.__contains__(self, name):
                 by = self.modules.get(name, OWN)
                 if _is_own(by) and not own:
                     raise ConfigError(f"the {self.kind} {name!r} is recstudy's own. Give yours another name")
                 # A study may take a name that another study has.
-                if own or not _gathering or any(one.registry is self and one.name == name for one in _gathering[-1]):
+                if own or not _gathering or _gathering[-1].has(self, name):
                     raise ConfigError(f"the {self.kind} {name!r} is registered twice{_where(by, module)}")
             if _gathering and not own:
                 _gathering[-1].append(entry)
@@ -60,6 +66,11 @@ class Registry(dict[str, T], Generic[T]):
             return thing
 
         return register
+
+    def add_all(self, things: Mapping[str, T]) -> None:
+        """Add recstudy's own things by their names."""
+        for name, thing in things.items():
+            self.add(name)(thing)
 
     def put(self, name: str, thing: T, module: str) -> None:
         """Add what `module` defines, as `add` does, without a check of the name."""
@@ -70,7 +81,7 @@ class Registry(dict[str, T], Generic[T]):
             entry.put()
 
     def complete(self) -> Self:
-        """Add what installed packages offer, which are otherwise asked where a name is missing."""
+        """Add the recursive models' names and those of installed packages, which otherwise waits until a name is missing."""
         look_further()
         return self
 
@@ -97,11 +108,18 @@ absent: list[str] = []  # why something that was to be loaded is not there: said
 offered: set[str] = set()  # modules of installed packages, which every process finds by itself
 further: list[Callable[[], None]] = []  # what to ask, once, before a name is said to be missing
 _registries: list["weakref.ref[Registry[Any]]"] = []
+_standing: list["Standing"] = []  # the outermost first
 _gathering: list["Standing"] = []  # what is being loaded, the innermost last
 
 
+def fill() -> None:
+    """Import the recursive models, which register their parts; `import recstudy` does not, to save 0.6 s."""
+    import_module("recstudy.programs.recursive")
+
+
 def look_further() -> bool:
-    """Ask those of `further`; true, when done."""
+    """Import the recursive models and ask those of `further`; true, when done."""
+    fill()
     while further:
         further.pop()()
     return True
@@ -123,14 +141,21 @@ class Standing(list[Entry]):
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
         super().__init__()
-        self._before: list[Entry] = []
+        self.before: list[Entry] = []  # what the entries hide
+        _standing.append(self)
         for entry in entries:
             self.append(entry)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # also of two that are empty
+
+    def has(self, registry: Registry[Any], name: str) -> bool:
+        return any(entry.registry is registry and entry.name == name for entry in self)
 
     def append(self, entry: Entry) -> None:
         registry, name = entry.registry, entry.name
         if dict.__contains__(registry, name):
-            self._before.append(Entry(registry, name, dict.__getitem__(registry, name), registry.modules.get(name, OWN)))
+            self.before.append(Entry(registry, name, dict.__getitem__(registry, name), registry.modules.get(name, OWN)))
         super().append(entry)
         entry.put()
 
@@ -138,10 +163,11 @@ class Standing(list[Entry]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        _standing.remove(self)
         for entry in self:
             dict.pop(entry.registry, entry.name, None)
             entry.registry.modules.pop(entry.name, None)
-        for entry in self._before:
+        for entry in self.before:
             entry.put()
 
 

@@ -127,9 +127,6 @@ METRICS.update(
 
 @contextmanager
 def using_metrics(metrics: Mapping[str, Any]) -> Iterator[None]:
-    """Have a program's own metrics in `METRICS`, before others of the same names, while the block runs.
-
-    A reader does so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
-    """
+    """Have a program's own metrics in `METRICS`, before others of the same names, while the block runs."""
     with Standing([Entry(METRICS, name, metric, "recstudy") for name, metric in metrics.items()]):
         yield

@@ -1,8 +1,6 @@
 """The kinds of figures. Fields are named as in `tables.py`."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -154,14 +152,11 @@ class LearningCurves(FigurePart):
     """Per-epoch values of every variant: mean over the seeds, with the range between them."""
 
     name: str = "learning_curves"
-    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")  # none: all that a user's own program reported
+    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
     window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
     reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Learning curves"
-
-    def of_metrics(self, metrics: Sequence[str]) -> Self:
-        return replace(self, metrics=()) if self.metrics == LearningCurves.metrics else self
 
 
 @PARTS.add("loss_trace")

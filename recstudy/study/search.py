@@ -22,7 +22,6 @@ from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import (
     ByPreset,
     Run,
-    fitted,
     named_by_reports,
     preset_of,
 )
@@ -325,9 +324,7 @@ def _make_search(
     if seeds is not None and seeds < 0:
         raise ConfigError(f"--seeds must be at least 0, but got {seeds}")
     axes = ["family", *(path.rpartition(".")[2] for fields in space.values() for path in fields)]
-    base = next(iter(bases.values()))
-    parts = fitted(search.by_preset(search.report, preset), base)
-    check_report(parts, [*axes, *named_by_reports((), bases.values())], bool(base.metrics))
+    check_report(search.by_preset(search.report, preset), [*axes, *named_by_reports((), bases.values())])
     plan = SearchPlan(
         search,
         preset,

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
 
 from recstudy.evidence.replications import agreement, combine
 
@@ -22,6 +23,12 @@ def test_tau_solves_its_equation(values, errors):
     assert found.mean == pytest.approx(np.average(values, weights=weights))
     assert found.error == pytest.approx(weights.sum() ** -0.5, rel=1e-4)
     assert sum(found.interval) / 2 == pytest.approx(found.mean)
+
+
+def test_random_effects_are_those_of_statsmodels():
+    found, referee = combine(RETRAINED, ERRORS), combine_effects(np.array(RETRAINED), np.square(ERRORS), method_re="pm")
+
+    assert (found.mean, found.tau**2) == pytest.approx((referee.mean_effect_re, referee.tau2), rel=1e-9)
 
 
 def test_random_effects_by_hand():
