@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
     from recstudy.papers import published
     from recstudy.papers.deviations import deviations
+    from recstudy.programs.command import Command, JsonFile, LastLine
     from recstudy.programs.function import Function, RunContext
     from recstudy.programs.metric import Metric
     from recstudy.programs.settings import Place, Tunable
@@ -34,9 +35,12 @@ __all__ = [
     "AtTest",
     "Augment",
     "Claim",
+    "Command",
     "Deviation",
     "Function",
     "Gain",
+    "JsonFile",
+    "LastLine",
     "Metric",
     "Place",
     "RunConfig",
@@ -63,6 +67,7 @@ _MODULES = {
     "recstudy.config": "AtTest Augment RunConfig TrainConfig",
     "recstudy.papers": "published",
     "recstudy.papers.deviations": "deviations",
+    "recstudy.programs.command": "Command JsonFile LastLine",
     "recstudy.programs.function": "Function RunContext",
     "recstudy.programs.metric": "Metric",
     "recstudy.programs.settings": "Place Tunable",

@@ -310,7 +310,7 @@ def _checked(plan: Plan | SearchPlan, configs: Iterable[RunSettings], options: C
     _tell(plan.base.program.hints(configs) if not plan.smoke else ())
     data = data_folder(options.data)
     how = options.log, options.log_losses, options.no_ray
-    return Where(options.address, data, options.download, *code_version(), *how, files=user_files())
+    return Where(options.address, data, options.download, *code_version(), *how, files=user_files(plan.base.program))
 
 
 def _record(plan: Plan | SearchPlan, results: Results, data: Path) -> None:

@@ -53,6 +53,20 @@ class StorageError(RecstudyError):
     """A results folder that cannot be written, is locked, or belongs to something else."""
 
 
+class RunError(RecstudyError):
+    """A run that has failed.
+
+    Args:
+        message: Why, in one line.
+        failure_class: One of `FAILURES`.
+        output: The last lines that it printed.
+    """
+
+    def __init__(self, message: str, failure_class: str = "code", output: str = "") -> None:
+        super().__init__(message)
+        self.failure_class, self.output = failure_class, output
+
+
 class ClusterError(RecstudyError):
     """A Ray cluster that does not answer or cannot give what a run needs."""
 

@@ -25,6 +25,7 @@ from recstudy.metrics import TASKS, Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
 from recstudy.opened import there
+from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
@@ -88,7 +89,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
     result, before = read_record(folder.result, Result), read_record(folder.measured, Measured) or Measured()
     if result is None:
         raise NotAvailable("its result is gone")
-    kept, _ = kept_answers(results, row.id)
+    kept, _ = kept_answers(load_program(), results, row.id)
     task = kept.answers.task if kept else _config(folder.config).task
     named = [name for name in metrics if name != FLOOR]
     names = _lacking(result, before, named, task) if named or not metrics else []

@@ -69,7 +69,8 @@ class Reproduce:
                     f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"
                 )
             use(bundle_of(theirs.root / CODE, modules))
-            published = read_number(theirs.records, self.cell).runs
+            with theirs.records.standing():
+                published = read_number(theirs.records, self.cell).runs
             plan, runs = _planned(theirs, published, self.fresh_seeds)
             results = Results(self.results).pull()
             if self.dry_run:
@@ -88,7 +89,8 @@ class Reproduce:
             planned = tuple(PlannedRun(places[run.label], run.seed, run.id) for run in runs)
             seeds = tuple(sorted({run.seed for run in runs}))
             here = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
-            return int(compare(theirs.records, here, self.cell))
+            with here.standing():
+                return int(compare(theirs.records, here, self.cell))
 
 
 def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:

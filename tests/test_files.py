@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -243,3 +244,11 @@ def test_a_cache_that_others_may_write_is_refused(homeless, strange):
 
     with pytest.raises(DataError, match=r"is open to other accounts\. Set RECSTUDY_CACHE"):
         cache_folder()
+
+
+def test_several_processes_append_to_one_log(tmp_path):
+    log = tmp_path / "log.jsonl"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: append_line(log, {"number": number}), range(200)))
+
+    assert sorted(line["number"] for line in read_lines(log)) == list(range(200))

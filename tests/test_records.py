@@ -36,6 +36,14 @@ def test_states_tell_finished_from_failed_and_stopped(results):
     }  # fmt: skip
 
 
+def test_a_result_that_changes_is_read_again(results):
+    for content, states in (("{", {}), (None, {"a": "done"}), ("{", {})):
+        results.run("a").path.mkdir(exist_ok=True)
+        results.run("a").finish(make_result()) if content is None else results.run("a").result.write_text(content)
+        assert results.states(["a", "b"]) == states
+    assert [run_id for run_id, _ in results.finished(["a"])] == []
+
+
 @pytest.mark.parametrize("ended", ["failure", "stopped"])
 def test_what_ended_a_run_is_gone_once_it_has_a_result_and_a_stop_once_it_begins_again(tmp_path, ended):
     folder = RunFolder(tmp_path)

@@ -15,7 +15,7 @@ from recstudy.analysis.figures.theme import log_ticks
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.targets import deviation_notes, place
-from recstudy.config import doubled
+from recstudy.programs.settings import doubled
 from recstudy.records import Json
 from recstudy.report import Budgets, Effort
 from recstudy.report.names import at_depth, metric

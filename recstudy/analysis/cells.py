@@ -24,10 +24,9 @@ from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.errors import StorageError
 from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict, Weighted, over_items, published, width
 from recstudy.evidence.estimates import Scores
-from recstudy.metrics import METRICS
-from recstudy.metrics.kept import unpacked
 from recstudy.papers import Target
-from recstudy.programs.metric import NotAvailable
+from recstudy.programs.base import Program
+from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.report.names import metric
 
 NONE = Estimate(None)
@@ -275,7 +274,8 @@ def item_scores(records: StudyRecords, run_ids: Sequence[str], name: str) -> Ite
 def scores_of(records: StudyRecords, run_ids: Sequence[str], name: str) -> list[Scored | str | None]:
     """Return what each run scores on every test item; why its answers cannot be read; None where it has none, or not all."""
     files = [records.results.run(run_id).answers for run_id in run_ids]
-    return [_scores(file, file.lstat().st_mtime_ns, name) if os.path.lexists(file) else None for file in files]
+    program = records.program
+    return [_scores(program, file, file.lstat().st_mtime_ns, name) if os.path.lexists(file) else None for file in files]
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
@@ -316,13 +316,13 @@ def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _scores(file: Path, changed: int, name: str) -> Scored | str | None:
+def _scores(program: Program, file: Path, changed: int, name: str) -> Scored | str | None:
     """Read rows of the test split, the score of each and its patient; None where the file is cut, or its task has other answers;
     why where it is damaged."""
     known = METRICS[name].each
     try:
-        kept = unpacked(file)
-        if kept.cut or known is None:
+        kept = program.answers(file)
+        if kept is None or kept.cut or known is None:
             return None
         return kept.answers.rows, known(kept.answers).astype(np.float32), kept.answers.groups
     except NotAvailable:

@@ -30,7 +30,7 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
     low, high = known.bounds or (-inf, inf)
     if known.share:
         repeated = name.partition(".")[0] in AT_TEST
-        items = max((_questions(run, repeated) for run in runs), default=0) or UNKNOWN
+        items = known.items or max((_questions(run, repeated) for run in runs), default=0) or UNKNOWN
         return Scale(low, high, "share", items)
     smaller = (known.better == "lower" or known.timed) and not known.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)

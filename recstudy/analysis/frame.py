@@ -5,9 +5,9 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 
 import shlex
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
@@ -20,12 +20,14 @@ from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
 from recstudy.opened import refuse_link, there
 from recstudy.plugins import absent, reading
-from recstudy.programs.settings import KINDS, flatten
+from recstudy.programs.base import Program, reader_of
+from recstudy.programs.metric import Metric, using_metrics
+from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
-from recstudy.records.study_schema import VariantRecord
+from recstudy.records.study_schema import MetricRecord, VariantRecord
 from recstudy.report import Part, read_report
-from recstudy.report.names import fits, level_of, plain, same
+from recstudy.report.names import fits, level_of, plain, same, setting_name
 from recstudy.terminal import shortest
 
 Made = TypeVar("Made")
@@ -109,6 +111,21 @@ def differing_fields(ours: Json, theirs: Json) -> list[str]:
     return [path for path in paths if path in OTHERS or not path.startswith(other)]
 
 
+@contextmanager
+def standing(plan: PlanRecord, trust: bool = False) -> Iterator[str]:
+    """Have in place what a study defines itself inside the block: its metrics, and its modules as far as they may be imported.
+
+    One thread at a time is inside. Yields a digest of the modules.
+    """
+    reader_of(plan.base)  # the recursive models add their metrics
+    metrics: dict[str, Metric] = {}
+    for name, kept in plan.metrics.items():
+        stated = {one.name: getattr(kept, one.name) for one in fields(MetricRecord)}
+        metrics[name] = Metric(**stated, ranks=not metrics)  # the first one is the score
+    with reading(plan.plugins, trust) as digest, using_metrics(metrics):
+        yield digest
+
+
 @dataclass(frozen=True)
 class StudyRecords:
     """A study's plan and its runs: `rows` has one a planned run, and `runs` is the same as a frame.
@@ -148,8 +165,18 @@ class StudyRecords:
         return pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
 
     def standing(self) -> AbstractContextManager[str]:
-        """Have in place what the study defines itself and may be imported, as long as the block runs; give a digest of it."""
-        return reading(self.plan.plugins, self.trust)
+        """Have in place what the study defines itself, as `standing` has it of a plan."""
+        return standing(self.plan, self.trust)
+
+    @cached_property
+    def program(self) -> Program:
+        """The program of the runs, as readers need it."""
+        return reader_of(self.plan.base)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the runs are of a user's own program, and not of the recursive models."""
+        return bool(self.plan.base.get("program"))
 
     @property
     def not_here(self) -> list[str]:
@@ -244,10 +271,15 @@ class StudyRecords:
             ConfigError: it has neither. The message names the axes.
         """
         found = level_of(self.variants[variant], self.configs[variant], name)
-        if found is None and not any(name in known for known in (*(one.levels for one in self.variants), *self.configs)):
-            known = [*self.plan.axes, *self.configs[variant]]
+        if found is None and not any(self.has(index, name) for index in range(len(self.variants))):
+            known = [*self.plan.axes, *map(setting_name, self.configs[variant])]
             raise ConfigError(f"the report names {name!r}, but the study has {choices(known)}.{nearest(name, known)}")
         return found  # None: another model's field
+
+    def has(self, variant: int, name: str) -> bool:
+        """Return whether a variant has an axis or a setting of that name."""
+        config = self.configs[variant]
+        return name in self.variants[variant].levels or name in config or PREFIX + name in config
 
     def chosen(self, where: Json) -> list[int]:
         """Return the variants at these levels, in the study's order."""

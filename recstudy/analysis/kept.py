@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,32 +13,36 @@ from recstudy.analysis.figures.learning import cut_note, shown_variants
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.errors import StorageError
-from recstudy.metrics import Answers, kept
 from recstudy.opened import arrays
+from recstudy.programs.base import Program
 from recstudy.records import Json, Results, read_json
+
+if TYPE_CHECKING:
+    from recstudy.metrics import Answers
+    from recstudy.metrics.kept import Kept
 
 Pixels = npt.NDArray[np.uint8]
 IMAGES = "captions.npz"  # `images` (n, C, H, W) of 0-255 and their `rows` in the test set
 T = TypeVar("T")
 
 
-def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
+def answers_of(records: StudyRecords, run: Row) -> "tuple[Answers | None, str]":
     """Return what a run (a row of `records`) answered on the test split, and of how many images where not of all; None, and why,
     where it has none."""
-    found, why = kept_answers(records.results, run.id)
+    found, why = kept_answers(records.program, records.results, run.id)
     if found is None:
         return None, why
     return found.answers, f"of the first {len(found.answers):,} of {found.whole:,} test images" if found.cut else ""
 
 
-def kept_answers(results: Results, run_id: str) -> tuple[kept.Kept | None, str]:
+def kept_answers(program: Program, results: Results, run_id: str) -> "tuple[Kept | None, str]":
     """Return what a run's folder has; None, and why, where there is nothing to read."""
     path = results.fetched(results.run(run_id).answers)
     if not os.path.lexists(path):
         since = "it kept no answers, which runs do since they can be evaluated later"
         return None, since if results.run(run_id).finished else "it has not finished"
     try:
-        return kept.unpacked(path), ""
+        return program.answers(path), ""
     except StorageError as damage:
         return None, str(damage)
 

@@ -37,15 +37,20 @@ def left_of_each(ended: Sequence[Job], todo: Iterable[Job]) -> list[float] | Non
     told = ended or [Job(job.variant, job.pflop, job.training / job.share) for job in jobs if job.paced]
     if not told:
         return None
-    alike: dict[Hashable, list[Job]] = {}
+    groups: dict[Hashable, list[Job]] = {}
     for job in told:
-        alike.setdefault(job.variant, []).append(job)
+        groups.setdefault(job.variant, []).append(job)
+    means = {
+        variant: (fmean(job.training for job in group), fmean(job.evaluation for job in group))
+        for variant, group in groups.items()
+    }
     usual, evaluation = fmean(job.training for job in told), median(job.evaluation for job in told)
     counted = [job.pflop for job in told if job.pflop]
     lefts = []
     for job in jobs:
-        if own := alike.get(job.variant):
-            training, after = fmean(one.training for one in own), fmean(one.evaluation for one in own)
+        own = means.get(job.variant)
+        if own:
+            training, after = own
         else:
             more = job.pflop / fmean(counted) if job.pflop and counted else 1.0
             training, after = usual * more**0.5, evaluation

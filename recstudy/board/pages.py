@@ -1,5 +1,8 @@
 """Which page an address asks for."""
 
+from contextlib import nullcontext
+
+from recstudy.analysis.frame import standing
 from recstudy.board.markup import Address, Page, PagePart, describe_problem
 from recstudy.board.overview import overview
 from recstudy.board.run import run_page
@@ -7,7 +10,6 @@ from recstudy.board.runlist import runs_page
 from recstudy.board.sources import Sources
 from recstudy.board.study import study_page
 from recstudy.errors import ConfigError
-from recstudy.plugins import reading
 
 
 def page_at(sources: Sources, address: Address) -> Page:
@@ -30,7 +32,7 @@ def page_at(sources: Sources, address: Address) -> Page:
                 f"no page at /{'/'.join(address.path)}: there are /, /study/NAME/PRESET, /runs/NAME/PRESET and /run/ID"
             )
     planned = sources.poller.studies.get(study)
-    with reading(planned.plan.plugins if planned else (), sources.trust):
+    with standing(planned.plan, sources.trust) if planned else nullcontext():
         return page(sources, address)
 
 

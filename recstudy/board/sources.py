@@ -78,7 +78,9 @@ class Sources:
         """Return the first of a study's findings, or why there is none; nothing of the study's own is imported for it."""
         try:
             records = self.records(study)
-            return records.once("finding", lambda: str(findings(replace(records, plan=replace(records.plan, plugins=())))[0]))
+            alone = replace(records, plan=replace(records.plan, plugins=()))
+            with alone.standing():
+                return records.once("finding", lambda: str(findings(alone)[0]))
         except Exception as error:
             return f"The finding cannot be computed: {type(error).__name__}: {error}"
 

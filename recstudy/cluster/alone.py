@@ -84,10 +84,10 @@ class Alone(Running):
         """Return the next run that no other process has locked, finished or tried since this one began."""
         for _ in range(len(source.waiting) + len(self.locked)):
             run = source.waiting.popleft() if source.waiting else self.locked.popleft()[0]
-            folder = self.results.run(run.id)
-            if held(folder.lock):
-                self.locked.append((run, holder_of(folder.lock)))
-            elif folder.finished or self._failure_time(run) != self.failures.get(run.id, 0):
+            lock = self.results.run(run.id).lock
+            if held(lock):
+                self.locked.append((run, holder_of(lock)))
+            elif self.results.state(run.id) == "done" or self._failure_time(run) != self.failures.get(run.id, 0):
                 self.view.ended_elsewhere(run)
             else:
                 return run

@@ -127,7 +127,7 @@ def gpus_of(place: Place, budget: Budget) -> float:
 
 def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) -> list[Run]:
     """Return each run without a result or with an id of `again`, once."""
-    states = results.states()
+    states = results.states(run.id for run in runs)
     return list({run.id: run for run in runs if states.get(run.id) != "done" or run.id in again}.values())
 
 

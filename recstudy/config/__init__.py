@@ -8,7 +8,7 @@ Field descriptions use the papers' letters; bounds are checked when the config i
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf
 from recstudy.config.parts import DATASETS, FAMILIES, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.run import RunConfig
-from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
+from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig
 from recstudy.metrics import UNKNOWN
 
 __all__ = [
@@ -29,6 +29,4 @@ __all__ = [
     "RunConfig",
     "Shape",
     "TrainConfig",
-    "averaged_steps",
-    "doubled",
 ]

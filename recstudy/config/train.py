@@ -94,16 +94,6 @@ class AtTest(Config):
         return -(-puzzles // (self.puzzles or puzzles))
 
 
-def doubled(most: int) -> list[int]:
-    """Return the counts that are scored up to this one: 1, 2, 4, ... and itself; none of none."""
-    return [*(2**power for power in range((most - 1).bit_length())), most] if most else []
-
-
-def averaged_steps(decay: float) -> float:
-    """Return how many steps a moving average of the weights looks back: 1 / (1 - decay), 0 without one."""
-    return 1 / (1 - decay) if 0 < decay < 1 else 0.0
-
-
 class TrainConfig(Config):
     """How a model is trained: the one loop's settings, with the defaults of ViTRM where it states them."""
 

@@ -7,20 +7,24 @@ paper by its number; what a person reads has its name (`by_name`).
 import csv
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
 from recstudy.plugins import importing
-from recstudy.programs.settings import Config
+from recstudy.programs.settings import Config, RunSettings
+
+if TYPE_CHECKING:
+    from recstudy.papers.own_tables import SourceRow
 
 # A paper's number, by what stands before it or behind it.
 NUMBER = re.compile(
@@ -60,6 +64,7 @@ class Target(Config):
     margin_reason: str = Field("", description="why so far and no further; without a reason there is no margin")
     row: str = Field("", description="its id in the published table, by which `settings` finds what it was obtained with")
     reference: dict[str, Any] = Field({}, description="of a table of one's own: what its source states besides, by dotted field")
+    read_from: Any = Field(None, exclude=True, repr=False, description="the `SourceRow` of a table of one's own; not in a plan")
 
     @property
     def table(self) -> str:
@@ -109,19 +114,54 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
 
 
 def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> tuple[Target, ...]:
-    from recstudy.papers.own_tables import own_rows  # it needs every family's and data set's fields
+    from recstudy.papers.own_tables import UnknownNameError, own_rows, plain_fields, target_fields
 
     try:
-        found = own_rows(table)
-        known = dict.fromkeys(row["metric"] for row in found)
+        rows = [replace(row, margin=margin) for row in own_rows(table)]
+        lines: dict[str, int] = {}
+        for row in rows:
+            source = plain_fields(row)["source"]
+            if (first := lines.setdefault(source, row.line)) != row.line:
+                row.refuse("id", f"{source!r} is line {first} already")
+        known = dict.fromkeys(row.cells["metric"] for row in rows)
         for name in (name for name in only if name not in known):
             raise ConfigError(f"no metric {name!r} in {table}: there are {choices(known)}.{nearest(name, known)}")
+        targets = []
+        for row in (row for row in rows if not only or row.cells["metric"] in only):
+            try:
+                fields = target_fields(row)
+            except UnknownNameError:  # of a user's own program, or of none: `of_program` says so when the plan is made
+                fields = plain_fields(row)
+            targets.append(_of_row(row, fields, why))
     except ConfigError:
         if importing():  # by a worker or a reader, for what the study registers: the plan has the numbers
             return ()
         raise
-    given = [(row, margin / 100 if row["unit"] == "fraction" else margin) for row in found if not only or row["metric"] in only]
-    return tuple(Target(**row, margin=distance, margin_reason=why) for row, distance in given)
+    return tuple(targets)
+
+
+def _of_row(row: "SourceRow", fields: dict[str, Any], why: str) -> Target:
+    margin = row.margin / 100 if fields["unit"] == "fraction" else row.margin
+    return Target(**fields, margin=margin, margin_reason=why, read_from=row)
+
+
+def of_program(targets: Sequence[Target], settings: RunSettings) -> tuple[Target, ...]:
+    """Return targets with settings and metrics as the runs' program calls them; only those of a user's own table change.
+
+    Args:
+        targets: Of a part of a report.
+        settings: Of the runs.
+
+    Raises:
+        ConfigError: a column or metric of a table is none of the program. The message names file, line and column.
+    """
+    from recstudy.papers.own_tables import target_fields
+
+    own = settings if settings.metrics else None
+    return tuple(
+        _of_row(target.read_from, target_fields(target.read_from, own), target.margin_reason) if target.read_from else target
+        for target in targets
+    )
 
 
 def rows(table: str) -> list[dict[str, str]]:

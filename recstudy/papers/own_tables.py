@@ -12,6 +12,8 @@ import csv
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
@@ -19,10 +21,10 @@ from typing import Annotated, Any, NoReturn, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.programs.metric import METRICS
-from recstudy.programs.settings import Config
+from recstudy.programs.base import load_program
+from recstudy.programs.metric import METRICS, Metric
+from recstudy.programs.settings import PREFIX, RunSettings, flatten
 
 NEEDED = ("metric", "value")
 COLUMNS = (*NEEDED, "unit", "model", "paper", "item", "id", "kind", "note", "assumed", "approximate")
@@ -30,32 +32,54 @@ KINDS_OF_NUMBERS = ("reported", "derived", "author_repo")
 REFERENCE = "reference."
 BLANK = "?"
 UNITS = {"%": ("percent", "%", "fraction"), "": ("", "million", "millions", "billion")}  # by the unit of a metric here
-At = tuple[str, int]  # file and line
+FIELDS = ("data.", "model.", "train.")  # of the recursive models
 
 
-def own_rows(table: str | Path) -> list[dict[str, Any]]:
-    """Read the fields of a `Target` for each row of a file, which lies relative to the file that asks for it.
+class UnknownNameError(ConfigError):
+    """A column or metric of a table is none of the recursive models: it may be one of a user's own program."""
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """A row of a user's table: where it is, its cells by column, and the margin that `published` was given."""
+
+    file: str
+    line: int
+    cells: Mapping[str, str]
+    margin: float = 0.0
+
+    def refuse(self, column: str, why: str, kind: type[ConfigError] = ConfigError) -> NoReturn:
+        raise kind(f"{self.file}, line {self.line}, column {column!r}: {why}")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The columns of settings, with what stands in them."""
+        return {column: text for column, text in self.cells.items() if column not in COLUMNS}
+
+
+def own_rows(table: str | Path) -> list[SourceRow]:
+    """Read the rows of a file, which lies relative to the file that asks for it.
 
     Raises:
-        ConfigError: it is not there, or some of it is no published number. The message names file, line and column.
+        ConfigError: it is not there, or a column or cell is missing. The message names file, line and column.
     """
     path = asking_folder() / table
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
             heads = [head.strip() for head in next(lines, [])]
-            fields = _checked(path.name, heads)
+            _check_heads(SourceRow(path.name, 1, {}), heads)
             rows = [(lines.line_num, [cell.strip() for cell in cells]) for cells in lines if any(map(str.strip, cells))]
     except OSError as error:
         raise ConfigError(f"no published table {str(path)!r}: {error.strerror}") from None
     except (csv.Error, UnicodeError) as error:
         raise ConfigError(f"{path.name} is no CSV file: {error}") from None
-    found = [_row((path.name, line), heads, cells, fields) for line, cells in rows]
-    known: dict[str, int] = {}
-    for (line, _), row in zip(rows, found, strict=True):
-        if (first := known.setdefault(row["source"], line)) != line:
-            raise ConfigError(f"{path.name}, line {line}, column 'id': {row['source']!r} is line {first} already")
-    return found
+    for line, cells in rows:
+        if len(cells) != len(heads):
+            column = heads[min(len(cells), len(heads)) - 1]
+            found = f"the line has {len(cells)} cells, and {len(heads)} columns have a name"
+            SourceRow(path.name, line, {}).refuse(column, found)
+    return [SourceRow(path.name, line, dict(zip(heads, cells, strict=True))) for line, cells in rows]
 
 
 def asking_folder() -> Path:
@@ -67,111 +91,150 @@ def asking_folder() -> Path:
     return Path(file).resolve().parent if file else Path()
 
 
-def _refuse(at: At, column: str, why: str) -> NoReturn:
-    raise ConfigError(f"{at[0]}, line {at[1]}, column {column!r}: {why}")
-
-
-def _checked(file: str, heads: Sequence[str]) -> dict[str, list[FieldInfo]]:
-    """Return what each column of settings may hold (ConfigError where a column is none, or one is missing or there twice)."""
-    at, known = (file, 1), _fields()
+def _check_heads(row: SourceRow, heads: Sequence[str]) -> None:
     for column in NEEDED:
         if column not in heads:
-            _refuse(at, column, f"it is missing: there are {choices(heads) or 'none'}")
+            row.refuse(column, f"it is missing: there are {choices(heads) or 'none'}")
     for place, head in enumerate(heads):
-        path = head.removeprefix(REFERENCE)
         if head in heads[:place]:
-            _refuse(at, head, "it is there twice")
-        if head not in COLUMNS and path not in known:
-            columns = f"no column is called so: there are {choices(COLUMNS)}, and config fields.{nearest(head, COLUMNS)}"
-            _refuse(at, head, f"no config has such a field.{nearest(path, known)}" if "." in head else columns)
-    return {head: known[path] for head in heads if (path := head.removeprefix(REFERENCE)) in known}
+            row.refuse(head, "it is there twice")
+        known = load_program().published_fields() if head.removeprefix(REFERENCE).startswith(FIELDS) else {}
+        if known and head.removeprefix(REFERENCE) not in known:
+            row.refuse(head, f"no config has such a field.{nearest(head.removeprefix(REFERENCE), known)}")
 
 
-def _fields() -> dict[str, list[FieldInfo]]:
-    """Return every config field by its dotted path, with what each family or data set that has it says of it."""
-    found: dict[str, list[FieldInfo]] = {}
+def target_fields(row: SourceRow, settings: RunSettings | None = None) -> dict[str, Any]:
+    """Return the fields of a `Target`.
 
-    def walk(kind: type[Config], prefix: str) -> None:
-        for name, field in kind.model_fields.items():
-            if isinstance(field.annotation, type) and issubclass(field.annotation, Config):
-                walk(field.annotation, f"{prefix}{name}.")
-            else:
-                found.setdefault(prefix + name, []).append(field)
+    Args:
+        row: Of the table.
+        settings: Of a user's own program, whose settings and metrics the table then names.
 
-    walk(TrainConfig, "train.")
-    for prefix, kinds in (("data.", DATASETS), ("model.", FAMILIES)):
-        for kind in kinds.complete().values():
-            walk(kind, prefix)
-    return found
-
-
-def _row(at: At, heads: Sequence[str], cells: Sequence[str], fields: Mapping[str, list[FieldInfo]]) -> dict[str, Any]:
-    if len(cells) != len(heads):
-        column = heads[min(len(cells), len(heads)) - 1]
-        _refuse(at, column, f"the line has {len(cells)} cells, and {len(heads)} columns have a name")
-    row = dict(zip(heads, cells, strict=True))
+    Raises:
+        UnknownNameError: a column or metric is none of the recursive models.
+        ConfigError: some of it is no published number. The message names file, line and column.
+    """
+    cells = row.cells
+    found = _recursive_settings(row) if settings is None else _own_settings(row, settings)
+    metric = _metric(row, settings)
     where: dict[str, Any] = {}
     reference: dict[str, Any] = {}
-    for column in (column for column in fields if row[column]):
-        path, blank = column.removeprefix(REFERENCE), row[column] == BLANK
-        setting = None if blank else _setting(at, column, row[column], fields[column])
-        if path == column and (blank or setting is not None):
-            where[path] = setting  # of which None says that the source leaves it blank
+    for column, (path, value) in found.items():
+        blank = cells[column] == BLANK
+        if not column.startswith(REFERENCE) and (blank or value is not None):
+            where[path] = value  # of which None says that the source leaves it blank
         elif not blank:
-            reference[path] = setting
-    if row.get("model") and "model.family" not in where:  # else found by its settings, and not by its name
-        where["model"] = row["model"]
+            reference[path] = value
+    if cells.get("model") and "model.family" not in where:  # else found by its settings, and not by its name
+        where["model"] = cells["model"]
+    units = UNITS.get(metric.unit, (metric.unit,))
+    unit = cells.get("unit") or units[0]
+    _one_of(row, "unit", unit, units)
+    return plain_fields(row) | {"unit": unit, "where": where, "reference": reference}
+
+
+def plain_fields(row: SourceRow) -> dict[str, Any]:
+    """Return the fields of a `Target` that depend on no program (ConfigError)."""
+    cells = row.cells
     try:
-        value = float(row["value"])
+        value = float(cells["value"])
     except ValueError:
         value = inf
     if not isfinite(value):
-        _refuse(at, "value", f"must be a number, but got {row['value']!r}")
-    name = row["metric"].partition("@")[0].partition(".")[0].removesuffix("_delta")
-    metric = METRICS.get(name) or METRICS.get(name.removeprefix("train_").removeprefix("selection_"))
-    if metric is None:
-        _refuse(at, "metric", f"no metric is called {row['metric']!r}.{nearest(name, METRICS)}")
-    units = UNITS.get(metric.unit, (metric.unit,))
-    unit = row.get("unit") or units[0]
-    _one_of(at, "unit", unit, units)
-    kind = row.get("kind") or KINDS_OF_NUMBERS[0]
-    _one_of(at, "kind", kind, KINDS_OF_NUMBERS)
-    _one_of(at, "approximate", row.get("approximate", ""), ("", "yes", "no"))
-    stem = Path(at[0]).stem
-    source = f"{row.get('paper') or stem} {row.get('item', '')}".strip()
+        row.refuse("value", f"must be a number, but got {cells['value']!r}")
+    kind = cells.get("kind") or KINDS_OF_NUMBERS[0]
+    _one_of(row, "kind", kind, KINDS_OF_NUMBERS)
+    _one_of(row, "approximate", cells.get("approximate", ""), ("", "yes", "no"))
+    stem = Path(row.file).stem
+    source = f"{cells.get('paper') or stem} {cells.get('item', '')}".strip()
     return {
-        "source": f"{source} ({row.get('id') or f'{stem}#{at[1] - 1}'})",
-        "metric": row["metric"],
+        "source": f"{source} ({cells.get('id') or f'{stem}#{row.line - 1}'})",
+        "metric": cells["metric"],
         "value": value,
-        "unit": unit,
+        "unit": cells.get("unit", ""),
         "kind": kind,
-        "note": row.get("note", ""),
-        "model": row.get("model", ""),
-        "where": where,
-        "reference": reference,
-        "assumed": row.get("assumed", ""),
-        "approximate": row.get("approximate") == "yes",
-        "decimals": len(row["value"].lower().partition("e")[0].partition(".")[2]),
+        "note": cells.get("note", ""),
+        "model": cells.get("model", ""),
+        "where": {},
+        "assumed": cells.get("assumed", ""),
+        "approximate": cells.get("approximate") == "yes",
+        "decimals": len(cells["value"].lower().partition("e")[0].partition(".")[2]),
     }
 
 
-def _one_of(at: At, column: str, word: str, words: Collection[str]) -> None:
+def _metric(row: SourceRow, settings: RunSettings | None) -> Metric:
+    name = row.cells["metric"].partition("@")[0].partition(".")[0].removesuffix("_delta")
+    known = METRICS if settings is None else {**METRICS, **settings.metrics}
+    metric = known.get(name) or known.get(name.removeprefix("train_").removeprefix("selection_"))
+    if metric is None:
+        near = nearest(name, known if settings is None else settings.metrics)
+        row.refuse("metric", f"no metric is called {row.cells['metric']!r}.{near}", UnknownNameError)
+    return metric
+
+
+def _one_of(row: SourceRow, column: str, word: str, words: Collection[str]) -> None:
     if word not in words:
-        _refuse(at, column, f"must be one of {choices(word or 'nothing' for word in words)}, but got {word!r}")
+        row.refuse(column, f"must be one of {choices(word or 'nothing' for word in words)}, but got {word!r}")
 
 
-def _setting(at: At, column: str, text: str, fields: Sequence[FieldInfo]) -> Any:
-    """Return a value as a plan has it, if any family or data set with such a field takes it."""
+Settings = dict[str, tuple[str, Any]]  # column -> the setting's path, and its value as a plan has it; None of a blank
+
+
+def _own_settings(row: SourceRow, settings: RunSettings) -> Settings:
+    """Read the columns as settings of a user's own program."""
+    known = {path.removeprefix(PREFIX): value for path, value in flatten(settings.values).items() if path.startswith(PREFIX)}
+    given: dict[str, Any] = {}
+    for column, text in row.settings.items():
+        name = column.removeprefix(REFERENCE).removeprefix(PREFIX)
+        if name not in known:
+            near = nearest(name, [*known, *COLUMNS])
+            replace(row, line=1).refuse(column, f"no setting is called so: there are {choices(known)}.{near}")
+        if text:
+            given[column] = None if text == BLANK else text if isinstance(known[name], str) else _read(text)
+    found = {column: (settings.path(column.removeprefix(REFERENCE)), value) for column, value in given.items()}
+    stated = {column: pair for column, pair in found.items() if row.cells[column] != BLANK}
     try:
-        read = json.loads(text)
-    except ValueError:
-        read = {"none": None}.get(text, text)
+        settings.with_changes(dict(stated.values()))
+    except ConfigError as error:
+        for column, pair in stated.items():
+            with suppress(ConfigError):  # a value that fits by itself is not the one to name
+                settings.with_changes(dict([pair]))
+                continue
+            row.refuse(column, str(error))
+        row.refuse([*stated][-1], str(error))
+    return found
+
+
+def _recursive_settings(row: SourceRow) -> Settings:
+    """Read the columns as fields of the recursive models' configs."""
+    if not row.settings:
+        return {}
+    known, found = load_program().published_fields(), Settings()
+    for column, text in row.settings.items():
+        path = column.removeprefix(REFERENCE)
+        if path not in known:
+            columns = f"there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
+            replace(row, line=1).refuse(column, f"no column is called so: {columns}", UnknownNameError)
+        if text:
+            found[column] = path, None if text == BLANK else _field_value(row, column, text, known[path])
+    return found
+
+
+def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldInfo]) -> Any:
+    """Return a value as a plan has it, if any family or data set with such a field takes it."""
     why = ""
     for field in fields:
         kind: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[field.annotation, field]))
-        for value in (read, text):
+        for value in (_read(text), text):
             try:
                 return kind.dump_python(kind.validate_python(value), mode="json")
             except ValidationError as error:
                 why = why or error.errors(include_url=False)[0]["msg"].removeprefix("Input should be ")
-    return _refuse(at, column, f"must be {why}, but got {text!r}")
+    return row.refuse(column, f"must be {why}, but got {text!r}")
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"none": None}.get(text, text)

@@ -225,13 +225,13 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
         trust: import the modules from the files that the plan names, as these are now.
     """
     wanted = tuple((entry["module"], entry["file"]) for entry in record)
-    present = not wanted
-    with suppress(ConfigError):
-        present = present or [(entry["module"], entry["file"]) for entry in bundle().record] == list(wanted)
-    if present:
-        yield ""
-        return
     with _lock:
+        present = not wanted
+        with suppress(ConfigError):
+            present = present or [(entry["module"], entry["file"]) for entry in bundle().record] == list(wanted)
+        if present:
+            yield ""
+            return
         if trust:
             layer = _trusted(wanted)
         else:

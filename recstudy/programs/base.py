@@ -4,19 +4,22 @@ The recursive models are one program (`recstudy.programs.recursive`, the only mo
 function, command or table is another one (`recstudy.programs.own`), registered under its name.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recstudy.errors import ConfigError
 from recstudy.plugins.registry import Registry
-from recstudy.programs.settings import RunSettings
+from recstudy.programs.settings import RunSettings, set_at
 from recstudy.records.files import Json
 from recstudy.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from recstudy.metrics.kept import Kept
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
 
@@ -60,6 +63,23 @@ class Group:
     def any_says(self, value: bool) -> bool:
         """Return whether any worker says so, on each of them."""
         return value
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """Metrics of a run, computed again from what it kept.
+
+    Args:
+        values: By name.
+        unavailable: Metric -> why it does not follow from the answers.
+        items: How many answers there are.
+        why: Why nothing could be computed.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    items: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,10 @@ class Program:
         """Return what a user should know before the runs start, a line each."""
         return []
 
+    def user_files(self) -> dict[str, str]:
+        """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study, by its path."""
+        return {}
+
     def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         """Return for each of these settings the checksum of its data below `folder`; empty if it is not known."""
         return [""] * len(settings)
@@ -162,6 +186,39 @@ class Program:
         """Return the titles of data sets below `folder` that have no checksum yet."""
         return []
 
+    def deciding(self, values: Json, changes: Json) -> Json:
+        """Return what run ids are made of, but for the seed: a record's settings with these changes.
+
+        A user's program is not imported for this, because its records have every setting as it decided the id.
+
+        Raises:
+            ConfigError: the settings cannot be read here.
+        """
+        decided = {name: value for name, value in values.items() if name != "place"}
+        for path, value in changes.items():
+            set_at(decided, path, value)
+        return decided
+
+    def answers(self, file: Path) -> "Kept | None":
+        """Return a run's answers on the test items, from its `answers.npz`; None if runs of this program keep none.
+
+        Raises:
+            StorageError: the file is damaged.
+        """
+        return None
+
+    def recompute(self, file: Path, metrics: Sequence[str]) -> Recomputed:
+        """Compute these metrics again from the answers that a run kept.
+
+        Raises:
+            StorageError: the file is damaged.
+        """
+        return Recomputed(why="its program keeps no answers, so that metrics are as it returned them")
+
+    def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
+        """Return the settings that a published table may name, by path, with the field of each class that has it."""
+        return {}
+
 
 PROGRAMS: Registry[Program] = Registry("program")
 
@@ -172,6 +229,11 @@ def load_program(name: str = RECURSIVE) -> Program:
         program: Program = import_module("recstudy.programs.recursive").RECURSIVE_MODELS
         return program
     return PROGRAMS[name]
+
+
+def reader_of(values: Json) -> Program:
+    """Return the program of a record as readers need it: a user's own program is not imported, and has the defaults."""
+    return Program() if values.get("program") else load_program()
 
 
 def program_of(values: Json) -> Program:

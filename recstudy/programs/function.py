@@ -1,13 +1,11 @@
 """A training function as a program: any framework, in the worker's process."""
 
 import random
-import resource
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from recstudy.errors import ConfigError, raised_at
@@ -19,6 +17,7 @@ from recstudy.programs.watchdog import alive, waiting, watched
 from recstudy.records import EpochLine, Json, append_line, read_log
 
 FOLDER = "files"  # of a run's folder, for what its program saves
+LINE = ("epoch", "epochs", "epochs_done", "seconds", "status", "warnings")  # what a line has beside reported values
 
 
 class Diverged(BaseException):
@@ -43,11 +42,18 @@ class RunContext:
         self._last = max((line.epoch for line in lines), default=-1)
         self._before = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
         self._began = time.monotonic()
+        self.memory_mb: float | None = None
+        self.cpu_seconds = 0.0
 
     @property
     def resumes(self) -> bool:
         """Whether an earlier attempt has reported a step."""
         return self._last >= 0
+
+    @property
+    def next_step(self) -> int:
+        """The step after the last one that was reported."""
+        return self._last + 1
 
     def report(self, step: int, **values: float) -> None:
         """Report values of a step, such as an epoch: they are logged, shown, and may end the run early in a search.
@@ -57,10 +63,12 @@ class RunContext:
             values: Numbers by name, such as `loss=0.3, accuracy=91.2`.
 
         Raises:
-            ConfigError: `step` is not a whole number of at least 0, or a value is not a number.
+            ConfigError: `step` is not a whole number of at least 0, or a value is not a number or has a name of recstudy's own.
         """
         program, records = self._execution.settings.program, self._execution.records
         step = _whole(program.name, step)
+        if reserved := [name for name in values if name in LINE]:
+            raise ConfigError(f"run.report: {reserved[0]!r} is recstudy's own. Give the value another name")
         found = {name: number(program.name, name, value) for name, value in values.items()}
         if wrong := not_finite(found):
             raise Diverged(f"step {step}: {wrong}")
@@ -117,28 +125,24 @@ class Function:
         return FunctionProgram(self, settings, metrics)
 
 
-class FunctionProgram(OwnProgram):
-    """A training function with its settings and metrics."""
+class TrainingProgram(OwnProgram):
+    """What functions and commands do alike."""
 
-    def __init__(self, given: Function, settings: Any, metrics: Mapping[str, Metric]) -> None:
-        if not callable(given.function):
-            raise ConfigError(f"a program must be a function, a Function or a Command, but got {given.function!r}")
-        self.function = given.function
-        super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
+    packages: tuple[str, ...] = ("torch", "numpy", "ray")  # whose versions are recorded
 
-    def same_as(self, other: Program) -> bool:
-        return isinstance(other, FunctionProgram) and _code(self.function) == _code(other.function)
+    def execute(self, context: RunContext, execution: Execution) -> Any:
+        """Return the metrics, or None if the run has left early. Sets what it used of memory and CPU time in `context`."""
+        raise NotImplementedError
 
     def run(self, execution: Execution) -> Json:
         settings = execution.settings
         context = RunContext(execution, self.parse(settings.settings) if self.typed else dict(settings.settings))
         record_user_files(execution.trial, execution.records, resumes=context.resumes)
-        _reset(settings.seed, settings.place.cpus_per_run)
-        busy = time.process_time()
+        began = time.monotonic()
         outcome: Json
         with watched(60 * settings.place.silent_minutes, execution.records.hang_log(0)):
             try:
-                returned = self._call(context)
+                returned = self.execute(context, execution)
                 if returned is None and execution.leave():
                     return {"status": "drained"}
                 values, others = measured(self.name, returned, self.metrics)
@@ -150,29 +154,45 @@ class FunctionProgram(OwnProgram):
                     outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
             except Diverged as error:
                 outcome = {"status": "diverged", "error": str(error), "metrics": {}}
-        cost = {"seconds": context.seconds, "device_seconds": context.seconds, "peak_memory_mb": peak_memory_mb()}
-        if context.seconds >= 1:
-            cost["cores_used"] = round((time.process_time() - busy) / context.seconds, 3)
+        cost = {"seconds": context.seconds, "device_seconds": context.seconds, "peak_memory_mb": context.memory_mb}
+        if (seconds := time.monotonic() - began) >= 1:
+            cost["cores_used"] = round(context.cpu_seconds / seconds, 3)
         shutil.rmtree(context.folder, ignore_errors=True)
         return outcome | facts(self, cost)
 
-    def _call(self, context: RunContext) -> Any:
+
+class FunctionProgram(TrainingProgram):
+    """A training function with its settings and metrics."""
+
+    def __init__(self, given: Function, settings: Any, metrics: Mapping[str, Metric]) -> None:
+        if not callable(given.function):
+            raise ConfigError(f"a program must be a function, a Function or a Command, but got {given.function!r}")
+        self.function = given.function
+        super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
+
+    def same_as(self, other: Program) -> bool:
+        return isinstance(other, FunctionProgram) and _code(self.function) == _code(other.function)
+
+    def execute(self, context: RunContext, execution: Execution) -> Any:
+        _reset(execution.settings.seed, execution.settings.place.cpus_per_run)
+        busy = time.process_time()
         try:
             return self.function(context)
         except SystemExit as left:  # it ends this run and not the study
             raise ConfigError(f"{self.name} ended its process: {raised_at(left)}") from left
+        finally:
+            context.memory_mb = peak_memory_mb()
+            context.cpu_seconds = time.process_time() - busy
 
 
-def facts(program: OwnProgram, cost: Json) -> Json:
+def facts(program: TrainingProgram, cost: Json) -> Json:
     """Return what a result says beside its metrics."""
     torch = sys.modules.get("torch")  # loaded by the user's program, if at all
     gpu = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
-    items = program.metrics[next(iter(program.metrics))].items
     return {
-        **({"answers": {"kept": 0, "of": items}} if items else {}),
         "cost": cost,
         "provenance": {
-            "versions": versions_of("torch", "numpy", "ray"),
+            "versions": versions_of(*program.packages),
             "hardware": hardware(gpu),
             "synthetic": program.is_synthetic,
         },
@@ -207,13 +227,3 @@ def _code(function: Any) -> Any:
     """Return what tells two functions apart: the same file may be imported under two module names."""
     code = getattr(function, "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code is not None else function
-
-
-def children_peak_mb() -> float:
-    """Return the most memory that any ended child process had in use."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
-
-
-def folder_of(execution: Execution) -> Path:
-    """Return the folder for a run's own files."""
-    return execution.records.path / FOLDER

@@ -127,6 +127,9 @@ METRICS.update(
 
 @contextmanager
 def using_metrics(metrics: Mapping[str, Any]) -> Iterator[None]:
-    """Have a program's own metrics in `METRICS`, before others of the same names, while the block runs."""
+    """Have a program's own metrics in `METRICS`, before others of the same names, while the block runs.
+
+    A reader does so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
+    """
     with Standing([Entry(METRICS, name, metric, "recstudy") for name, metric in metrics.items()]):
         yield

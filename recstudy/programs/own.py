@@ -15,10 +15,20 @@ from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised
 from recstudy.explained import explain
 from recstudy.programs.base import PROGRAMS, Program
 from recstudy.programs.metric import Metric
-from recstudy.programs.settings import Config, Description, Place, RunSettings, Tunable, configure, flatten, tunable
+from recstudy.programs.settings import (
+    PREFIX,
+    Config,
+    Description,
+    Place,
+    RunSettings,
+    Tunable,
+    configure,
+    flatten,
+    set_at,
+    tunable,
+)
 from recstudy.records.files import Json
 
-PREFIX = "settings."  # of a setting's path in records
 STEPS = ("epochs", "steps")  # settings that say how many steps a run reports; a smoke run makes two
 RESERVED = {
     "seed": "run.seed has the seed of a run; --seeds sets how many there are",
@@ -85,18 +95,9 @@ class OwnSettings(RunSettings):
             part, _, rest = path.partition(".")
             if path == "place.workers_per_run" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
-            _set(place if part == "place" else settings, rest, value)
+            set_at(place if part == "place" else settings, rest, to_jsonable_python(value))
         values = {"program": self.program_name, "settings": self.program.complete(settings), "seed": self.seed, "place": place}
         return configure(type(self), values)
-
-
-def _set(values: dict[str, Any], path: str, value: Any) -> None:
-    """Replace a value at a dotted path. A new name is refused later, by the check of all settings."""
-    *parents, last = path.split(".")
-    for parent in parents:
-        values[parent] = dict(values[parent]) if isinstance(values.get(parent), dict) else {}
-        values = values[parent]
-    values[last] = to_jsonable_python(value)
 
 
 class OwnProgram(Program):

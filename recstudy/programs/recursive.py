@@ -3,21 +3,26 @@
 torch is loaded by what computes, so that a driver and a reader do without it.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic.fields import FieldInfo
+
 import recstudy.data
 import recstudy.models
 import recstudy.tasks  # noqa: F401  they fill the registries
-from recstudy.config import DataConfig, RunConfig, averaged_steps
+from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
 from recstudy.data.cache import known_checksum, load, unread
 from recstudy.errors import DataError
+from recstudy.metrics import METRICS, TASKS, measured
+from recstudy.metrics.kept import Kept, unpacked
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
-from recstudy.programs.base import Cost, Execution, Group, InitialWeights, Program
-from recstudy.programs.settings import RunSettings, configure
+from recstudy.programs.base import Cost, Execution, Group, InitialWeights, Program, Recomputed
+from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
 from recstudy.records import Json, Results
 
 
@@ -93,6 +98,37 @@ class RecursiveModels(Program):
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         return [data.title for data in _fixed_data(map(_config, settings)) if unread(data, folder)]
+
+    def deciding(self, values: Json, changes: Json) -> Json:
+        return self.read(values).with_changes(changes).deciding
+
+    def answers(self, file: Path) -> Kept | None:
+        return unpacked(file) if os.path.lexists(file) else None
+
+    def recompute(self, file: Path, metrics: Sequence[str]) -> Recomputed:
+        kept = self.answers(file)
+        if kept is None or kept.cut:
+            return Recomputed(why="not all answers are in the bundle")
+        if kept.answers.task not in TASKS:
+            return Recomputed(why="answers of a task that the study defines (what a study defines itself is not imported)")
+        found = measured(kept.answers, [name for name in metrics if name in METRICS and METRICS[name].of is not None])
+        return Recomputed(found.values, found.unavailable, len(kept.answers))
+
+    def published_fields(self) -> dict[str, list[FieldInfo]]:
+        found: dict[str, list[FieldInfo]] = {}
+
+        def walk(kind: type[Config], prefix: str) -> None:
+            for name, field in kind.model_fields.items():
+                if isinstance(field.annotation, type) and issubclass(field.annotation, Config):
+                    walk(field.annotation, f"{prefix}{name}.")
+                else:
+                    found.setdefault(prefix + name, []).append(field)
+
+        walk(TrainConfig, "train.")
+        for prefix, kinds in (("data.", DATASETS), ("model.", FAMILIES)):
+            for kind in kinds.complete().values():
+                walk(kind, prefix)
+        return found
 
 
 def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:

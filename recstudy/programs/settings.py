@@ -73,6 +73,25 @@ def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") ->
         raise ConfigError(explain(error, kind, part)) from None
 
 
+def set_at(values: dict[str, Any], path: str, value: Any) -> None:
+    """Replace a value at a dotted path; the parts that it stands in are copied."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        values[parent] = dict(values[parent]) if isinstance(values.get(parent), dict) else {}
+        values = values[parent]
+    values[last] = value
+
+
+def doubled(most: int) -> list[int]:
+    """Return the counts that are scored up to this one: 1, 2, 4, ... and itself; none of none."""
+    return [*(2**power for power in range((most - 1).bit_length())), most] if most else []
+
+
+def averaged_steps(decay: float) -> float:
+    """Return how many steps a moving average of the weights looks back: 1 / (1 - decay), 0 without one."""
+    return 1 / (1 - decay) if 0 < decay < 1 else 0.0
+
+
 DIGITS = 4  # significant, of a number drawn from a range: a setting that can be read and typed
 
 
@@ -222,6 +241,7 @@ def run_ids(deciding: Mapping[str, Any], seeds: Iterable[int]) -> list[str]:
     return [hashed("{" + ",".join(parts.values()) + "}", 20) for parts in seeded]
 
 
+PREFIX = "settings."  # of the path that a setting of a user's own program has in records
 KINDS = ("family", "name")  # the fields that choose a model family and a data set: their other fields depend on these
 
 

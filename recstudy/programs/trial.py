@@ -13,11 +13,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.errors import ConfigError, DataError, RunError, StorageError
 from recstudy.plugins import Bundle, import_all, use
 from recstudy.programs.base import Execution, Group, Program, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
@@ -107,7 +108,8 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
     except Exception as error:
         with suppress(StorageError):  # then only the outcome says so
             if folder.path.exists():
-                folder.fail(replace(_failure(error, trial), traceback=traceback.format_exc()))
+                output = error.output if isinstance(error, RunError) else traceback.format_exc()
+                folder.fail(replace(_failure(error, trial), traceback=output))
         return _ended(error, group, trial)
 
 
@@ -178,6 +180,8 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory"
 
 def failure_class(error: BaseException) -> str:
     """Return the class of an exception that ended a run."""
+    if isinstance(error, RunError):
+        return error.failure_class
     if isinstance(error, DataError):
         return "data"
     if isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in STORAGE):
@@ -190,16 +194,18 @@ def failure_class(error: BaseException) -> str:
     return "code"
 
 
+@cache
+def _version(package: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return None
+
+
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the versions of these packages as far as they are installed here."""
-    found = {}
-    for package in ("recstudy", *packages):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            if package == "recstudy":
-                found[package] = "sent along by the driver"  # on a node of a cluster that has the packages alone
-    return found
+    found = {package: number for package in packages if (number := _version(package))}
+    # A node of a cluster may have the packages alone, and recstudy from the driver.
+    return {"recstudy": _version("recstudy") or "sent along by the driver"} | found
 
 
 def hardware(gpu: str | None = None) -> Json:
@@ -207,6 +213,7 @@ def hardware(gpu: str | None = None) -> Json:
     return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
 
 
+@cache
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

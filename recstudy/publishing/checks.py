@@ -8,12 +8,9 @@ from typing import Any
 
 from recstudy.analysis.registration import digest_of, statements
 from recstudy.analysis.rows import Row, distinct
-from recstudy.config import RunConfig
 from recstudy.errors import RecstudyError
-from recstudy.metrics import METRICS, TASKS, measured
-from recstudy.metrics.kept import unpacked
-from recstudy.programs.metric import Metric
-from recstudy.programs.settings import configure, digest, flatten, run_ids
+from recstudy.programs.metric import METRICS, Metric
+from recstudy.programs.settings import digest, flatten, run_ids
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, Json, read_json, read_log
@@ -54,7 +51,7 @@ def check_settings(bundle: Bundle, check: Check) -> None:
                 unchecked.setdefault("ids of settings that had a path, which was taken out of them")
             else:
                 try:
-                    known[key] = configure(RunConfig, settings).with_changes(changes).deciding
+                    known[key] = bundle.records.program.deciding(settings, changes)
                 except RecstudyError as error:  # most often because the study defines a part of them itself
                     why = re.split(r"[.:] [Tt]here are", str(error))[0]
                     unchecked.setdefault(f"{source}: {why} ({OWN})")
@@ -95,18 +92,15 @@ def check_answers(bundle: Bundle, check: Check) -> None:
     values = runs = 0
     unknown: Counter[str] = Counter()
     for row in (row for row in distinct(bundle.records.rows) if row.result is not None):
-        file = bundle.results.run(row.id).answers
-        kept = unpacked(file) if file.exists() else None
-        if kept is None or kept.cut or kept.answers.task not in TASKS:
-            own = kept is not None and not kept.cut
-            unknown[f"answers of a task that the study defines ({OWN})" if own else "not all answers are in the bundle"] += 1
-            continue
         stated = {name: float(value) for name, value in row.found.metrics.items() if value is not None}
-        again = measured(kept.answers, [name for name in stated if name in METRICS and METRICS[name].of is not None])
+        again = bundle.records.program.recompute(bundle.results.run(row.id).answers, [*stated])
+        if again.why:
+            unknown[again.why] += 1
+            continue
         runs, values = runs + 1, values + len(again.values)
         for name, value in again.values.items():
             metric = METRICS[name if name in METRICS else name.partition(".")[0]]
-            if name in stated and not _near(stated[name], value, metric, len(kept.answers)):
+            if name in stated and not _near(stated[name], value, metric, again.items):
                 check.differs.append(f"run {row.id}: {name} is {stated[name]!r} in its result, and {value!r} by its answers")
         unknown.update(f"{name}: {why}" for name, why in again.unavailable.items())
         unknown.update(f"{name}: it does not follow from the test set's answers" for name in stated.keys() - again.values.keys())

@@ -25,7 +25,6 @@ from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
-from recstudy.metrics.kept import unpacked
 from recstudy.opened import contents, descriptor, entries
 from recstudy.plugins.bundle import paths, source
 from recstudy.publishing import about, bundle
@@ -158,7 +157,8 @@ class _Writer:
                 reason = "" if self.asked.weights else "weights"
             elif file.name == ANSWERS:
                 if variant not in self.captions:  # those of its other seeds are of the same data
-                    self.captions[variant] = not free and bool(unpacked(file).answers.references)
+                    kept = self.records.program.answers(file)
+                    self.captions[variant] = not free and kept is not None and bool(kept.answers.references)
                 if self.captions[variant]:
                     reason = "answers with captions of a data set, without which metrics are not recomputed"
             elif file.name not in RECORDS:

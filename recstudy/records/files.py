@@ -84,8 +84,10 @@ def append_line(path: Path, values: Json) -> None:
 
     def append() -> None:
         with open(path, "ab+", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
-            lengths.append(_whole_length(file))
-            file.truncate(min(lengths))
+            end = file.seek(0, os.SEEK_END)
+            lengths.append(_whole_length(file, end))
+            if min(lengths) < end:  # only then: another process may append a line at the same time
+                file.truncate(min(lengths))
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
@@ -144,9 +146,8 @@ def _remedy(path: Path, error: OSError) -> str:
     return "Free some space; the same command then goes on."
 
 
-def _whole_length(file: Any) -> int:
-    """Length up to and including the last newline."""
-    length = file.seek(0, os.SEEK_END)
+def _whole_length(file: Any, length: int) -> int:
+    """Return the length up to and including the last newline before `length`."""
     while length:
         start = max(0, length - 4096)
         file.seek(start)

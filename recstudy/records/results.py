@@ -29,7 +29,7 @@ the driver.
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +45,8 @@ from recstudy.records.run_folder import RunFolder
 from recstudy.records.schema import Marker, Result
 from recstudy.records.stores import is_uri
 
+ENDED = {"stopped": "stopped.json", "failed": "failure.json"}  # state of a run without a result -> the file that says so
+
 
 class Results:
     """A results folder: the runs, and the studies made of them.
@@ -55,6 +57,7 @@ class Results:
 
     def __init__(self, place: Path | str) -> None:
         self.store = str(place) if is_uri(str(place)) else ""
+        self._whole: dict[str, tuple[int, int]] = {}  # run id -> time and size of its result when it was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         opened.below(self.root)
         opened.there(self.root / MARKER)  # refuses a folder that this user may not enter
@@ -236,24 +239,51 @@ class Results:
     def study(self, name: str, preset: str) -> Path:
         return self.root / "studies" / name / preset
 
-    def finished(self) -> Iterator[tuple[str, Result]]:
-        """Id and result of every finished run, one at a time: 10,000 are 40 MB."""
-        for folder in self.run_folders():
-            with suppress(StorageError):  # a damaged one will be run again
-                result = read_record(f"{folder.path}/result.json", Result)
-                if result is not None:
-                    yield folder.name, result
+    def finished(self, run_ids: Iterable[str] | None = None) -> Iterator[tuple[str, Result]]:
+        """Yield id and result of each finished run, one at a time: 10,000 are 40 MB.
 
-    def states(self) -> dict[str, str]:
-        """Return `done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them."""
-        return {folder.name: state for folder in self.run_folders() if (state := self.state(folder.name))}
+        Args:
+            run_ids: The runs to read. By default all.
+        """
+        for run_id in self._all_ids() if run_ids is None else run_ids:
+            with suppress(StorageError):  # a damaged one will be run again
+                if result := self._read_result(run_id):
+                    yield run_id, result
+
+    def states(self, run_ids: Iterable[str] | None = None) -> dict[str, str]:
+        """Return `done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them.
+
+        Args:
+            run_ids: The runs to look at. By default all.
+        """
+        every = self._all_ids() if run_ids is None else run_ids
+        return {run_id: state for run_id in every if (state := self.state(run_id))}
 
     def state(self, run_id: str) -> str:
-        """Return it as in `states`; empty for another."""
-        run = self.run(run_id)
-        if run.finished:
-            return "done"
-        return "stopped" if os.path.exists(run.stopped) else "failed" if os.path.exists(run.failure) else ""
+        """Return the state of a run as in `states`; empty for any other state."""
+        folder = f"{self._runs}/{run_id}"
+        with suppress(StorageError, FileNotFoundError):
+            now = _time_and_size(opened.regular(f"{folder}/result.json"))
+            if self._whole.get(run_id) == now or self._read_result(run_id):
+                return "done"
+        with suppress(StorageError):
+            return next((state for state, file in ENDED.items() if opened.there(f"{folder}/{file}")), "")
+        return ""
+
+    def _all_ids(self) -> list[str]:
+        return [folder.name for folder in self.run_folders()]
+
+    def _read_result(self, run_id: str) -> Result | None:
+        """Return a run's result, and note that it is whole, so that `state` need not read it again."""
+        path = f"{self._runs}/{run_id}/result.json"
+        result = read_record(path, Result)
+        if result is not None:
+            self._whole[run_id] = _time_and_size(os.lstat(path))
+        return result
+
+
+def _time_and_size(status: os.stat_result) -> tuple[int, int]:
+    return status.st_mtime_ns, status.st_size
 
 
 def _unused(study: Path) -> bool:

@@ -125,6 +125,12 @@ class Claims(Part):
     def shows(self) -> list[str]:
         return [where.get(METRIC, claim.metric) for claim in self.claims for _, where in claim.selectors]
 
+    def of_metrics(self, metrics: Sequence[str]) -> Self:
+        for claim in self.claims:
+            if any(name in where for _, where in claim.selectors for name in (DEPTH, TUNED)):
+                raise ConfigError(f"{_named(claim)}: {DEPTH} and {TUNED} are for the recursive models")
+        return self
+
     def scored_by(self, score: str) -> Self:
         return replace(self, claims=tuple(replace(claim, metric=claim.metric or score) for claim in self.claims))
 

@@ -1,6 +1,8 @@
 """The kinds of figures. Fields are named as in `tables.py`."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Self
 
 from pydantic import Field
 
@@ -152,11 +154,14 @@ class LearningCurves(FigurePart):
     """Per-epoch values of every variant: mean over the seeds, with the range between them."""
 
     name: str = "learning_curves"
-    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
+    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")  # none: all that a user's own program reported
     window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
     reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Learning curves"
+
+    def of_metrics(self, metrics: Sequence[str]) -> Self:
+        return replace(self, metrics=()) if self.metrics == LearningCurves.metrics else self
 
 
 @PARTS.add("loss_trace")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from recstudy.programs.metric import METRICS, Metric
+from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.terminal import flops
@@ -113,7 +114,13 @@ def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
     if name in variant.levels:
         level = variant.levels[name]
         return plain(level) if isinstance(level, dict | list) else level
-    return config[name] if name in config else {"variant": variant.label, "model": variant.model, "data": variant.data}.get(name)
+    known = {"variant": variant.label, "model": variant.model, "data": variant.data}
+    return config[name] if name in config else config.get(PREFIX + name, known.get(name))
+
+
+def setting_name(path: str) -> str:
+    """Return what a reader calls a setting: of a user's own program as the program does."""
+    return path.removeprefix(PREFIX)
 
 
 def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:

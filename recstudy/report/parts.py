@@ -33,6 +33,7 @@ against the study before any run starts. The bases are in `recstudy.report`; `St
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -95,6 +96,20 @@ class Part(_Declared):
         """Return the part in a search whose families are judged by this metric."""
         return self
 
+    def of_metrics(self, metrics: Sequence[str]) -> Self:
+        """Return the part with the metrics of a user's own program where a default names those of the recursive models.
+
+        Raises:
+            ConfigError: the part needs what only the recursive models have.
+        """
+        stated = {field.name: field.default for field in fields(self)}
+        changed: dict[str, Any] = {}
+        for name in (name for kind in type(self).__mro__ for name in vars(kind).get("metrics_in", ())):
+            value = getattr(self, name)
+            if value and value == stated[name]:
+                changed[name] = tuple(metrics) if isinstance(value, tuple) else "seconds" if value == "gflops" else metrics[0]
+        return replace(self, **changed)
+
 
 class OfVariants(Part):
     """A part that may be of some variants only: those at the levels that `where` names, by axis."""
@@ -152,8 +167,13 @@ def read_report(entries: Sequence[Any]) -> list[Part]:
     return [_read(entry, at) for at, entry in enumerate(entries, 1)]
 
 
-def check_report(parts: Iterable[Part], have: Collection[str]) -> None:
-    """Refuse a part that could never be drawn, before any run starts; `have`: the study's axes and config fields.
+def check_report(parts: Iterable[Part], have: Collection[str], is_own: bool = False) -> None:
+    """Refuse a part that could never be drawn, before any run starts.
+
+    Args:
+        parts: Of the report.
+        have: The study's axes and settings.
+        is_own: Whether the runs are of a user's own program, which may report values by any names.
 
     Raises:
         ConfigError: something is no part, of a kind that is not registered, or names an axis, field or metric that is not there.
@@ -163,7 +183,8 @@ def check_report(parts: Iterable[Part], have: Collection[str]) -> None:
         wanted = [name for name in part.needs if not registered(name)]
         for name in (name for name in wanted if name not in have):
             raise ConfigError(f"the {kind} {part.name!r} names {name!r}, but the study has {choices(have)}.{nearest(name, have)}")
-        for name in (name for name in (*part.shows, *part._words("reads_in")) if not _is_metric(name)):
+        metrics = [*part.shows, *([] if is_own and part.live else part._words("reads_in"))]
+        for name in (name for name in metrics if not _is_metric(name)):
             raise ConfigError(f"the {kind} {part.name!r} shows {name!r}, which no metric is called.{nearest(name, METRICS)}")
 
 

@@ -3,6 +3,7 @@
 Fields are named as in a config (`model.latent_steps`), or by the name of a grid's axis (`model`, `batch_size`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -95,6 +96,12 @@ class Tuned(TablePart, OfVariants):
     @property
     def heading(self) -> str:
         return self.title or f"{metric(self.metric).title}, {axis_title(self.over)} tuned in each cell"
+
+    def of_metrics(self, metrics: Sequence[str]) -> Self:
+        if self.by not in metrics:
+            known = choices(metrics)
+            raise ConfigError(f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {known}")
+        return super().of_metrics(metrics)
 
 
 @PARTS.add("best")

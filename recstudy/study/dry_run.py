@@ -72,7 +72,7 @@ def _time(rows: Sequence[dict[str, Any]], results: Results) -> Iterator[str]:
     if not todo:
         return
     known = {row["id"] for row in rows}
-    seconds = [float(result.cost.get("seconds") or 0.0) for run_id, result in results.finished() if run_id in known]
+    seconds = [float(result.cost.get("seconds") or 0.0) for _, result in results.finished(known)]
     if not seconds:
         yield f"Price: {plural(len(todo), 'run')}. Their time and FLOPs are unknown: no run has finished."
         return
@@ -93,7 +93,7 @@ def _price(rows: Sequence[dict[str, Any]], pflop: dict[str, float | None], resul
     core, gpu = _times(known[next(iter(todo))], start=START_S)
     yield f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU."
     left = sum(known[run_id] for run_id in todo)
-    made = [(result.cost, known[run_id]) for run_id, result in results.finished() if run_id in known]
+    made = [(result.cost, known[run_id]) for run_id, result in results.finished(known)]
     took = sum(float(cost.get(name) or 0.0) for cost, _ in made for name in ("seconds", "evaluation_seconds"))
     spent, cores = sum(share for _, share in made), len(os.sched_getaffinity(0))
     if took and spent:

@@ -16,7 +16,7 @@ from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import bundle, study_file
 from recstudy.programs.metric import Metric
-from recstudy.programs.settings import Config, RunSettings
+from recstudy.programs.settings import Config, RunSettings, flatten
 from recstudy.records import Json, Results, read_record, write_record, write_whole
 from recstudy.records.plans import kept_plans
 from recstudy.records.reading import dumped, fault, record_of
@@ -38,7 +38,7 @@ from recstudy.report.names import plural
 from recstudy.study.design import Variant
 from recstudy.study.repository import code_version, program, user_files
 from recstudy.study.search import SearchPlan
-from recstudy.study.study import PAPER, Plan, Study, described
+from recstudy.study.study import PAPER, Plan, Study, described, fitted
 
 PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
 LEAKY, IMPORTED = "LEAKY", "imported"
@@ -71,7 +71,7 @@ def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanReco
             changes=_plain(plan.changes),
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
-            files=user_files(),
+            files=user_files(plan.base.program),
             **(_of_study(plan, folder) if isinstance(plan, Plan) else _of_search(plan)),
         )
     except ValidationError as error:
@@ -103,7 +103,8 @@ def _of_study(plan: Plan, folder: Path | None) -> Json:
 
 def _of_search(plan: SearchPlan) -> Json:
     search = plan.study
-    parts = [part.scored_by(plan.base.score) for part in search.by_preset(search.report, plan.preset)]
+    report = fitted(search.by_preset(search.report, plan.preset), plan.base)
+    parts = [part.scored_by(plan.base.score) for part in report]
     space = {
         family: {
             path: Range(
@@ -152,7 +153,9 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     """Return a variant as the plan keeps it, with what else is known; the label says of one that it leaks, or was imported."""
     told = {LEAKY: config.description.leaks, IMPORTED: config.description.is_imported}
     label = ", ".join([variant.label, *(word for word, so in told.items() if so and word not in variant.label)])
-    return described(replace(variant, label=label), config, changes=_plain(variant.changes), **known)
+    own = flatten(config.values) if config.metrics else {}  # as the program's types make it, which decides the id
+    changes = {path: own.get(path, value) for path, value in _plain(variant.changes).items()}
+    return described(replace(variant, label=label), config, changes=changes, **known)
 
 
 def metric_record(metric: Metric) -> MetricRecord:

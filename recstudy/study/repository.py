@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from recstudy.plugins import bundle, study_file
 from recstudy.plugins.bundle import source
+from recstudy.programs.base import Program
 
 PACKAGE = Path(__file__).parents[1]
 INSIDE = PACKAGE / "studies"  # where a wheel brings the studies that lie beside the package in a checkout
@@ -47,21 +48,22 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
     return CodeVersion(commit, dirty or changed, f"{own}{' with changes' * changed}")
 
 
-def user_files() -> dict[str, str]:
-    """Return the SHA-256 of the study's file and of the modules that it needs, by their paths below its folder.
+def user_files(program: Program) -> dict[str, str]:
+    """Return the SHA-256 of the study's file, of the modules that it needs and of its program's files, by their paths.
 
-    A study that comes with recstudy has none: version and commit identify it.
+    A study that comes with recstudy has none of its own: version and commit identify it.
 
     Raises:
         ConfigError: a file cannot be read, or something was defined where there is no file.
     """
     file = study_file()
     if file is not None and file.path.parent in SHIPPED:
-        return {}
+        return program.user_files()
     texts = dict(bundle().files)
     if file is not None and file.path.suffix == ".py" and not file.installed and not file.path.is_relative_to(PACKAGE):
         texts.setdefault(file.path.relative_to(file.root).as_posix(), source(file.path))
-    return {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(texts.items())}
+    own = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(texts.items())}
+    return own | program.user_files()
 
 
 def told_version() -> str:

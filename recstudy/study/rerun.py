@@ -54,7 +54,8 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     Raises:
         ConfigError: no label matches.
     """
-    made = {run_id: (result.status, result.provenance) for run_id, result in results.finished()}
+    run_ids = dict.fromkeys(run.id for run in runs)
+    made = {run_id: (result.status, result.provenance) for run_id, result in results.finished(run_ids)}
     finished = {run.id: run.config for run in runs if run.id in made}
     configs = list(finished.values())
     data_now: dict[str, tuple[str, str]] = {}
@@ -66,8 +67,10 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         for run_id, checksum in zip(finished, program.checksums(configs, data), strict=True):
             data_now[run_id] = finished[run_id].description.data, checksum
         unseen = sorted(set(program.unread_data(configs, data)) - {title for title, checksum in data_now.values() if checksum})
-    found = find_changes({run_id: made[run_id][1] for run_id in finished}, user_files(), data_now)
+    files = user_files(runs[0].config.program) if finished else {}
+    found = find_changes({run_id: made[run_id][1] for run_id in finished}, files, data_now)
     chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
     again = {run.id for run in chosen} | {change.run_id for change in found if rerun == "changed"}
     status = {run_id: made[run_id][0] for run_id in finished}
-    return Outdated(status, found, frozenset(again & finished.keys()), unseen, len(made.keys() & set(earlier)))
+    kept = sum(state == "done" for state in results.states(earlier).values())
+    return Outdated(status, found, frozenset(again & finished.keys()), unseen, kept)

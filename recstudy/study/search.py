@@ -22,6 +22,7 @@ from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import (
     ByPreset,
     Run,
+    fitted,
     named_by_reports,
     preset_of,
 )
@@ -324,7 +325,9 @@ def _make_search(
     if seeds is not None and seeds < 0:
         raise ConfigError(f"--seeds must be at least 0, but got {seeds}")
     axes = ["family", *(path.rpartition(".")[2] for fields in space.values() for path in fields)]
-    check_report(search.by_preset(search.report, preset), [*axes, *named_by_reports((), bases.values())])
+    base = next(iter(bases.values()))
+    parts = fitted(search.by_preset(search.report, preset), base)
+    check_report(parts, [*axes, *named_by_reports((), bases.values())], bool(base.metrics))
     plan = SearchPlan(
         search,
         preset,

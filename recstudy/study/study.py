@@ -14,14 +14,16 @@ from typing import Any
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
+from recstudy.papers import of_program
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import KINDS, RunSettings, digest, flatten, run_ids
+from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, run_ids
 from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
-from recstudy.report import Claim, Claims, Part, check_report
+from recstudy.report import BesidePublished, Claim, Claims, LearningCurves, Part, Table, check_report
 from recstudy.report.claims import weights_each
+from recstudy.report.names import setting_name
 from recstudy.study.design import MOST_RUNS, Levels, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
@@ -183,6 +185,19 @@ class Study(ByPreset):
         self.check_lists("deviations", Deviation)
 
 
+def fitted(parts: Iterable[Part], settings: RunSettings) -> list[Part]:
+    """Return the parts of a report with what these settings' program calls its metrics and settings.
+
+    Raises:
+        ConfigError: a part names what the program does not have.
+    """
+    own = [part.of_metrics([*settings.metrics]) if settings.metrics else part for part in parts]
+    return [
+        replace(part, targets=of_program(part.targets, settings)) if isinstance(part, BesidePublished) and part.targets else part
+        for part in own
+    ]
+
+
 @dataclass(frozen=True)
 class Run:
     """One cell of a study: variant x seed."""
@@ -244,9 +259,11 @@ class Plan:
     @cached_property
     def report(self) -> list[Part]:
         """Return the study's parts, after its claims where it has some; a smoke run's numbers bear none."""
-        own = self.study.by_preset(self.study.report, self.preset)
+        stated = self.study.by_preset(self.study.report, self.preset)
+        if not stated and self.base.metrics:
+            stated = [Table("results"), LearningCurves()]  # of all that a user's own program returns and reports
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
-        return [*([Claims(claims=claims).scored_by(self.base.score)] if claims else []), *own]
+        return fitted([*([Claims(claims=claims).scored_by(self.base.score)] if claims else []), *stated], self.base)
 
     @property
     def claims(self) -> list[Claims]:
@@ -305,7 +322,7 @@ def _make_plan(
             "lower --seeds, or split the study"
         )
     plan = Plan(study, preset, base.with_changes(changes), variants, configs, count, changes, smoke, most)
-    check_report(plan.report, named_by_reports(variants, configs))
+    check_report(plan.report, named_by_reports(variants, configs), bool(base.metrics))
     if claims := [claim for part in plan.claims for claim in part.claims]:
         known = [described(variant, config) for variant, config in zip(variants, configs, strict=True)]
         fields = [flatten(config.values) for config in configs]
@@ -356,7 +373,8 @@ def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunSettings]
     axes = [name for variant in variants for name in (*variant.axes, *variant.levels)]
     kinds = {config.kind: config for config in configs}
     fields = [path for config in kinds.values() for path in flatten(config.values)]
-    return list(dict.fromkeys([*axes, "variant", "model", "data", *fields, "eval.depth", "eval.part"]))
+    own = [name for path in fields if path.startswith(PREFIX) for name in (setting_name(path), path)]
+    return list(dict.fromkeys([*axes, "variant", "model", "data", *(own or [*fields, "eval.depth", "eval.part"])]))
 
 
 def _check_labels(study: str, variants: Sequence[Variant]) -> None:

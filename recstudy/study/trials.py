@@ -65,7 +65,7 @@ class TrialLog:
 
     def tried(self) -> list[Tried]:
         """Return what came of the trials that ended."""
-        states, objective = self.results.states(), self.plan.base.objective
+        states, objective = self.results.states(self.params), self.plan.base.objective
         found: list[Tried] = []
         for run_id in (run_id for run_id in self.params if states.get(run_id) in ("done", "stopped")):
             result = result_of(self.results, run_id)
@@ -132,12 +132,11 @@ class TrialLog:
 
     def settled(self) -> bool:
         """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed has its numbers."""
-        states = self.results.states()
         if self.room(Meter(self.path, gpus=0)):
             return False
-        if any(states.get(run_id) not in ("done", "stopped") for run_id in self.params):
+        if any(self.results.state(run_id) not in ("done", "stopped") for run_id in self.params):
             return False
-        return all(states.get(run.id) == "done" for run in self.best())
+        return all(self.results.state(run.id) == "done" for run in self.best())
 
     @property
     def confirmations(self) -> list[Run]:

@@ -24,12 +24,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recstudy.config import AtTest, RunConfig, doubled
+from recstudy.config import AtTest, RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Labels
 from recstudy.models.networks.contract import Carry, Network
 from recstudy.models.networks.layers import in_float64
+from recstudy.programs.settings import doubled
 from recstudy.programs.watchdog import alive
 from recstudy.train.evaluate import autocast, own_batch
 from recstudy.train.process import draw

@@ -107,7 +107,7 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
     [
         ("metric,value,train.epoch", "", "my_paper.csv, line 1, column 'train.epoch': no config has such a field. Did you mean "
          "'train.epochs'?"),
-        ("metric,value,notes", "", "line 1, column 'notes': no column is called so: there are metric, value, .*'note'?"),
+        ("metric,value,notes", "nll,1,", "line 1, column 'notes': no column is called so: there are metric, value, .*'note'?"),
         ("metric,unit", "", "line 1, column 'value': it is missing: there are metric, unit"),
         ("metric,value", "top1_accuracy,9O.1", "line 2, column 'value': must be a number, but got '9O.1'"),
         ("metric,value", "top1_acuracy,90.1", "line 2, column 'metric': no metric is called 'top1_acuracy'. Did you mean "
@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_named_by_file_line_and_column(folder, heads, row
     (folder / "my_paper.csv").write_text(f"{heads}\n{row}\n")
 
     with pytest.raises(ConfigError, match=message) as found:
-        runpy.run_path(str(folder / "my_study.py"))
+        make_plan(runpy.run_path(str(folder / "my_study.py"))["study"])
     assert "\n" not in str(found.value)
 
 

@@ -18,6 +18,7 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
 from recstudy.plugins.bundle import StudyFile, bundle_of
+from recstudy.programs.base import Program
 from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
 from recstudy.study import repository
@@ -35,7 +36,7 @@ def own(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
     for place in ("study.rerun", "study.plan", "cli"):
-        monkeypatch.setattr(f"recstudy.{place}.user_files", lambda: dict(files))
+        monkeypatch.setattr(f"recstudy.{place}.user_files", lambda _: dict(files))
     return files
 
 
@@ -172,7 +173,7 @@ def test_user_files_are_the_study_and_its_modules(tmp_path, monkeypatch, folder)
     monkeypatch.setattr(repository, "bundle", lambda: bundle_of(home, ["net"]))
 
     expected = {name: sha256(f"# {name}\n".encode()).hexdigest() for name in ("mine.py", "net.py")}
-    assert repository.user_files() == (expected if folder == "home" else {})
+    assert repository.user_files(Program()) == (expected if folder == "home" else {})
 
 
 def test_runs_of_earlier_definitions_are_counted_in_one_line(tmp_path):

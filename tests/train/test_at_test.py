@@ -9,13 +9,14 @@ from mirrored import SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
 from recstudy.analysis.targets import AT_TEST
-from recstudy.config import AtTest, RunConfig, TrainConfig, doubled
+from recstudy.config import AtTest, RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.data.puzzles import numbers
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
+from recstudy.programs.settings import doubled
 from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
 from recstudy.testing import make_training, trained
 

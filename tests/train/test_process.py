@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch._dynamo  # now, before a test replaces what it reads at its import
 from test_trial import in_a_process
 
 from recstudy.errors import ClusterError

@@ -14,9 +14,9 @@ from recstudy.analysis.caveats import some
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.registration import post_hoc, statements, words_of
 from recstudy.analysis.rows import Row
-from recstudy.config import averaged_steps
 from recstudy.evidence import mean_of
 from recstudy.programs.metric import METRICS
+from recstudy.programs.settings import averaged_steps
 from recstudy.records.schema import Provenance
 from recstudy.records.study_schema import Deviation
 from recstudy.report import Claim

@@ -12,7 +12,7 @@ from recstudy.analysis.shown import Behind, Explained, Places, Shown
 from recstudy.analysis.tables.entries import PUBLISHED, Interval, Note, Number, Piece, Printed, TableEntry, csv_lines
 from recstudy.analysis.targets import Placed, deviation_text
 from recstudy.evidence import Answer, Estimate, Reason, Verdict, Why
-from recstudy.report.names import DASH, axis_title, improved, inline, metric, number, plain, plural
+from recstudy.report.names import DASH, axis_title, improved, inline, metric, number, plain, plural, setting_name
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
@@ -350,7 +350,7 @@ def _published_lines(placed: Placed, answer: Answer[str]) -> Iterator[str]:
     target = placed.target
     note = f" Note: {target.note}." if target.note else ""
     yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.cited}.{note}"
-    yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
+    yield f"    of {', '.join(f'{setting_name(path)} {plain(value)}' for path, value in target.where.items())}"
     yield f"Verdict: {outcome_words(placed, answer)}"
     if answer.verdict is Verdict.NOT_COMPARABLE:
         yield f"    {'; '.join(answer.reasons)}"

@@ -21,7 +21,7 @@ from recstudy.evidence import ALPHA, mean_of
 from recstudy.evidence.replications import agreement
 from recstudy.papers import by_name
 from recstudy.report import Table, Tuned
-from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered, same
+from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered, same, setting_name
 
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
@@ -75,7 +75,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *agreement_notes(cells),
         ),
         unmatched_targets=placement.unmatched_targets,
-        settings=tuple(map(_fields, spec.settings)),
+        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
     )
 
 
@@ -267,8 +267,7 @@ def settings_of(records: StudyRecords, index: int, spec: Table) -> tuple[tuple[s
 
     def word(path: str) -> str:
         value = records.level(index, path)
-        there = value is not None or path in records.configs[index] or path in records.variants[index].levels
-        return plain(value) if there else DASH
+        return plain(value) if value is not None or records.has(index, path) else DASH
 
     return tuple(tuple(map(word, _fields(setting))) for setting in spec.settings)
 

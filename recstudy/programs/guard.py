@@ -1,0 +1,97 @@
+"""Runs a command and leaves none of its processes behind. `recstudy.programs.process` starts this file as a program.
+
+    python -I -S guard.py LIFELINE STATUS GRACE WORD...
+
+The guard is no child of the worker: Ray kills the children of a worker that it ends, and the guard must outlive it. It adopts
+the orphans of the command (Linux), so that no process escapes by a session of its own.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+PR_SET_CHILD_SUBREAPER = 36
+STOP = b"s"
+
+
+def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> None:
+    """Run the command, and write as JSON how it ended.
+
+    Args:
+        lifeline: A pipe from the worker. `STOP` asks for SIGTERM and, after the grace period, SIGKILL. Its end means that the
+            worker is gone: then SIGKILL follows at once, because another worker may start the same run.
+        status: A pipe to the worker.
+        grace_seconds: The grace period.
+        words: The command and its arguments.
+    """
+    child_ended = _watch_signals()
+    for end in (lifeline, status):
+        os.set_inheritable(end, False)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        reset = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a command would inherit that
+        command = os.posix_spawnp(words[0], words, os.environ, setsid=True, setsigdef=reset)
+    except OSError as error:
+        os.write(status, json.dumps({"error": str(error)}).encode())
+        return
+    code, deadline, is_ending = 0, float("inf"), False
+    while True:
+        if is_ending:
+            _kill(command)
+        try:
+            process, ended = os.waitpid(-1, 0 if is_ending else os.WNOHANG)
+        except ChildProcessError:  # none is left
+            break
+        if process == command:
+            code = os.waitstatus_to_exitcode(ended)
+            is_ending = is_ending or deadline == float("inf")  # after SIGTERM, its children have the grace period too
+        elif not process:
+            patience = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([child_ended, lifeline], [], [], patience)
+            if child_ended in ready:
+                os.read(child_ended, 4096)
+            if lifeline in ready and os.read(lifeline, 1) == STOP:
+                deadline = time.monotonic() + grace_seconds
+                _signal(os.killpg, command, signal.SIGTERM)
+            elif lifeline in ready or time.monotonic() >= deadline:
+                is_ending = True
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak_mb = used.ru_maxrss / (2**10 if sys.platform == "linux" else 2**20)
+    cost = {"code": code, "peak_memory_mb": peak_mb, "cpu_seconds": used.ru_utime + used.ru_stime}
+    with suppress(BrokenPipeError):  # the worker is gone
+        os.write(status, json.dumps(cost).encode())
+
+
+def _watch_signals() -> int:
+    """Return a file that can be read when a child has ended, and outlive signals that a batch system sends to all processes."""
+    child_ended, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(caught, lambda *_: None)  # SIG_IGN would be inherited by the command
+    return child_ended
+
+
+def _kill(command: int) -> None:
+    """Kill the process group and the children. Orphans become children, so that repeating this reaches every process."""
+    _signal(os.killpg, command, signal.SIGKILL)
+    with suppress(FileNotFoundError), open(f"/proc/self/task/{os.getpid()}/children", encoding="utf-8") as children:
+        for child in children.read().split():
+            _signal(os.kill, int(child), signal.SIGKILL)
+
+
+def _signal(send, process: int, number: int) -> None:  # type: ignore[no-untyped-def]
+    with suppress(ProcessLookupError, PermissionError):
+        send(process, number)
+
+
+if __name__ == "__main__" and not os.fork():
+    os.setsid()
+    run(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])

@@ -1,0 +1,121 @@
+"""A command as a process group of its own, of which nothing is left once it has ended or its worker is gone."""
+
+import json
+import os
+import re
+import select
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from recstudy.programs import guard
+
+TICK_S = 0.2
+LINE_BYTES = 2**14
+LOG_BYTES = 2**20
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colors and cursor movements of a terminal
+
+
+class Process:
+    """A running command. When its block ends, none of its processes is left.
+
+    Args:
+        words: The command and its arguments; no shell reads them.
+        folder: The working directory.
+        environment: The environment variables.
+        log: Gets what the command prints. At least the last MB is kept.
+        grace_seconds: Time between SIGTERM and SIGKILL.
+
+    Attributes:
+        status: Once the block has ended: `code` (minus a signal's number), `peak_memory_mb` of the largest process and
+            `cpu_seconds` of all processes; or `error`, if the command could not be started.
+    """
+
+    def __init__(
+        self, words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, grace_seconds: float
+    ) -> None:
+        self.status: dict[str, Any] = {"error": "its guard was killed"}
+        self._is_stopping = False
+        lifeline, self._lifeline = os.pipe()
+        self._output, output = os.pipe()
+        self._status, status = os.pipe()
+        self._log = open(log, "a+b", buffering=0)  # noqa: SIM115  closed with the block
+        self._log.write(f"$ {shlex.join(words)}\n".encode())
+        start = [sys.executable, "-I", "-S", guard.__file__, str(lifeline), str(status), str(grace_seconds), *words]
+        try:
+            subprocess.run(
+                start,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(lifeline, status),
+                check=True,
+            )
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            for end in (lifeline, output, status):
+                os.close(end)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.stop()
+            for _line in self.lines():
+                pass
+            self.status = json.loads(os.read(self._status, 2**12) or json.dumps(self.status))
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Close the pipes: if the guard is still there, it kills the command."""
+        for end in (self._lifeline, self._output, self._status):
+            os.close(end)
+        self._log.close()
+
+    def stop(self) -> None:
+        """Send SIGTERM to the process group and, after the grace period, SIGKILL to what is left."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            with suppress(BrokenPipeError):  # it has ended
+                os.write(self._lifeline, guard.STOP)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the output until all processes have ended, and an empty line at least every `TICK_S`."""
+        output, rest = select.poll(), b""
+        output.register(self._output)
+        while True:
+            yield ""
+            printed = os.read(self._output, 2**16) if output.poll(1000 * TICK_S) else None
+            if printed is None:
+                continue
+            self._keep(printed)
+            *lines, rest = re.split(rb"[\r\n]+", rest + printed)
+            if not printed or len(rest) > LINE_BYTES:
+                lines, rest = [*lines, rest], b""
+            yield from map(_text, lines)
+            if not printed:
+                return
+
+    def _keep(self, printed: bytes) -> None:
+        self._log.write(printed)
+        if self._log.tell() > 2 * LOG_BYTES:
+            self._log.seek(-LOG_BYTES, os.SEEK_END)
+            end = self._log.read()
+            self._log.truncate(0)
+            self._log.write(end)
+
+
+def _text(line: bytes) -> str:
+    """Return a line, of which a part may be binary, as text that any terminal and file takes."""
+    text = ESCAPES.sub("", line[:LINE_BYTES].decode(errors="replace"))
+    return "".join(letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
