@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from recstudy.analysis.caveats import is_synthetic
+from recstudy.analysis.caveats import IMPORTED, IMPORTED_RESULTS, is_synthetic
 from recstudy.analysis.fits import estimates_of, fits_of, scale_of, scored
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
@@ -44,7 +44,7 @@ class Cell:
     the other variant, where the estimate is by how many percent that one is better than `values`.
     `lacking`: finished runs without this metric, such as an AUROC of data with one label an image; `unavailable`: why some of
     them could not have it, such as no Java for METEOR.
-    `synthetic`: on data drawn by a program. `imported`: of weights that were not trained here. `leaks`: by a model that is told
+    `synthetic`: on data drawn by a program. `imported`: from elsewhere, in words. `leaks`: by a model that is told
     the answer, so never `best`. `tied`: it was compared with others, and no difference between any two of them is significant.
     `pooled`: variants of its fit.
     """
@@ -72,7 +72,7 @@ class Cell:
     tied: bool = False
     synthetic: bool = False
     leaks: bool = False
-    imported: bool = False
+    imported: str = ""  # what is from elsewhere, in words
     damaged: tuple[str, ...] = ()  # why kept answers of its runs cannot be read: its values are those that the runs recorded
 
     @property
@@ -211,7 +211,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         pooled=max(1, len(fit.own)) if fit else 1,
         synthetic=is_synthetic(records, variants),
         leaks=any(records.leaks(index) for index in variants),
-        imported=not records.imported.isdisjoint(variants),
+        imported="" if records.imported.isdisjoint(variants) else IMPORTED_RESULTS if records.is_own else IMPORTED,
     )
 
 

@@ -26,11 +26,13 @@ from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import MetricRecord, VariantRecord
-from recstudy.report import Part, read_report
+from recstudy.report import LearningCurves, Part, read_report
 from recstudy.report.names import fits, level_of, plain, same, setting_name
+from recstudy.report.parts import Undrawable
 from recstudy.terminal import shortest
 
 Made = TypeVar("Made")
+FEW = 50  # runs that tell whether a program reports steps
 OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # of another one all is another
 
 
@@ -180,8 +182,12 @@ class StudyRecords:
 
     @property
     def not_here(self) -> list[str]:
-        """Why some of what the study defines - figures, metrics' titles, units and directions - is not in place, as it stands."""
-        return list(absent) if self.plan.plugins else []
+        """Why some of what the study defines - figures, metrics' titles, units and directions - is not in place, as it stands.
+
+        A user's own program is read by its records, so that only a part of the report can be missing.
+        """
+        missing = any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
+        return list(absent) if missing else []
 
     @property
     def place(self) -> str:
@@ -255,14 +261,23 @@ class StudyRecords:
 
     @cached_property
     def imported(self) -> frozenset[int]:
-        """The variants of which nothing is trained: weights from elsewhere are judged as they are."""
+        """The variants whose weights, or whose results, are from elsewhere: nothing is trained here."""
+        if self.is_own:
+            return frozenset(row.variant for row in self.rows if row.provenance.origin == "imported")
         return frozenset(index for index, config in enumerate(self.configs) if config.get("train.epochs") == 0)
 
     @property
     def parts(self) -> list[Part]:
-        """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why."""
+        """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why.
+
+        Learning curves of whatever is reported are left out if no run has reported a step.
+        """
         with self.standing():
-            return read_report(self.plan.report)
+            parts = read_report(self.plan.report)
+        begun = [row for row in self.rows if row.status != "not run"][:FEW]
+        if begun and not any(there(self.results.run(row.id).epochs) for row in begun):
+            parts = [part for part in parts if not isinstance(part, LearningCurves) or part.metrics]
+        return parts
 
     def level(self, variant: int, name: str) -> Any:
         """Return a variant's level of an axis, or its value of a config field; `model` and `data` alone give their titles.
@@ -302,13 +317,16 @@ class StudyRecords:
         return next((run for run in runs if there(self.results.run(run.id).path / file)), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
-        """Return the per-epoch lines of these variants' runs, with `variant`, `seed` and `id`; the first epoch is 1."""
+        """Return the lines of these variants' logs, with `variant`, `seed` and `id`.
+
+        `epoch` is 1 for the first epoch; of a user's own program it is the step as it was reported.
+        """
         lines: list[Json] = []
         for index in variants:
             for run in self.by_variant[index]:
                 seen = {line.epoch: line for line in read_log(self.results.run(run.id).epochs, EpochLine)}
                 lines.extend(
-                    {"variant": index, "seed": run.seed, "id": run.id, **line.values, "epoch": line.epoch + 1}
+                    {"variant": index, "seed": run.seed, "id": run.id, **line.values, "epoch": line.epoch + (not self.is_own)}
                     for line in seen.values()
                 )
         return pd.DataFrame(lines)

@@ -89,7 +89,8 @@ def under_way(results: Results, plan: PlanRecord, states: Mapping[str, str]) -> 
             lines, attempts = read_log(folder.epochs, EpochLine), read_log(folder.attempts, Attempt)
         except StorageError:
             continue  # the report names what is damaged
-        epoch = f"epoch {lines[-1].epoch + 1}" if lines else "starting"
+        own = bool(plan.base.get("program"))  # whose steps are as they were reported
+        epoch = f"{'step' if own else 'epoch'} {lines[-1].epoch + (not own)}" if lines else "starting"
         begun = next((one.started for one in reversed(attempts) if one.started), None)
         lasting = f", for {duration(now - datetime.fromisoformat(begun).timestamp())}" if begun else ""
         yield f"{plan.variants[run.variant].label}, seed {run.seed}: {epoch}{lasting}"

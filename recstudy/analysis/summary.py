@@ -18,9 +18,12 @@ from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.names import metric, plain, plural
+from recstudy.report.names import metric, plain, plural, setting_name
 from recstudy.terminal import duration, flops
 
+OF_RECURSIVE = {  # resources that mean something to the recursive models alone
+    f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")
+}
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
     "commit": "commit",
@@ -118,11 +121,14 @@ def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str
     looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
     cut = dict.fromkeys((kept.kept, kept.of) for row in records.rows if (kept := row.found.answers) and kept.kept < kept.of)
     later = Counter((name, how) for row in records.rows for name, how in row.later.items() if "." not in name)
+    paid = sum(row.paid for row in runs)
+    used = f"{duration(paid)} of runs{'' if records.is_own else f', {flops(pflop)}'}{uncounted}"
+    used = used if paid or not records.is_own else ""  # imported results may have no times
     repeated = sum(row.provenance.earlier > 0 for row in records.rows)
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if of_plan.search is None else searched(records, of_plan.search)),
-        ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in of_plan.changes.items())),
+        ("Set", ", ".join(f"{setting_name(path)} = {plain(value)}" for path, value in of_plan.changes.items())),
         ("Definition", f"{of_plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
         ("Registered", registration_words(records)),
         ("Looks", looks),
@@ -130,9 +136,9 @@ def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str
         ("Answers kept", "; ".join(f"of the first {n:,} of {of:,} test images, as many as fit 4 MiB a run" for n, of in cut)),
         ("Computed later", ", ".join(f"{metric(one).title} of {plural(n, 'run')} from {how}" for (one, how), n in later.items())),
         ("Run again", f"{plural(repeated, 'run')}; the records of before are kept in runs/ID/attempt-N" * bool(repeated)),
-        ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
+        ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen) * (not records.is_own)),
         ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
-        ("Compute used", f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"),
+        ("Compute used", used),
         ("Machines used", machines_used(runs, records.configs, price)),
     ]
     return [(name, value) for name, value in found if value]
@@ -171,7 +177,7 @@ def failures(records: StudyRecords) -> str:
     if diverged:
         count, heads = plural(len(diverged), "run"), ("variant", "seed", "run id", "what happened")
         runs = words_table("Diverged runs", heads, [(row.label, row.seed, row.id, row.found.error) for row in diverged])
-        html += f"<h3>diverged: {count}</h3><p>The loss was not finite. Not in any mean.</p>"
+        html += f"<h3>diverged: {count}</h3><p>{'A value' if records.is_own else 'The loss'} was not finite. Not in any mean.</p>"
         html += runs if len(diverged) <= FEW else fold(count, runs)
     return html
 
@@ -180,12 +186,13 @@ def settings(records: StudyRecords) -> str:
     """Show the base config, and what each variant changes in it."""
 
     def rows(fields: Mapping[str, object]) -> list[tuple[str, str]]:
-        return [(path, plain(value)) for path, value in fields.items()]
+        known = {path: value for path, value in fields.items() if not records.is_own or path not in OF_RECURSIVE}
+        return [(setting_name(path), plain(value)) for path, value in known.items()]
 
     base = words_table("Base settings", ("field", "value"), rows(flatten(records.plan.base)))
     said = ["; ".join(map(" = ".join, rows(variant.changes))) or "nothing" for variant in records.variants]
     variants = [(variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)]
-    changed = words_table("Variants", ("variant", "model", "changes"), variants)
+    changed = words_table("Variants", ("variant", "program" if records.is_own else "model", "changes"), variants)
     what = f"What the {plural(len(variants), 'variant')} change"
     return fold("Base settings, before a variant's changes", base) + fold(what, changed)
 

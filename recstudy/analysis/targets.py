@@ -14,14 +14,15 @@ from functools import partial
 from math import isclose
 from typing import Any
 
-from recstudy.analysis.caveats import IMPORTED, LEAK
+from recstudy.analysis.caveats import IMPORTED, LEAK, some
 from recstudy.analysis.frame import OTHERS, StudyRecords, differing_fields
 from recstudy.analysis.registration import post_hoc
 from recstudy.papers import Target, by_name, settings
+from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
-from recstudy.report.names import in_own_unit, metric, number, plain, plural, same
+from recstudy.report.names import in_own_unit, metric, number, plain, plural, same, setting_name
 
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
@@ -169,7 +170,7 @@ def _decides(name: str, path: str) -> bool:
 
 def _compared(name: str, path: str) -> bool:
     """Tell whether a setting that the target does not state is to be as in the `paper` preset."""
-    parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.")
+    parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.", PREFIX)
     return path.startswith(parts) and path not in APART and _decides(name, path)
 
 
@@ -181,7 +182,10 @@ def _reasons(
     """
     design, kept = records.design, records.plan.reference
     config = design.configs[index]
-    reasons = [*([LEAK] if records.leaks(index) else []), *([IMPORTED] if index in records.imported else [])]
+    reasons = [
+        *([LEAK] if records.leaks(index) else []),
+        *([IMPORTED] if index in records.imported and not records.is_own else []),
+    ]
     reasons += [
         f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}"
         for path, value in stated.items()
@@ -200,8 +204,12 @@ def _reasons(
     reasons += [UNKNOWN] if kept is None else []
     if metric(name).computed:
         return tuple(reasons)
-    if kept is not None and kept.preset != PAPER and not {*stated, *told} >= {*TRAINING}:
-        reasons.append(NOTHING)
+    if kept is not None and kept.preset != PAPER:
+        unstated = [path for path in config if path.startswith(PREFIX) and path not in stated and path not in told]
+        if records.is_own and unstated:
+            reasons.append(f"its source does not state {some([*map(setting_name, unstated)], ', ')}")
+        elif not records.is_own and not {*stated, *told} >= {*TRAINING}:
+            reasons.append(NOTHING)
     reasons += ["another machine"] if metric(name).timed else []
     limit = config.get("data.limit")
     reasons += [f"only {limit} images of each split"] if limit not in (None, stated.get("data.limit")) else []

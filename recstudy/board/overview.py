@@ -9,12 +9,12 @@ from recstudy.board.poller import PlannedStudy, StudyKey
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.sources import Sources
 from recstudy.papers import by_name
-from recstudy.report.names import metric, number
+from recstudy.report.names import metric
 from recstudy.terminal import duration
 
 LOST = ("failed", "diverged")
 STUDIES = ("study", "runs", "running", "failed", "paid", "left")
-RUNNING = ("run", "epochs", "training loss", "score", "left")
+RUNNING = ("run", "progress", "loss", "score", "left")
 MOST = 20  # running runs on the first page
 ELSEWHERE = {
     "Ray dashboard": "jobs, workers, nodes; there while a study runs",
@@ -59,13 +59,13 @@ def running_table(running: list[RunUnderWay], whole: int, of: Mapping[str, str])
         return '<p class="note">Nothing is running.</p>'
     rows = []
     for run in running:
-        loss, studies = run.last.get("train_loss"), of.get(run.run_id, "")
+        loss, studies = run.last.get("train_loss", run.last.get("loss")), of.get(run.run_id, "")
         below = f"<br><small>{text(studies)}</small>" if studies else ""
         rows.append([
             Html(run_link(run.run_id, f"{run.label}, seed {run.seed}") + below),
-            bar(run.done, run.epochs, f"{run.done} of {run.epochs}, {run.phase}"),
+            bar(run.done, run.epochs, run.progress),
             text(f"{loss:.3f}" if loss is not None else ""),
-            text(number(*run.score) if run.score else ""),
+            text(run.score_text),
             text(duration(run.left) if run.left else ""),
         ])  # fmt: skip
     more = f'<p class="note">The first {len(running)} of {whole:,}.</p>' if whole > len(running) else ""

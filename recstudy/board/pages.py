@@ -1,10 +1,9 @@
 """Which page an address asks for."""
 
-from contextlib import nullcontext
-
 from recstudy.analysis.frame import standing
 from recstudy.board.markup import Address, Page, PagePart, describe_problem
 from recstudy.board.overview import overview
+from recstudy.board.poller import NO_PLAN
 from recstudy.board.run import run_page
 from recstudy.board.runlist import runs_page
 from recstudy.board.sources import Sources
@@ -32,7 +31,7 @@ def page_at(sources: Sources, address: Address) -> Page:
                 f"no page at /{'/'.join(address.path)}: there are /, /study/NAME/PRESET, /runs/NAME/PRESET and /run/ID"
             )
     planned = sources.poller.studies.get(study)
-    with standing(planned.plan, sources.trust) if planned else nullcontext():
+    with standing(planned.plan if planned else NO_PLAN, sources.trust):
         return page(sources, address)
 
 

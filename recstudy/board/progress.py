@@ -1,23 +1,29 @@
 """What runs now, what was paid so far, and what is left: reckoned from the rows and from the logs of the runs under way."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.analysis.rows import Outcome
 from recstudy.board.poller import PlannedStudy, ResultsPoller
-from recstudy.programs.settings import flatten
+from recstudy.programs.settings import PREFIX, flatten
 from recstudy.records import EpochLine, score_name
 from recstudy.records.schema import Values
-from recstudy.report.names import metric, plural
+from recstudy.records.study_schema import MetricRecord
+from recstudy.report.names import metric, number, plural
 from recstudy.terminal import duration
 
+EPOCHS = ("train.epochs", f"{PREFIX}epochs", f"{PREFIX}steps")  # settings that say how many there are
 LEFT = ("not run", "unfinished", "failed")  # what the study's command runs
 
 
 @dataclass(frozen=True)
 class RunUnderWay:
-    """A run under way: `done` of `epochs` are done, 0 where it has just begun; `patience` is 0 where it has no end to it."""
+    """A run under way: `done` of `epochs` are done, 0 where it has just begun; `patience` is 0 where it has no end to it.
+
+    `metrics` are those of a user's own program, whose steps are its epochs; 0 of them are known where no setting says how many.
+    """
 
     run_id: str
     label: str
@@ -25,6 +31,7 @@ class RunUnderWay:
     epochs: int
     patience: int
     lines: dict[int, EpochLine]
+    metrics: Mapping[str, MetricRecord] = field(default_factory=dict)
 
     @property
     def last(self) -> Values:
@@ -36,19 +43,22 @@ class RunUnderWay:
 
     @property
     def spent(self) -> float:
-        """Seconds of its epochs."""
-        return float(sum(line.values.get("seconds") or 0.0 for line in self.lines.values()))
+        """Seconds of its epochs; a line of a user's own program has those since the run began."""
+        seconds = [line.values.get("seconds") or 0.0 for line in self.lines.values()]
+        return float(max(seconds, default=0.0) if self.metrics else sum(seconds))
 
     @property
     def left(self) -> float:
-        """Seconds of the epochs that are still to do; 0 until an epoch has finished."""
-        return 0.0 if self.trained or not self.done else self.spent / self.done * (self.epochs - self.done)
+        """Seconds of the epochs that are still to do; 0 until an epoch has finished, or where their number is not known."""
+        return 0.0 if self.trained or not self.done else max(0.0, self.spent / self.done * (self.epochs - self.done))
 
     @property
     def trained(self) -> bool:
         """Whether it has all of its epochs, or those that its patience allows: then only its evaluation is left."""
-        if not self.lines or self.done >= self.epochs:
-            return bool(self.lines)
+        if not self.lines or self.metrics:
+            return False
+        if self.done >= self.epochs:
+            return True
         name = score_name(self.last)
         scores = {epoch: metric(name).sign * value for epoch, line in self.lines.items() if (value := line.values.get(name))}
         best = max(sorted(scores), key=scores.__getitem__, default=self.done - 1)
@@ -56,14 +66,28 @@ class RunUnderWay:
 
     @property
     def phase(self) -> str:
-        return "evaluating" if self.trained else "training" if self.lines else "starting"
+        return "evaluating" if self.trained else "running" if self.metrics else "training" if self.lines else "starting"
+
+    @property
+    def progress(self) -> str:
+        """`3 of 12, training`; of steps whose number is not known, `step 3`."""
+        if self.metrics and not self.epochs:
+            return f"step {max(self.lines)}" if self.lines else "starting"
+        return f"{self.done} of {self.epochs}, {self.phase}"
 
     @property
     def score(self) -> tuple[str, float] | None:
-        """The last epoch's score on the selection split."""
-        name = score_name(self.last)
+        """The last epoch's score on the selection split, or the first metric that a user's own program reported."""
+        name = next((name for name in self.metrics if name in self.last), score_name(self.last))
         value = self.last.get(name)
         return None if value is None else (name, value)
+
+    @property
+    def score_text(self) -> str:
+        if self.score is None:
+            return ""
+        name, value = self.score
+        return format(value, self.metrics[name].form) if name in self.metrics else number(name, value)
 
 
 @dataclass(frozen=True)
@@ -125,8 +149,8 @@ def run_under_way(planned: PlannedStudy, run_id: str, lines: dict[int, EpochLine
     variant, seed = planned.named[run_id]
     chosen = planned.plan.variants[variant]
     config = flatten(planned.plan.base) | chosen.changes
-    epochs, patience = (int(config.get(f"train.{name}") or 0) for name in ("epochs", "patience"))
-    return RunUnderWay(run_id, chosen.label, seed, epochs, patience, lines)
+    epochs = next((count for name in EPOCHS if isinstance(count := config.get(name), int)), 0)
+    return RunUnderWay(run_id, chosen.label, seed, epochs, int(config.get("train.patience") or 0), lines, planned.plan.metrics)
 
 
 def _lefts(planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[RunUnderWay]) -> list[float] | None:
@@ -145,7 +169,7 @@ def _lefts(planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[Ru
             jobs[run.run_id],
             training=run.spent,
             epochs=run.done,
-            share=1.0 if run.trained else run.done / max(run.epochs, run.done, 1),
+            share=1.0 if run.trained else run.done / max(run.epochs, run.done, 1) if run.epochs else 0.0,
         )
         for run in running
     }

@@ -6,7 +6,7 @@ from dataclasses import replace
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.attention import TRACE
 from recstudy.analysis.figures.layout import dress
-from recstudy.analysis.figures.learning import learning_caption, learning_data, learning_figure, learning_notes
+from recstudy.analysis.figures.learning import axis_of, learning_caption, learning_data, learning_figure, learning_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row, origin
@@ -36,7 +36,7 @@ from recstudy.report import (
     Residuals,
     Thinking,
 )
-from recstudy.report.names import inline, metric, number, plain, plural, quantity
+from recstudy.report.names import inline, metric, number, plain, plural, quantity, setting_name
 from recstudy.terminal import duration
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
@@ -74,7 +74,7 @@ def run_page(sources: Sources, address: Address) -> Page:
     if "epochs.jsonl" in kept:
         parts.append(make_part("curves", "Curves", lambda: _curves(records, read_log(folder.epochs, EpochLine))))
     if {"attempts.jsonl", "epochs.jsonl"} & kept or row.result is not None or row.failure is not None:
-        parts.append(make_part("log", "Log", lambda: _log(folder, row, read_log(folder.epochs, EpochLine), running)))
+        parts.append(make_part("log", "Log", lambda: _log(records, folder, read_log(folder.epochs, EpochLine), running)))
     for key, (title, file, states, drawn) in DRAWN.items():
         if file in kept and row.status in states and (key != "experts" or records.configs[0].get("model.experts")):
             parts.append(PagePart(key, title, "".join(part_html(records, part) for part in drawn)))
@@ -101,10 +101,11 @@ def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | Non
         raise ConfigError(f"no run {run_id!r} in this folder")
     results = sources.poller.results
     config = read_record(results.run(run_id).config, Settings) or Settings()
-    model, data = str(config.model.get("family", "")), str(config.data.get("name", ""))
-    alone = VariantRecord(label="a run of no study", model=model, data=data)
+    model = str(config.model.get("family", config.program))
+    alone = VariantRecord(label="a run of no study", model=model, data=str(config.data.get("name", "")))
     run = PlannedRun(0, config.seed, run_id)
-    plan = replace(NO_PLAN, base=dumped(config), variants=(alone,), seeds=(config.seed,), runs=(run,))
+    base = {name: value for name, value in dumped(config).items() if value or name == "seed"}
+    plan = replace(NO_PLAN, base=base, variants=(alone,), seeds=(config.seed,), runs=(run,))
     return StudyRecords(results, plan, [Row.of(sources.poller.outcome(run_id), 0, alone, config.seed, run_id)]), None
 
 
@@ -112,7 +113,7 @@ def difference(sides: Sequence[Json], heads: Sequence[str]) -> str:
     """Show the settings that differ, beside each other; where a run has its data and how it is placed decide nothing."""
     paths = dict.fromkeys(path for side in sides for path in side if not path.startswith("place."))
     apart = [path for path in paths if any(side.get(path) != sides[0].get(path) for side in sides)]
-    rows = [(path, *(plain(side[path]) if path in side else "" for side in sides)) for path in apart]
+    rows = [(setting_name(path), *(plain(side[path]) if path in side else "" for side in sides)) for path in apart]
     return words_table("Settings that differ", ("field", *heads), rows) if rows else "<p>No setting differs.</p>"
 
 
@@ -125,7 +126,7 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
     row, selected = records.rows[0], records.rows[0].selected
     named = [study_link(*study) for study in sources.poller.studies_of(row.id)]
     pairs = [
-        ("Model", records.variants[0].model),
+        ("Program" if records.is_own else "Model", records.variants[0].model),
         ("Data", records.variants[0].data),
         ("Attempts", plain(row.attempts) if row.attempts else ""),
         ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
@@ -151,6 +152,7 @@ def _curves(records: StudyRecords, epochs: Sequence[EpochLine]) -> str:
     order = sorted(names, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
     spec = LearningCurves(title="By epoch", metrics=tuple(order[:CURVES]) or ("train_loss",))
     data = learning_data(records, spec)
+    spec = replace(spec, title=f"By {axis_of(data)}")
     notes, caption = learning_notes(records, spec, data), learning_caption(data, spec)
     return figure_box(dress(learning_figure(data, spec), spec.title, notes, caption), spec.title, notes, caption)
 
@@ -160,9 +162,11 @@ def judged(name: str) -> bool:
     return name == "train_loss" or name.startswith("selection_")
 
 
-def _log(folder: RunFolder, row: Row, epochs: Sequence[EpochLine], running: bool) -> Html:
+def _log(records: StudyRecords, folder: RunFolder, epochs: Sequence[EpochLine], running: bool) -> Html:
     """Tell what its records say of it, from its first attempt to how it ended: its last lines, and all of them to unfold."""
-    lines = [*_attempts(folder), *_epochs(epochs)]
+    row, (unit, first) = records.rows[0], ("step", 0) if records.is_own else ("epoch", 1)
+    once = {line.epoch: line for line in epochs}.values()
+    lines = [*_attempts(folder), *(f"{unit} {line.epoch + first}: {_values(line)}" for line in once)]
     if running:
         lines.append("under way")
     elif row.failure is not None:
@@ -170,7 +174,7 @@ def _log(folder: RunFolder, row: Row, epochs: Sequence[EpochLine], running: bool
         lines.append(f"failed{after} ({row.failure.error_class}): {row.failure.error}")
     elif row.stopped is not None:
         by = f" by {row.stopped.by}" if row.stopped.by else ""
-        lines.append(f"stopped early after epoch {row.stopped.epoch + 1}{by}")
+        lines.append(f"stopped early after {unit} {row.stopped.epoch + first}{by}")
     elif row.result is not None:
         lines.append(f"{row.status}{f', {row.found.error}' if row.found.error else ''}")
     if not lines:
@@ -190,17 +194,16 @@ def _attempts(folder: RunFolder) -> Iterator[str]:
             yield f"{line.ended}  left {'a drained node' if line.drained else 'its node'}"
 
 
-def _epochs(epochs: Sequence[EpochLine]) -> Iterator[str]:
-    for line in {line.epoch: line for line in epochs}.values():
-        values = {name: value for name, value in line.values.items() if value is not None}
-        told = [
-            f"{inline(name)} {number(name, value)} {metric(name).unit}".strip()
-            for name, value in values.items()
-            if name not in UNDRAWN
-        ]
-        told += [duration(values["seconds"])] if "seconds" in values else []
-        told += [f"{values['images_per_second']:,.0f} images/s"] if "images_per_second" in values else []
-        yield f"epoch {line.epoch + 1}: {', '.join(told)}"
+def _values(line: EpochLine) -> str:
+    values = {name: value for name, value in line.values.items() if value is not None}
+    told = [
+        f"{inline(name)} {number(name, value)} {metric(name).unit}".strip()
+        for name, value in values.items()
+        if name not in UNDRAWN
+    ]
+    told += [duration(values["seconds"])] if "seconds" in values else []
+    told += [f"{values['images_per_second']:,.0f} images/s"] if "images_per_second" in values else []
+    return ", ".join(told)
 
 
 def _machine(row: Row) -> str:
@@ -214,10 +217,10 @@ def _machine(row: Row) -> str:
 
 
 def _settings(config: Json, baseline: Json | None, changes: Json) -> str:
-    own = words_table("Settings", ("field", "value"), [(path, plain(value)) for path, value in config.items()])
+    own = words_table("Settings", ("field", "value"), [(setting_name(path), plain(value)) for path, value in config.items()])
     told = "" if baseline is None else "<h3>Against the baseline</h3>" + difference([baseline, config], ("baseline", "this run"))
     if changes:
-        rows = [(path, plain(value)) for path, value in changes.items()]
+        rows = [(setting_name(path), plain(value)) for path, value in changes.items()]
         told += words_table("Set on the command line", ("set on the command line, for the baseline too", "value"), rows)
     return told + fold(f"All {len(config)} settings", own)
 

@@ -81,10 +81,11 @@ def _now(state: StudyProgress) -> str:
 def _curves(state: StudyProgress) -> str:
     """Draw the epochs so far of the first runs under way: their loss, and the score that selects."""
     runs = state.running[:LINES]
-    names = ["train_loss", *(run.score[0] for run in runs if run.score)]
-    data = run_curves(runs, names)
+    own = any(run.metrics for run in runs)  # a user's own program, whose steps are drawn as they were reported
+    data = run_curves(runs, ["train_loss", "loss", *(run.score[0] for run in runs if run.score)])
     if data.empty:
-        return "<p>None has finished an epoch yet.</p>"
+        return f"<p>None has {'reported a step' if own else 'finished an epoch'} yet.</p>"
+    data = data.assign(step=data["epoch"] - 1).drop(columns="epoch") if own else data
     cut = (f"the first {LINES} of {len(state.running):,} runs",) if len(state.running) > LINES else ()
     spec = LearningCurves(title="Runs under way", metrics=tuple(dict.fromkeys(data["metric"])))
     return figure_box(dress(learning_figure(data, spec), "Runs under way", cut), "Runs under way", cut)

@@ -41,7 +41,7 @@ from recstudy.report.venues import ARTICLE
 from recstudy.shipped import shipped
 
 RECORDS = (
-    "config.json", "code.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
+    "config.json", "files.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
     "measured.json", "result.json", "failure.json", "stopped.json",
 )  # fmt: skip
 ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"

@@ -305,8 +305,10 @@ def score_name(values: Mapping[str, Any]) -> str:
 
 @record
 class Settings:
-    """`config.json`: what decided the run, in parts, as `RunConfig` gives them."""
+    """`config.json`: what decided the run, in parts, as `RunConfig` gives them, or the settings of a user's own program."""
 
+    program: str = ""  # a user's own
+    settings: Object = Field(default_factory=dict)
     data: Object = Field(default_factory=dict)
     model: Object = Field(default_factory=dict)
     train: Object = Field(default_factory=dict)

@@ -21,7 +21,6 @@ from recstudy.report.names import plural
 
 TITLE = "What a careful reviewer would ask"
 AS_RECORDED = "By the study's command as recorded"
-CHECKED = f"Checked: {', '.join(RULES)}."
 
 
 class Contradiction(NamedTuple):
@@ -75,6 +74,11 @@ class AuditReport:
     about: dict[str, Contradiction]
     papers: tuple[str, ...]
     contradictions: tuple[Contradiction, ...]
+    rules: tuple[str, ...] = tuple(RULES)  # that were checked
+
+    @property
+    def checked(self) -> str:
+        return f"Checked: {', '.join(self.rules)}."
 
     @property
     def questions(self) -> int:
@@ -94,14 +98,15 @@ def audit(records: StudyRecords) -> AuditReport:
     beside = tuple(sorted({target.source.partition(" ")[0] for target in targets}))
     about: dict[str, Contradiction] = {}
     found = []
-    for name, rule in RULES.items():
+    rules = {name: rule for name, rule in RULES.items() if rule.general or not records.is_own}
+    for name, rule in rules.items():
         for finding in rule.findings(records):
             known = tuple(one for one in finding.known if one[:3] in beside and one not in about)
             about |= {one: contradictions()[one] for one in known}
             found.append((name, replace(finding, known=known)))
     found.sort(key=lambda named: named[1].severity != "question")
     rest = tuple(one for one in contradictions().values() if one.paper in beside and one.id not in about)
-    return AuditReport(tuple(found), about, beside, rest)
+    return AuditReport(tuple(found), about, beside, rest, tuple(rules))
 
 
 def audit_html(found: AuditReport) -> str:
@@ -113,7 +118,7 @@ def audit_html(found: AuditReport) -> str:
         shown[one.severity] += f'<p class="note">Where: {escape(one.place)}</p><p>What would settle it: {escape(one.settle)}</p>'
         shown[one.severity] += f'<p class="note">{AS_RECORDED}:</p>{code(one.command)}' if one.command else ""
         shown[one.severity] += known
-    html = shown["question"] or fold("Nothing to ask", f"<p>{escape(CHECKED)}</p>")
+    html = shown["question"] or fold("Nothing to ask", f"<p>{escape(found.checked)}</p>")
     html += fold(plural(len(found.findings) - found.questions, "note"), shown["note"]) if shown["note"] else ""
     for title, others in found.by_paper:
         rows = [(f"{by_name(one.id)}: {one.cited}", one.conflict, one.handling) for one in others]
@@ -124,7 +129,7 @@ def audit_html(found: AuditReport) -> str:
 def audit_lines(found: AuditReport) -> Iterator[Text]:
     """Print for a terminal: a paragraph a finding, a line a contradiction."""
     if not found.questions:
-        yield Text(f"Nothing to ask. {CHECKED}")
+        yield Text(f"Nothing to ask. {found.checked}")
     for _, one in found.findings:
         yield Text(f"{one.severity.capitalize()}: {one.what}", style="bold" if one.severity == "question" else "")
         lines = [f"Where: {one.place}", f"Why it matters: {one.why}", f"What would settle it: {one.settle}"]
@@ -141,7 +146,7 @@ def audit_record(found: AuditReport) -> Json:
         {"rule": rule, **asdict(finding), "known": [found.about[known]._asdict() for known in finding.known]}
         for rule, finding in found.findings
     ]
-    return {"findings": findings, "contradictions": [one._asdict() for one in found.contradictions], "checked": [*RULES]}
+    return {"findings": findings, "contradictions": [one._asdict() for one in found.contradictions], "checked": [*found.rules]}
 
 
 def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console, trust: bool = False) -> None:

@@ -76,6 +76,7 @@ class Rule(NamedTuple):
     why: str
     settle: str
     known: tuple[str, ...] = ()
+    general: bool = False  # it asks of any program, and not of the recursive models alone
 
     def findings(self, records: StudyRecords) -> Iterator[Finding]:
         everywhere = set(range(len(records.variants)))  # none before the first trial of a search
@@ -262,6 +263,7 @@ RULES = {  # by what is checked, in the words and order of the report
         "The spread between seeds is not known, so that no difference between rows can be told from luck.",
         "Three seeds or more: the study's command with --seeds 3.",
         ("004-5",),
+        general=True,
     ),
     "equal epochs": Rule(
         check_epochs,
@@ -296,11 +298,13 @@ RULES = {  # by what is checked, in the words and order of the report
         check_statements,
         "What is stated with the numbers in sight may be stated because of them.",
         "Fresh seeds, which nobody has seen, decide it; `recstudy register` shows what was stated before them.",
+        general=True,
     ),
     "commits, versions and machines": Rule(
         check_origins,
         "A difference between rows may be one between two versions of the code, and one of times between two machines.",
         "Run all of it again by one version on one machine, with another --results, or say in the text what changed.",
+        general=True,
     ),
     "the span of the moving average": Rule(
         check_average,

@@ -5,6 +5,7 @@ The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, it
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from recstudy.report.names import inline, metric, number, plural, registered
 MOST = 30  # lines that a reader still looks at
 BAND = 3  # seeds from which on the range between them is drawn
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
+PANELS = 6  # of values that a user's own program reported
 POINTS = 40_000  # of a whole figure of losses, about 1 MB in its page
 TRACE = 2_000  # of one variant: three for each point of a printed figure's width
 LOSS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
@@ -34,9 +36,10 @@ LOSS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 def draw_learning_curves(records: StudyRecords, spec: LearningCurves) -> Drawn:
     """Draw a panel a metric; the finding says where the first score, or else the first metric, ends over the variants."""
     data, finding = learning_data(records, spec), ""
+    spec = spec if spec.metrics else replace(spec, metrics=tuple(dict.fromkeys(data["metric"])))
     if shown := [name for name in spec.metrics if name in set(data["metric"])]:
         name = next((one for one in shown if one.startswith("selection_")), shown[0])
-        last = data[data["metric"] == name].sort_values("epoch").groupby("variant")["mean"].last()
+        last = data[data["metric"] == name].sort_values(axis_of(data)).groupby("variant")["mean"].last()
         ends = " to ".join(dict.fromkeys(number(name, value) for value in (last.min(), last.max())))
         finding = f"{'selection ' * name.startswith('selection_')}{inline(name.removeprefix('selection_'))} ends at {ends}"
         finding = f"{finding} {metric(name).unit}".strip()
@@ -85,7 +88,8 @@ def learning_data(records: StudyRecords, spec: LearningCurves) -> pd.DataFrame:
     """
     frame = records.epochs(shown_variants(records))
     parts = []
-    for name in (name for name in spec.metrics if name in frame and frame[name].notna().any()):
+    reported = [str(name) for name in frame if name not in ("variant", "seed", "id", "epoch", "seconds")][:PANELS]
+    for name in (name for name in spec.metrics or reported if name in frame and frame[name].notna().any()):
         grouped = frame.dropna(subset=[name]).groupby(["variant", "epoch"], sort=True)[name]
         table = grouped.agg(["mean", "min", "max", "count"]).reset_index()
         rolled = table.groupby("variant")["mean"].rolling(spec.window, min_periods=1, center=True).mean()
@@ -96,7 +100,13 @@ def learning_data(records: StudyRecords, spec: LearningCurves) -> pd.DataFrame:
     chosen = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
     data = pd.concat(parts, ignore_index=True)
     data["selected"] = [chosen[place] for place in zip(data["variant"], data["epoch"], strict=True)]
-    return labelled(records, data)[COLUMNS]
+    data = labelled(records, data)[COLUMNS]
+    return data.rename(columns={"epoch": "step"}) if records.is_own else data
+
+
+def axis_of(data: pd.DataFrame) -> str:
+    """Return what the lines of a log are called: the steps of a user's own program, else epochs."""
+    return "step" if "step" in data else "epoch"
 
 
 def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame) -> tuple[str, ...]:
@@ -118,7 +128,7 @@ def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
     said = {
         "Lines: means over seeds; shaded: the range between them": several,
         f"All variants: {alike}": bool(alike),
-        f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs": spec.window > 1,
+        f"Light: each {axis_of(data)}. Dark: moving average, centred, over {spec.window} {axis_of(data)}s": spec.window > 1,
         "Circles: the epochs that were selected": bool(circled.any()),
     }
     return ". ".join(words for words, needed in said.items() if needed)
@@ -135,22 +145,24 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREE
             for trace in _traces(points, spec.window, names[variant]):
                 figure.add_scatter(**{"showlegend": panel == 1, **trace}, row=panel, col=1)
         figure.update_yaxes(title=shown(metric(name).heading), **bounded(name), row=panel, col=1)
-    figure.update_xaxes(title="epoch", row=max(1, len(metrics)), col=1)
-    if 0 < data["epoch"].nunique() <= 12:
+    axis = axis_of(data)
+    figure.update_xaxes(title=axis, row=max(1, len(metrics)), col=1)
+    if 0 < data[axis].nunique() <= 12 and (axis == "epoch" or data[axis].max() <= 12):
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
-    return along(figure, "epoch")
+    return along(figure, axis)
 
 
 def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]]:
     """Draw of one variant and metric the range over seeds, the line, and where epochs were selected, on the curve that they were
     selected by."""
-    variant, label, epochs = int(points["variant"].iloc[0]), str(points["label"].iloc[0]), points["epoch"].tolist()
+    axis = axis_of(points)
+    variant, label, epochs = int(points["variant"].iloc[0]), str(points["label"].iloc[0]), points[axis].tolist()
     rows, look, found = points.to_dict("records"), style(variant), list[dict[str, Any]]()
     if (points["n"] >= BAND).any():
         found.append(band(epochs, points, tint(look["color"], 0.12)))
     if window > 1:
         found.append(scatter(epochs, points["mean"], mode="lines", line={"color": tint(look["color"], 0.35), "width": 1}))
-    hover = [f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})" for row in rows]
+    hover = [f"{label}, {axis} {row[axis]}: {row['mean']:.6g} (n={row['n']})" for row in rows]
     mode = "lines" if len(epochs) > 1 else "markers"
     line = points["average" if window > 1 else "mean"]
     found.append(scatter(epochs, line, hover, name, mode=mode, line=marked(look)["line"]))

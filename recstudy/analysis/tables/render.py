@@ -47,7 +47,7 @@ def number_content(cell: Cell) -> Content:
         least, most = min(cell.values), max(cell.values)
         same = number(cell.metric, least) == number(cell.metric, most)
         return (Number(least, form),) if same else (Number(least, form), DASH, Number(most, form))
-    return (*_measured(cell, cell.value, form), *([" (imported)"] if cell.imported else []))
+    return (*_measured(cell, cell.value, form), *([" (imported)"] if cell.imported == IMPORTED else []))
 
 
 def _measured(cell: Cell, value: float, form: str) -> Content:
@@ -147,7 +147,7 @@ def csv_text(table: TableData) -> str:
             words = [published, _sources(cell), verdicts, reasons, " ".join([*cell.run_ids, *cell.against])]
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
-            assumed = "; ".join(filter(None, [cell.assumed, IMPORTED if cell.imported else ""]))
+            assumed = "; ".join(filter(None, [cell.assumed, cell.imported]))
             behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, assumed]
             items = (cell.items.low, cell.items.high) if cell.items else (None, None)
             lines.append([*named, *numbers, *words, *behind, *items, *settings])
