@@ -6,7 +6,7 @@ records; the driver writes the plan and names the runs that never came back.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def run_study(
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
     check(plan.configs if until else [run.config for run in missing(runs, results, again)], results, where, view, begin)
-    shared = where.alone and not (until or again or results.store)
+    shared = where.alone and not (until or results.store)
     with ExitStack() as opened, ExitStack() as lock:
         is_recorded = _lock_study(lock, plan, results, view, shared)
         if until:
@@ -132,10 +132,13 @@ def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) 
 
 
 def archive(again: Collection[str], results: Results) -> None:
-    """Move the records of these finished runs out of the way, whole, so that they are run anew."""
+    """Move the records of these finished runs out of the way, whole, so that they are run anew.
+
+    A run that another process has run anew since `results` read it stays as it is.
+    """
     for run_id in again:
-        with locked_run_folder(str(results.run(run_id).path), results.store) as folder:
-            if folder.finished:
+        with suppress(Held), locked_run_folder(str(results.run(run_id).path), results.store, wait=False) as folder:
+            if folder.finished and results.is_as_read(run_id):
                 folder.archive()
         results.pull(run_id)
 

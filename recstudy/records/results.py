@@ -57,7 +57,7 @@ class Results:
 
     def __init__(self, place: Path | str) -> None:
         self.store = str(place) if is_uri(str(place)) else ""
-        self._whole: dict[str, tuple[int, int]] = {}  # run id -> time and size of its result when it was read
+        self._read: dict[str, tuple[int, int]] = {}  # run id -> time and size of its result when it was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         opened.below(self.root)
         opened.there(self.root / MARKER)  # refuses a folder that this user may not enter
@@ -261,29 +261,35 @@ class Results:
 
     def state(self, run_id: str) -> str:
         """Return the state of a run as in `states`; empty for any other state."""
-        folder = f"{self._runs}/{run_id}"
-        with suppress(StorageError, FileNotFoundError):
-            now = _time_and_size(opened.regular(f"{folder}/result.json"))
-            if self._whole.get(run_id) == now or self._read_result(run_id):
+        with suppress(StorageError):
+            if self.is_as_read(run_id) or self._read_result(run_id):
                 return "done"
         with suppress(StorageError):
+            folder = f"{self._runs}/{run_id}"
             return next((state for state, file in ENDED.items() if opened.there(f"{folder}/{file}")), "")
         return ""
+
+    def is_as_read(self, run_id: str) -> bool:
+        """Return whether a run's result has been read here and has not changed since (StorageError: it is no regular file)."""
+        with suppress(FileNotFoundError):
+            status = opened.regular(self._result(run_id))
+            return self._read.get(run_id) == (status.st_mtime_ns, status.st_size)
+        return False
 
     def _all_ids(self) -> list[str]:
         return [folder.name for folder in self.run_folders()]
 
     def _read_result(self, run_id: str) -> Result | None:
-        """Return a run's result, and note that it is whole, so that `state` need not read it again."""
-        path = f"{self._runs}/{run_id}/result.json"
+        """Return a run's result, and note which one it is, so that `state` need not read it again."""
+        path = self._result(run_id)
         result = read_record(path, Result)
         if result is not None:
-            self._whole[run_id] = _time_and_size(os.lstat(path))
+            status = os.lstat(path)
+            self._read[run_id] = status.st_mtime_ns, status.st_size
         return result
 
-
-def _time_and_size(status: os.stat_result) -> tuple[int, int]:
-    return status.st_mtime_ns, status.st_size
+    def _result(self, run_id: str) -> str:
+        return f"{self._runs}/{run_id}/result.json"
 
 
 def _unused(study: Path) -> bool:

@@ -150,6 +150,7 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
     write_json(folder.result, {"status": "done", "metrics": {}})
     folder.weights.write_text("weights")
     results.send(folder.path)
+    assert results.states() == {RUN.id: "done"}
 
     archive([RUN.id], results)
 
@@ -158,6 +159,17 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
     assert {str(file.relative_to(there)) for file in there.rglob("*") if file.is_file()} - {"lock"} == {
         "attempt-1/result.json", "attempt-1/weights.safetensors"
     }  # fmt: skip
+
+
+def test_what_another_process_has_run_again_is_not_run_once_more(results):
+    other = Results(results.root)
+    assert results.states() == other.states() == {RUN.id: "done"}
+    archive([RUN.id], other)
+    write_json(results.run(RUN.id).result, {"status": "done", "metrics": {}})
+
+    archive([RUN.id], results)
+
+    assert (results.run(RUN.id).earlier, results.run(RUN.id).finished) == (1, True)
 
 
 @pytest.mark.parametrize("folder", ["home", "studies"])
