@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ray import tune
+from ray import cloudpickle, tune
 from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -20,6 +20,7 @@ from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
 from recstudy.cluster.worker import LeaveRequests, inline
 from recstudy.plugins import bundle
+from recstudy.programs.base import PROGRAMS
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
 from recstudy.records.locks import temporary
@@ -88,9 +89,10 @@ class Sweep(OnRay):
         work, plugins, messages = self.work, asdict(bundle()), self.leaving.messages
         if place.uses_train:
             return train_run(self.name, work, plugins, messages)
+        programs = cloudpickle.dumps(list(PROGRAMS.values()))
 
         def named(settings: dict[str, Trial]) -> None:
-            inline(replace(settings["trial"], plugins=plugins), work, messages)
+            inline(replace(settings["trial"], plugins=plugins, programs=programs), work, messages)
 
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named

@@ -174,7 +174,7 @@ def study_file() -> StudyFile | None:
     """Return the study file; None in a notebook and at a prompt."""
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
-    if file is None:
+    if file is None or file == "<stdin>":
         return None
     path, spec = Path(file).resolve(), getattr(main, "__spec__", None)
     if spec is None:

@@ -176,7 +176,7 @@ class CommandProgram(TrainingProgram):
     packages = ("ray",)  # the command may run in another environment
 
     def __init__(self, command: Command, settings: Any, metrics: Mapping[str, Metric]) -> None:
-        self.command = command
+        self.spec = self.command = command
         try:
             self.words = shlex.split(command.command)
         except ValueError as error:

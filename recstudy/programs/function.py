@@ -167,7 +167,7 @@ class FunctionProgram(TrainingProgram):
     def __init__(self, given: Function, settings: Any, metrics: Mapping[str, Metric]) -> None:
         if not callable(given.function):
             raise ConfigError(f"a program must be a function, a Function or a Command, but got {given.function!r}")
-        self.function = given.function
+        self.spec, self.function = given, given.function
         super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
 
     def same_as(self, other: Program) -> bool:

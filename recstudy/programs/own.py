@@ -5,6 +5,7 @@ A program is registered under its name when a study is made of it, in each proce
 
 import dataclasses
 import math
+import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised_at
 from recstudy.explained import explain
+from recstudy.plugins import study_file
 from recstudy.programs.base import PROGRAMS, Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import (
@@ -112,10 +114,12 @@ class OwnProgram(Program):
         is_synthetic: Whether its data are generated.
     """
 
+    spec: Any = None  # what was bound to settings and metrics
+
     def __init__(
         self, name: str, settings: Any, metrics: Mapping[str, Metric], title: str = "", data: str = "", is_synthetic: bool = False
     ) -> None:
-        self.name = name
+        self.name, self.stated = name, settings
         self.metrics = _titled(name, metrics)
         self.title, self.data, self.is_synthetic = title or name.rpartition(".")[2], data, is_synthetic
         self.schema, defaults = _schema(name, settings)
@@ -173,11 +177,35 @@ class OwnProgram(Program):
         if known is not None and not self.same_as(known):
             raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
         if known is None:
-            PROGRAMS.put(self.name, self, module)
+            typed = module == "__main__" and study_file() is None  # at a prompt: it is sent by value
+            PROGRAMS.put(self.name, self, "recstudy" if typed else module)
 
     def same_as(self, other: Program) -> bool:
         """Whether another program does the same, so that both may have one name."""
         return self is other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _bind, (self.spec, self.stated, self.metrics, self.name)
+
+
+def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) -> OwnProgram:
+    """Make a program anew, in the process to which it was sent, where its module may have another name."""
+    schema = settings if isinstance(settings, type) else type(settings)
+    for field in getattr(schema, "__dataclass_fields__", {}).values():  # a class that is sent by value has a copy of MISSING
+        for default in ("default", "default_factory"):
+            if type(getattr(field, default)).__name__ == type(dataclasses.MISSING).__name__:
+                setattr(field, default, dataclasses.MISSING)
+    program: OwnProgram = spec.bind(settings, metrics)
+    program.name = name
+    return program
+
+
+def receive(sent: bytes) -> None:
+    """Register the programs that a driver has sent, as far as the modules imported here have not."""
+    programs: list[OwnProgram] = pickle.loads(sent)
+    for program in programs:
+        if not dict.__contains__(PROGRAMS, program.name):
+            PROGRAMS.put(program.name, program, "recstudy")
 
 
 def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict[str, float], list[str]]:

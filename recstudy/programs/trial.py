@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class Trial:
     store: str = ""  # the URI of the results, where they are no folder
     plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
     files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
+    programs: bytes = b""  # the user's own programs, pickled by the driver
 
 
 # How a trial becomes an outcome: reports each step's line, and ends early once the last argument says so. See `run_trial`.
@@ -118,6 +120,8 @@ def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
     started = now()
     use(Bundle(**trial.plugins))
     import_all()
+    if trial.programs:
+        import_module("recstudy.programs.own").receive(trial.programs)
     program = program_of(trial.config)
     settings = program.read(trial.config)
     outcome = program.run(Execution(trial, settings, folder, report, leave, writes, started))
