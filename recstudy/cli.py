@@ -22,9 +22,10 @@ from recstudy.records.locks import Held
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
+from recstudy.study.plan import Plan, Run, make_plan, select
 from recstudy.study.repository import code_version, program, told_version, user_files
-from recstudy.study.search import Search, SearchPlan, make_search
-from recstudy.study.study import Plan, Run, Study, make_plan, preset_of, select, varied
+from recstudy.study.search import Search
+from recstudy.study.study import Study
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
@@ -123,8 +124,9 @@ def run(
         data=Path(data) if data else None,
         init_from=str(init_from),
     )
-    study, begin = varied(study, preset, vary or {}), _begin(study, options)
-    plan = make_plan(study, preset, {**(set or {}), **_begun(begin)}, seeds, smoke, seeds_at_most)
+    begin = _begin(study, options)
+    changes = {**(set or {}), **_begun(begin)}
+    plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, seeds_at_most=seeds_at_most)
     place = Results(options.results).pull()
     with sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
         complete(plan, select(plan.runs, only), place, options, begin)
@@ -137,14 +139,15 @@ def run(
 @kept()
 def carry_out(study: Study, options: StudyOptions, begin: "InitialWeights | None" = None) -> int:
     """Do what the command line of a study says, and return its exit code; `begin`: what runs start from, where it is at hand."""
-    study, begin = varied(study, options.preset, axes(options.vary)), begin or _begin(study, options)
-    changes = changes_of(options, study.presets[preset_of(study, options.preset)]) | _begun(begin)
-    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, options.seeds_at_most)
+    begin, vary = begin or _begin(study, options), axes(options.vary)
+    changes = changes_of(options, study.presets[study.preset_named(options.preset)]) | _begun(begin)
+    most = options.seeds_at_most
+    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=vary, seeds_at_most=most)
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
     if options.register:
-        from recstudy.study.plan import plan_record, register
+        from recstudy.study.record import plan_record, register
 
         print(register(plan_record(plan)))
         return 0
@@ -173,7 +176,7 @@ def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, 
         return plan, None
     if options.only:
         raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
-    from recstudy.study.plan import resumed
+    from recstudy.study.record import resumed
     from recstudy.study.until import Until
 
     return resumed(plan, results), Until.of(plan, results, options.budget)
@@ -223,16 +226,16 @@ def complete(
 @kept()
 def _search(study: Search, options: SearchOptions) -> int:
     begin = _begin(study, options)
-    plan = make_search(
+    plan = make_plan(
         study,
         options.preset,
-        changes_of(options, next(iter(study.presets[preset_of(study, options.preset)]), None)) | _begun(begin),
-        options.family,
-        options.budget,
-        options.sampler,
-        options.stopping,
+        changes_of(options, next(iter(study.presets[study.preset_named(options.preset)]), None)) | _begun(begin),
         options.seeds,
         options.smoke,
+        families=options.family,
+        budget=options.budget,
+        sampler=options.sampler,
+        stopping=options.stopping,
     )
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
@@ -252,7 +255,7 @@ def _search(study: Search, options: SearchOptions) -> int:
         _tell(known.notices)
         runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
         if not runs:
-            where = _checked(plan, plan.bases.values(), options)
+            where = _checked(plan, plan.space.bases.values(), options)
             from recstudy.cluster.searching import run_search
             from recstudy.cluster.view import View
 
@@ -289,10 +292,10 @@ def _outdated(runs: Sequence[Run], results: Results, options: CommonOptions, pla
     return outdated(runs, results, data_folder(options.data), options.rerun, earlier)
 
 
-def _check_report(plan: Plan | SearchPlan) -> None:
+def _check_report(plan: Plan | Plan) -> None:
     """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
     from recstudy.analysis.report import check_drawable
-    from recstudy.study.plan import plan_record
+    from recstudy.study.record import plan_record
 
     _tell(check_drawable(plan_record(replace(plan, seeds=1))))
 
@@ -302,7 +305,7 @@ def _tell(lines: Iterable[str]) -> None:
         console().print(line, soft_wrap=True)
 
 
-def _checked(plan: Plan | SearchPlan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
+def _checked(plan: Plan | Plan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
     """Refuse and hint before anything starts; then give where and how it runs."""
     from recstudy.cluster.sources import Where
 
@@ -313,9 +316,9 @@ def _checked(plan: Plan | SearchPlan, configs: Iterable[RunSettings], options: C
     return Where(options.address, data, options.download, *code_version(), *how, files=user_files(plan.base.program))
 
 
-def _record(plan: Plan | SearchPlan, results: Results, data: Path) -> None:
+def _record(plan: Plan | Plan, results: Results, data: Path) -> None:
     """Write the plan, unless the driver that runs this study now has written one that names all its runs: that one stands."""
-    from recstudy.study.plan import record_plan, recorded
+    from recstudy.study.record import record_plan, recorded
 
     try:
         with results.holding(plan.study.name, plan.folder, wait=False):
@@ -328,7 +331,7 @@ def _record(plan: Plan | SearchPlan, results: Results, data: Path) -> None:
                 record_plan(plan, results, data)
 
 
-def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> list[Run]:
+def _settled(plan: Plan, results: Results, storage: str, data: Path) -> list[Run]:
     """All runs of a search of which nothing is left to do, and say so, without loading torch or Ray; none otherwise."""
     from recstudy.study.trials import TrialLog
 

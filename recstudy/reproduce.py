@@ -27,7 +27,8 @@ from recstudy.records.study_schema import PlannedRun
 from recstudy.report import Table
 from recstudy.report.names import plural
 from recstudy.study.design import Variant
-from recstudy.study.study import Plan, Run, Study, make_plan
+from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.study import Study
 from recstudy.terminal import say
 
 

@@ -26,8 +26,9 @@ from recstudy.programs.trial import Trial
 from recstudy.records import Failure, Result, Results
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
-from recstudy.study.plan import record_plan
-from recstudy.study.study import Plan, Run, Study, make_plan
+from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.record import record_plan
+from recstudy.study.study import Study
 
 if TYPE_CHECKING:
     from recstudy.train.loop import Training

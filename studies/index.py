@@ -38,8 +38,7 @@ from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
 from recstudy.report.names import DASH
-from recstudy.study.search import make_search
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 from recstudy.terminal import finish
 
 HERE = Path(__file__).parent
@@ -317,7 +316,7 @@ def presets(study: Study | Search) -> str:
 def planned(study: Study | Search, preset: str) -> str:
     """How many runs a preset has; of a search, its budget."""
     if isinstance(study, Search):
-        return str(make_search(study, preset).budget)
+        return str(make_plan(study, preset).budget)
     return str(len(make_plan(study, preset).runs))
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import recstudy.data
 import recstudy.models
 from recstudy.config import DATASETS, FAMILIES, RunConfig, TrainConfig
-from recstudy.study.search import make_search
-from recstudy.study.study import Study, make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.study import Study
 
 FILE = Path(__file__).with_suffix(".json")
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -52,7 +52,7 @@ def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             ids = {variant.label: config.run_id for variant, config in zip(plan.variants, plan.configs, strict=True)}
             yield f"{module.study.name}/{preset}", {"definition": plan.definition} | ids
         for family in () if isinstance(module.study, Study) else (config.model.family for config in bases):
-            plan = make_search(module.study, preset, families=[family])
+            plan = make_plan(module.study, preset, families=[family])
             yield f"{module.study.name}/{preset}/{family}", {"definition": plan.definition, family: plan.base.run_id}
 
 

@@ -13,7 +13,7 @@ import pytest
 from recstudy import Search, cli, command
 from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.options import axes, changes_of
-from recstudy.study.study import make_plan, select, varied
+from recstudy.study.plan import make_plan, select
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -127,9 +127,8 @@ def typed(monkeypatch, capsys):
 
 
 def planned(study, options) -> int:
-    study = varied(study, options.preset, axes(options.vary))
     changes = changes_of(options) | ({"train.init_from": "0" * 20} if options.init_from else {})
-    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke)
+    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=axes(options.vary))
     return 0 if select(plan.runs, options.only) else 1
 
 

@@ -19,7 +19,7 @@ from recstudy.programs.settings import Place
 from recstudy.programs.trial import failed, warning
 from recstudy.records import Failure, held
 from recstudy.records.locks import holder_of
-from recstudy.study.study import Run
+from recstudy.study.plan import Run
 from recstudy.terminal import Draining
 
 

@@ -25,7 +25,7 @@ from recstudy.errors import EXIT_CODES, ClusterError
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.records.clean import SESSION
 from recstudy.records.locks import locked, this_process
-from recstudy.study.plan import command
+from recstudy.study.record import command
 from recstudy.terminal import stop_on_sigterm
 
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor

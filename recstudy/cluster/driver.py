@@ -21,8 +21,8 @@ from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.study.budget import Budget
-from recstudy.study.plan import record_plan, recorded, resumed
-from recstudy.study.study import Plan, Run
+from recstudy.study.plan import Plan, Run
+from recstudy.study.record import record_plan, recorded, resumed
 
 if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone

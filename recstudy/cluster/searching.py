@@ -15,11 +15,11 @@ from recstudy.errors import ConfigError, raised_at
 from recstudy.programs.trial import Work
 from recstudy.records import EpochLine, Results, read_log, write_record
 from recstudy.study.budget import Meter
-from recstudy.study.plan import record_plan
-from recstudy.study.search import Params, SearchPlan
+from recstudy.study.plan import Plan, Run
+from recstudy.study.record import record_plan
+from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
-from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DRAWS = 1000  # of those in a space that cannot be gone through: half a second
 
 
 def run_search(
-    plan: SearchPlan,
+    plan: Plan,
     results: Results,
     where: Where,
     view: View,
@@ -57,7 +57,7 @@ def run_search(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
-    check(list(plan.bases.values()), results, where, view, begin)
+    check(list(plan.space.bases.values()), results, where, view, begin)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
         archive(again, results)  # first: the sampler hears of what is left
         log = TrialLog(plan, results)
@@ -67,7 +67,7 @@ def run_search(
             begin.keep(results)
         states = results.states()
         view.searching(plan, log.made, sum(states.get(run_id) not in ("done", "stopped") for run_id in (*log.params, *log.fresh)))
-        with ready(plan.study.name, list(plan.bases.values()), results, where, view) as places:
+        with ready(plan.study.name, list(plan.space.bases.values()), results, where, view) as places:
             (place,) = places.values()
             proposals.meter = Meter(log.path, gpus_of(place, plan.budget))
             sweep = sweep_of(plan.study.name, results, where, view, work)
@@ -98,7 +98,7 @@ class Proposals(Paid):
         storage: see `Optimizer`.
     """
 
-    def __init__(self, plan: SearchPlan, results: Results, log: TrialLog, view: View, storage: str) -> None:
+    def __init__(self, plan: Plan, results: Results, log: TrialLog, view: View, storage: str) -> None:
         self.plan, self.results, self.log, self.view = plan, results, log, view
         states, runs = results.states(), log.runs
         self.waiting = deque(run for run in runs if states.get(run.id) not in ("done", "stopped"))
@@ -107,7 +107,7 @@ class Proposals(Paid):
             trial, _ = self.optimizer.ask(log.params[run.id])
             self.optimizer.begun(trial, run.id, run.label)
         self.first = deque(params for params in plan.first if plan.run(0, params).id not in log.params)
-        self.rest = plan.combinations()
+        self.rest = plan.space.combinations()
         self.exhausted = False
         self._asked, self._answer = (-1, -1), True
 
@@ -154,7 +154,7 @@ class Proposals(Paid):
     def _untried(self) -> Params | None:
         """Settings that fit together and were not tried; where there seem to be none, the search is over, and it is said why."""
         misfits: list[str] = []
-        drawn = itertools.islice(self.plan.draws(seed=len(self.log.params)), DRAWS)
+        drawn = itertools.islice(self.plan.space.draws(seed=len(self.log.params)), DRAWS)
         for params in drawn if self.rest is None else self.rest:
             try:
                 if self.plan.run(0, params).id not in self.log.params:
@@ -190,11 +190,11 @@ class PrunedBy:
         log: with their ids.
     """
 
-    def __init__(self, plan: SearchPlan, results: Results, log: TrialLog) -> None:
+    def __init__(self, plan: Plan, results: Results, log: TrialLog) -> None:
         self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
         self.objective, way = next(iter(plan.objectives.items()))
         self.sign = 1 if way == "max" else -1
-        self.epochs = max(config.steps or 0 for config in plan.bases.values())
+        self.epochs = max(config.steps or 0 for config in plan.space.bases.values())
         self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
         for run_id in log.params:
             for line in read_log(results.run(run_id).epochs, EpochLine):

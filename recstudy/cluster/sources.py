@@ -11,7 +11,7 @@ from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial, Work
 from recstudy.records import Results, Stopped, write_record
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.study import Run
+from recstudy.study.plan import Run
 
 Outcome = dict[str, Any]
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too

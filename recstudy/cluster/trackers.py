@@ -24,7 +24,7 @@ from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
 from recstudy.programs.settings import flatten
 from recstudy.records import LossLine, Results, read_log
-from recstudy.study.study import Run
+from recstudy.study.plan import Run
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 

@@ -15,8 +15,7 @@ from rich.text import Text
 
 from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.report.names import metric, number, plural
-from recstudy.study.search import SearchPlan
-from recstudy.study.study import Run
+from recstudy.study.plan import Plan, Run
 from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table, and lines before it in a notebook
@@ -88,7 +87,7 @@ class View:
         self._todo, self._missing = len(missing), {run.id: run for run in missing}
         self.say(f"{plural(len(runs), 'run')}: {len(runs) - self._todo} finished before, {self._todo} to run")
 
-    def searching(self, plan: SearchPlan, made: int, waiting: int) -> None:
+    def searching(self, plan: Plan, made: int, waiting: int) -> None:
         """Hear that a search begins, of which `made` runs are known and `waiting` of them have not ended."""
         self._counted = plan.budget.unit == "runs"
         self._todo = waiting + (max(0, int(plan.budget.amount) - made) if self._counted else 0)

@@ -17,7 +17,7 @@ from recstudy.errors import StorageError
 from recstudy.programs.run_folder import wait_until_free
 from recstudy.programs.trial import Trial, failed
 from recstudy.records import Failure
-from recstudy.study.study import Run
+from recstudy.study.plan import Run
 
 
 class OnRay(Running):

@@ -12,10 +12,10 @@ from recstudy.errors import choices
 from recstudy.programs.base import RECURSIVE
 from recstudy.records import Results
 from recstudy.report.names import plural
-from recstudy.study.plan import plan_record
+from recstudy.study.plan import Plan, Run
+from recstudy.study.record import plan_record
 from recstudy.study.rerun import Outdated
-from recstudy.study.search import FAMILY, SearchPlan
-from recstudy.study.study import Plan, Run
+from recstudy.study.search import FAMILY
 from recstudy.study.trials import TrialLog
 from recstudy.terminal import console, duration, flops
 
@@ -152,7 +152,7 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
                 yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."
 
 
-def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_json: bool) -> None:
+def print_search(plan: Plan, results: Results, told: Iterable[str], as_json: bool) -> None:
     """The ranges of each family, the settings that come first with their cost, what was tried before and is `told` of it."""
     log = TrialLog(plan, results)
     if as_json:
@@ -163,9 +163,9 @@ def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_jso
     out.print(f"Budget: {plan.split}.", soft_wrap=True)
     out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
     ranges = Table("family", "field", "tried", box=None)
-    for family, fields in plan.space.items():
+    for family, fields in plan.space.ranges.items():
         for path, range in fields.items():
-            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.study.when.get(path, {}).items())
+            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.space.when.get(path, {}).items())
             ranges.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
     out.print(ranges)
     first = Table("first", "parameters", "GFLOPs", "training GFLOPs", box=None)
@@ -180,8 +180,8 @@ def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_jso
         out.print(line, soft_wrap=True)
 
 
-def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
-    when = {path: {"when": dict(conditions)} for path, conditions in plan.study.when.items()}
+def _record(plan: Plan, log: TrialLog) -> dict[str, Any]:
+    when = {path: {"when": dict(conditions)} for path, conditions in plan.space.when.items()}
     return {
         "definition": plan.definition,
         "budget": str(plan.budget),
@@ -191,7 +191,7 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
         "objectives": dict(plan.objectives),
         "space": {
             family: {path: range.record | when.get(path, {}) for path, range in fields.items()}
-            for family, fields in plan.space.items()
+            for family, fields in plan.space.ranges.items()
         },
         "first": [{FAMILY: plan.base.family, **params} for params in plan.first],
         "tried": len(log.params),

@@ -1,296 +1,450 @@
-"""The plan on disk: which runs a study is made of, and what to draw of them."""
+"""The plan of a study or a search: every run under one preset, with the command line's changes. Pure data."""
 
-import shlex
-import sys
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from importlib.metadata import version
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+import fnmatch
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, Literal
 
-import yaml
-from pydantic import ValidationError
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.papers import of_program
+from recstudy.programs.metric import METRICS, using_metrics
+from recstudy.programs.settings import KINDS, PREFIX, Config, RunSettings, digest, flatten, run_ids
+from recstudy.records.files import Json
+from recstudy.records.study_schema import VariantRecord, folder_of
+from recstudy.report import BesidePublished, Claims, LearningCurves, Part, Table, check_report
+from recstudy.report.claims import weights_each
+from recstudy.report.names import setting_name
+from recstudy.study.budget import Budget
+from recstudy.study.design import MOST_RUNS, Levels, Variant
+from recstudy.study.search import Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
+from recstudy.study.strategies import PRUNERS, SAMPLERS
+from recstudy.study.study import PAPER, Study
 
-from recstudy.analysis.registration import differences, first_dates, registrable
-from recstudy.errors import ConfigError, StorageError
-from recstudy.plugins import bundle, study_file
-from recstudy.programs.metric import Metric
-from recstudy.programs.settings import Config, RunSettings, flatten
-from recstudy.records import Json, Results, read_record, write_record, write_whole
-from recstudy.records.plans import kept_plans
-from recstudy.records.reading import dumped, fault, record_of
-from recstudy.records.schema import now
-from recstudy.records.stores import without_secrets
-from recstudy.records.study_schema import (
-    Confirm,
-    MetricRecord,
-    PlannedRun,
-    PlanRecord,
-    Range,
-    Reference,
-    Registered,
-    SearchRecord,
-    VariantRecord,
-)
-from recstudy.report import dump_report
-from recstudy.report.names import plural
-from recstudy.study.design import Variant
-from recstudy.study.repository import code_version, program, user_files
-from recstudy.study.search import SearchPlan
-from recstudy.study.study import PAPER, Plan, Study, described, fitted
-
-PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
+NOTHING = Budget(0, "runs")
 LEAKY, IMPORTED = "LEAKY", "imported"
 
 
-def plan_record(plan: Plan | SearchPlan, folder: Path | None = None) -> PlanRecord:
-    """Return what `plan.json` holds, all that readers need of the study file; the trials of a search are kept beside it.
+@dataclass(frozen=True)
+class Run:
+    """A variant, or a trial of a search, with one seed."""
+
+    variant: int
+    label: str
+    seed: int
+    config: RunSettings
+    id: str  # the config's `run_id`
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study or a search under one preset.
 
     Args:
-        plan: of a study or a search.
-        folder: where the data sets are, whose checksums are then recorded if they are known.
+        study: What is planned.
+        preset: The name of its preset.
+        space: The preset's settings by model family, of which a study has one, and what a search may try.
+        changes: What the command line changed.
+        seeds: Seeds of every variant; of a search, fresh seeds of each of the best trials.
+        smoke: Whether the runs are small and their numbers mean nothing.
+        variants: The variants of a study; a search makes its own.
+        configs: Their settings.
+        seeds_at_most: How many seeds a study may come to have; 0 if it does not say.
+        extended: Variant, by its position -> its number of seeds, if it has more.
+        first: Settings that a search tries first.
+        budget: What a search may spend.
+        sampler: Who proposes its settings.
+        stopping: Which pruner stops its runs early.
+    """
+
+    study: Study | Search
+    preset: str
+    space: Space
+    changes: Mapping[str, Any]
+    seeds: int
+    smoke: bool = False
+    variants: Sequence[Variant] = ()
+    configs: Sequence[RunSettings] = ()
+    seeds_at_most: int = 0
+    extended: Mapping[int, int] = field(default_factory=dict)
+    first: Sequence[Params] = ()
+    budget: Budget = NOTHING
+    sampler: str = ""
+    stopping: str = "none"
+
+    @property
+    def is_search(self) -> bool:
+        return bool(self.space.ranges)
+
+    @property
+    def base(self) -> RunSettings:
+        return next(iter(self.space.bases.values()))
+
+    @property
+    def folder(self) -> str:
+        """Return the preset's folder."""
+        return folder_of(self.preset, self.smoke)
+
+    @cached_property
+    def seeds_each(self) -> list[int]:
+        """Return how many seeds each variant has."""
+        return [max(self.seeds, self.extended.get(number, 0)) for number in range(len(self.variants))]
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Return a study's runs in seed blocks, seed 0 of every variant first, so that a half-finished table is whole."""
+        most = max(self.seeds_each, default=0)
+        ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
+        return [
+            Run(number, variant.label, seed, config.model_copy(update={"seed": seed}), ids[number][seed])
+            for seed in range(most)
+            for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
+            if seed < self.seeds_each[number]
+        ]
+
+    @cached_property
+    def _deciding(self) -> list[Json]:
+        """Return what the digests of each variant are made of; it is that of all its runs, except for the seed."""
+        return [config.deciding for config in self.configs]
+
+    @cached_property
+    def definition(self) -> str:
+        """Return a digest of what is compared or searched, whatever is claimed of it and however it is searched.
+
+        The plans and trials of each definition have their own files.
+        """
+        if not self.is_search:
+            return digest([[variant.label, one] for variant, one in zip(self.variants, self._deciding, strict=True)], 12)
+        ranges = {family: {path: one.record for path, one in ranges.items()} for family, ranges in self.space.ranges.items()}
+        bases = {family: base.deciding for family, base in self.space.bases.items()}
+        return digest([bases, ranges, self.objectives, *([self.space.when] if self.space.when else [])], 12)
+
+    @cached_property
+    def report(self) -> list[Part]:
+        """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
+        stated = self.study.by_preset(self.study.report, self.preset)
+        if not stated and self.base.metrics:
+            stated = [Table("results"), LearningCurves()]  # of all that a user's own program returns and reports
+        claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
+        parts = [*([Claims(claims=claims)] if claims else []), *stated]
+        return [part.scored_by(self.base.score) for part in fitted(parts, self.base)]
+
+    @property
+    def claims(self) -> list[Claims]:
+        return [part for part in self.report if isinstance(part, Claims)]
+
+    @property
+    def names(self) -> list[str]:
+        """Return what a part of the report may name.
+
+        The axes; a variant by its label; model and data by their titles; every field of the settings; the depth at which the
+        test set is answered, and the part of it.
+        """
+        axes = [name for variant in self.variants for name in (*variant.axes, *variant.levels)]
+        if self.is_search:
+            axes = ["family", *(path.rpartition(".")[2] for ranges in self.space.ranges.values() for path in ranges)]
+        kinds = {config.kind: config for config in (*self.configs, *self.space.bases.values())}
+        fields = [path for config in kinds.values() for path in flatten(config.values)]
+        own = [name for path in fields if path.startswith(PREFIX) for name in (setting_name(path), path)]
+        return list(dict.fromkeys([*axes, "variant", "model", "data", *(own or [*fields, "eval.depth", "eval.part"])]))
+
+    # ------------------------------------------------------------------------------------------------- of a search alone
+
+    @property
+    def objectives(self) -> dict[str, Literal["max", "min"]]:
+        """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
+        best: Literal["max", "min"] = "min" if METRICS[self.base.score].better == "lower" else "max"
+        stated = self.study.objectives.items()
+        return dict((self.base.objective, best) if name == "score" else (name, way) for name, way in stated)
+
+    @property
+    def kept(self) -> int:
+        """Return how many runs are kept for fresh seeds: what the search wants, but at most half of a budget in runs."""
+        wanted, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
+        if self.budget.unit != "runs" or wanted <= half:
+            return wanted
+        return half - half % self.seeds if half > self.seeds else half  # each of the best with all of its seeds
+
+    @property
+    def confirm(self) -> int:
+        """Return how many of the best are run again."""
+        return min(self.study.confirm, max(1, self.kept // self.seeds)) if self.kept else 0
+
+    @property
+    def split(self) -> str:
+        """Return what the budget is for, in words."""
+        if not self.kept:
+            return f"{self.budget} in all, without fresh seeds"
+        again = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
+        if self.budget.unit != "runs":
+            return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
+        return f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
+
+    def config(self, params: Params) -> RunSettings:
+        """Return the settings of a run with these values (ConfigError: they do not fit together)."""
+        config = self.space.bases[self.space.family_of(params)].with_changes(fields_of(params))
+        config.refuse_search(self.study.objectives)
+        return config
+
+    def run(self, number: int, params: Params, seed: int = 0) -> Run:
+        """Return a run of a trial."""
+        config = self.config(params).model_copy(update={"seed": seed})
+        return Run(number, label(params), seed, config, config.run_id)
+
+    def variant(self, params: Params) -> Variant:
+        """Return a trial as a variant: label, levels and what it changes in `base`."""
+        changes, config = fields_of(params), self.config(params)
+        if self.space.family_of(params) != self.base.family:
+            changes = {part: config.values[part] for part in config.parts} | changes
+        return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
+
+
+def make_plan(
+    study: Study | Search,
+    preset: str = "",
+    changes: Mapping[str, Any] | None = None,
+    seeds: int | None = None,
+    smoke: bool = False,
+    *,
+    vary: Mapping[str, Levels] | None = None,
+    families: Sequence[str] = (),
+    **options: Any,
+) -> Plan:
+    """Lay out the runs of a study, or a search; what is empty is taken from `study`.
+
+    Args:
+        study: The study or search.
+        preset: The name of a preset; the first one by default.
+        changes: Field -> value, for every run.
+        seeds: Seeds of every variant, or fresh seeds of a search's best.
+        smoke: Make the runs small.
+        vary: Field -> values, in place of those that the study gives it.
+        families: The model families of a search.
+        options: Of a study `seeds_at_most`; of a search `budget`, `sampler` and `stopping`.
 
     Raises:
-        ConfigError: the plan could not be read again, such as one with a number of 30 digits.
+        ConfigError: no such preset or field; a value out of range; a change to a field that is swept or searched; a label or
+            name that cannot be used; a report or a claim that names what the study has not; nothing to run, or too much.
     """
-    study = plan.study
-    question, _, description = (study.question or study.name).partition("\n")
-    try:
-        return PlanRecord(
-            study=study.name,
-            preset=plan.preset,
-            question=question.strip(),
-            description=description.strip(),
-            created=now(),
-            command=command(),
-            smoke=plan.smoke,
-            definition=plan.definition,
-            plugins=tuple(bundle().record),
-            base=plan.base.model_dump(mode="json"),
-            changes=_plain(plan.changes),
-            reference=reference(plan),
-            metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
-            files=user_files(plan.base.program),
-            **(_of_study(plan, folder) if isinstance(plan, Plan) else _of_search(plan)),
+    with using_metrics(study.metrics):
+        preset = study.preset_named(preset)
+        known = {base.family: base for base in study.bases(preset)}
+        if not known:
+            raise ConfigError(f"{study.name}, preset {preset}: there is no run config to search")
+        families = families or [next(iter(known))]
+        for family in families:
+            _check_name("--family", family, known)
+        path = known[families[0]].path
+        changes = {path(name): value for name, value in (changes or {}).items()}
+        axes = {path(name): values for name, values in (vary or {}).items()}
+        study = study.varied(preset, axes) if axes else study
+        if isinstance(study, Study):
+            check_variants(study, preset, changes)
+        bases = {family: known[family].with_changes(changes) for family in families}
+        if smoke:
+            changes |= bases[families[0]].smaller(changes)
+            bases = {family: base.with_changes(changes) for family, base in bases.items()}
+        if seeds is not None and seeds < study.fewest_seeds:
+            raise ConfigError(f"--seeds must be at least {study.fewest_seeds}, but got {seeds}")
+        count = seeds if seeds is not None else 1 if smoke else study.by_preset(study.seeds, preset)
+        plan = Plan(study, preset, Space(bases), changes, count, smoke)
+        if isinstance(study, Study):
+            plan = _with_variants(plan, study, **options)
+        else:
+            _check_values(bases, axes)
+            plan = _with_search(plan, study, **options)
+        check_report(plan.report, plan.names, bool(plan.base.metrics))
+        _check_claims(plan)
+        return plan
+
+
+def _with_variants(plan: Plan, study: Study, seeds_at_most: int | None = None) -> Plan:
+    variants = study.by_preset(study.variants, plan.preset)
+    configs = plan.base.with_each({**variant.changes, **plan.changes} for variant in variants)
+    if plan.preset == PAPER and not plan.changes:
+        _check_deviations(study, configs)
+    most = study.by_preset(study.seeds_at_most, plan.preset, 0) if seeds_at_most is None else seeds_at_most
+    if most and plan.seeds > most:
+        raise ConfigError(
+            f"{plan.seeds} seeds are more than the {most} that {study.name} may have: raise its seeds_at_most, or "
+            f"--seeds-at-most {plan.seeds}. Tests are stricter where that is stated after the first run has finished"
         )
-    except ValidationError as error:
-        raise ConfigError(f"its plan cannot be kept: {fault(error)}") from None
+    if len(variants) * plan.seeds > MOST_RUNS:
+        raise ConfigError(
+            f"{study.name} would have {len(variants)} variants x {plan.seeds:,} seeds, but a study plans {MOST_RUNS:,} runs at "
+            "most: lower --seeds, or split the study"
+        )
+    return replace(plan, variants=variants, configs=configs, seeds_at_most=most)
 
 
-def _of_study(plan: Plan, folder: Path | None) -> Json:
-    checksums = plan.base.program.checksums(plan.configs, folder) if folder else [""] * len(plan.configs)
-    places = {variant.label: place for place, variant in enumerate(plan.variants)}
-    return {
-        "axes": dict(plan.variants[0].axes),
-        "deviations": tuple(plan.study.deviations),
-        "variants": tuple(
-            variant_record(
-                replace(variant, changes=effective(variant.changes, plan.changes)),
-                config,
-                base=places[variant.base] if variant.base else None,
-                data_checksum=checksum,
-            )
-            for variant, config, checksum in zip(plan.variants, plan.configs, checksums, strict=True)
-        ),
-        "seeds": tuple(range(max(plan.seeds_each))),
-        "seeds_at_most": plan.seeds_at_most,
-        "learned": dict(plan.study.learned),
-        "runs": tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
-        "report": tuple(dump_report(plan.report)),
-    }
+def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = "", stopping: str = "") -> Plan:
+    sampler, stopping = sampler or search.sampler, stopping or search.stopping
+    _check_name("--sampler", sampler, SAMPLERS.complete())
+    _check_name("--stopping", stopping, ("none", *PRUNERS.complete()))
+    space = space_of(search, plan.preset, plan.space.bases)
+    for path in plan.changes:
+        if any(path in ranges for ranges in space.ranges.values()):
+            raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
+    check_objectives(search, space.bases, stopping)
+    return replace(
+        plan,
+        space=space,
+        first=first_settings(search, plan.preset, space),
+        budget=Budget.parse(budget or ("4" if plan.smoke else search.by_preset(search.budget, plan.preset))),
+        sampler=sampler,
+        stopping=stopping,
+    )
 
 
-def _of_search(plan: SearchPlan) -> Json:
-    search = plan.study
-    report = fitted(search.by_preset(search.report, plan.preset), plan.base)
-    parts = [part.scored_by(plan.base.score) for part in report]
-    space = {
-        family: {
-            path: Range(
-                low=stated.low,
-                high=stated.high,
-                log=stated.log,
-                choices=stated.values,
-                when={field: tuple(values) for field, values in search.when.get(path, {}).items()},
-            )
-            for path, stated in fields.items()
-        }
-        for family, fields in plan.space.items()
-    }
-    return {
-        "variants": (),
-        "seeds": (0,),
-        "runs": (),
-        "report": tuple(dump_report(parts)),
-        "search": SearchRecord(
-            objectives=dict(plan.objectives),
-            sampler=plan.sampler,
-            stopping=plan.stopping,
-            budget=str(plan.budget),
-            space=space,
-            confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
-        ),
-    }
+def _check_name(option: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise ConfigError(f"{option} must be one of {choices(known)}, but got {name!r}.{nearest(name, known)}")
 
 
-def reference(plan: Plan | SearchPlan) -> Reference:
-    """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
-    study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
-    if isinstance(plan, Plan) and preset == plan.preset and not plan.changes:
-        return Reference(preset=preset, base=plan.base.model_dump(mode="json"), axes=dict(plan.variants[0].axes))
-    if isinstance(study, Study):
-        base, variants = study.presets[preset], study.by_preset(study.variants, preset)
-    else:
-        base, families = study.presets[preset][0], study.presets[preset]
-        variants = [Variant(one.description.model, one.parts) for one in families]
-    configs = base.with_each(one.changes for one in variants)
-    kept = [variant_record(one, config) for one, config in zip(variants, configs, strict=True)]
-    return Reference(preset=preset, base=base.model_dump(mode="json"), axes=dict(variants[0].axes), variants=tuple(kept))
+def _check_values(bases: Mapping[str, RunSettings], axes: Mapping[str, Any]) -> None:
+    """Refuse (ConfigError) values of `--vary` that a search could not try; a field that some families have is enough."""
+    for path, values in axes.items():
+        having = [base for base in bases.values() if path in flatten(base.values)]
+        for base in having or bases.values():
+            base.with_each({path: value} for value in values)
+
+
+def _check_claims(plan: Plan) -> None:
+    if claims := [claim for part in plan.claims for claim in part.claims]:
+        records = [variant_record(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
+        fields = [flatten(config.values) for config in plan.configs]
+        for claim in claims:
+            weights_each(claim, records, fields)
+
+
+def fitted(parts: Iterable[Part], settings: RunSettings) -> list[Part]:
+    """Return the parts of a report with what these settings' program calls its metrics and settings.
+
+    Raises:
+        ConfigError: a part names what the program does not have.
+    """
+    own = [part.of_metrics([*settings.metrics]) if settings.metrics else part for part in parts]
+    return [
+        replace(part, targets=of_program(part.targets, settings)) if isinstance(part, BesidePublished) and part.targets else part
+        for part in own
+    ]
 
 
 def variant_record(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
-    """Return a variant as the plan keeps it, with what else is known; the label says of one that it leaks, or was imported."""
-    told = {LEAKY: config.description.leaks, IMPORTED: config.description.is_imported}
-    label = ", ".join([variant.label, *(word for word, so in told.items() if so and word not in variant.label)])
+    """Return a variant as the plan keeps it, with what else is known.
+
+    An axis that it does not set has the preset's level. The label says whether it leaks, or was imported.
+    """
+    description = config.description
+    fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
+    levels = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     own = flatten(config.values) if config.metrics else {}  # as the program's types make it, which decides the id
-    changes = {path: own.get(path, value) for path, value in _plain(variant.changes).items()}
-    return described(replace(variant, label=label), config, changes=changes, **known)
+    words = [LEAKY] * description.leaks + [IMPORTED] * description.is_imported
+    return VariantRecord(
+        label=", ".join([variant.label, *(word for word in words if word not in variant.label)]),
+        levels=levels | dict(variant.levels),
+        changes={path: own.get(path, value) for path, value in plain(variant.changes).items()},
+        model=description.model,
+        data=description.data,
+        synthetic=description.is_synthetic,
+        leaks=description.leaks,
+        batch_norm=description.has_batch_norm,
+        **known,
+    )
 
 
-def metric_record(metric: Metric) -> MetricRecord:
-    """Return a metric as the plan keeps it, for readers that do not import the program."""
-    return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
-
-
-def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
-    within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
-    return {**variant, **within}
-
-
-def _plain(changes: Mapping[str, Any]) -> Json:
+def plain(changes: Mapping[str, Any]) -> Json:
+    """Return changes as plain JSON values."""
     return {field: value.model_dump(mode="json") if isinstance(value, Config) else value for field, value in changes.items()}
 
 
-def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
-    """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the study."""
-    kept = [word for before, word in pairwise(sys.argv) if not word.startswith(left_out) and before not in left_out]
-    return shlex.join([*program(), *map(without_secrets, kept)])
+def check_variants(study: Study, preset: str, changes: Mapping[str, Any]) -> None:
+    """Refuse (ConfigError) labels that are no names, and changes to what tells variants apart, whose labels would be wrong."""
+    variants, name = study.by_preset(study.variants, preset), f"{study.name}, preset {preset}"
+    labels = Counter(variant.label for variant in variants)
+    if not labels:
+        raise ConfigError(f"{name}: there are no variants to run")
+    for text, count in labels.items():
+        if count > 1:
+            raise ConfigError(f"{name}: {count} variants are called {text!r}. Give each a label of its own")
+    for variant in variants:
+        if variant.base and variant.base not in labels:
+            raise ConfigError(
+                f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are {choices(labels, most=6)}."
+                + nearest(variant.base, labels)
+            )
+    if "seed" in changes:
+        raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
+    axes = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
+    apart = {path: label for path, label in _apart(variants).items() if path not in axes}
+    for changed in changes:
+        if changed in axes:
+            raise ConfigError(
+                f"{changed.removeprefix(PREFIX)!r} is swept by this study. Choose its levels with --only, such as "
+                f"--only '{axes[changed]}'"
+            )
+        if changed in apart:
+            raise ConfigError(
+                f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be true any more. "
+                "Choose variants with --only, or change its value in the study"
+            )
+        for path in (*axes, *apart):
+            if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
+                raise ConfigError(
+                    f"{changed!r} would replace {path!r}, which is swept by this study. "
+                    "Set other fields one by one, such as train.epochs=5"
+                )
 
 
-def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = None) -> None:
-    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone.
+def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
+    """Refuse to state of the `paper` preset what it does not do."""
+    settings = [flatten(config.values) for config in configs]
+    for stated in study.deviations:
+        found = {repr(fields[stated.field]): None for fields in settings if stated.field in fields}
+        if stated.of_config and repr(stated.ours) not in found:
+            raise ConfigError(
+                f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its preset {PAPER} "
+                + (f"it is {choices(found)}" if found else "no model or data set has this field")
+            )
 
-    The caller holds the study (`Results.holding`). When a study, a claim, a margin was first there, later plans keep. One of
-    fewer seeds than the one before it keeps those others of which a run has begun: what is run stays in the report, and no run
-    loses the plan that names it.
-    """
-    files = _files(plan, results)
-    record = plan_record(plan, data)
-    before, same = kept_plans(files[1].parent), _readable(files[0])
-    configs = plan.configs if isinstance(plan, Plan) and len(plan.configs) <= PRICED else ()
-    pflop = {
-        variant.label: config.program.pflop(config, only_counted=True)
-        for variant, config in zip(record.variants, configs, strict=False)
+
+def _apart(variants: Sequence[Variant]) -> dict[str, str]:
+    """Field -> the label of a variant that sets it, of each field that not all of them set alike."""
+    values: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        for path, value in variant.changes.items():
+            values.setdefault(path, {})[variant.label] = value
+    return {
+        path: next(iter(labelled))
+        for path, labelled in values.items()
+        if len(labelled) < len(variants) or len(set(map(repr, labelled.values()))) > 1
     }
-    left: list[PlannedRun] = []
-    if same:
-        pflop |= {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same
-        left = [run for run in same.runs if run.seed not in record.seeds]
-    begun = {run.seed for run in left if results.run(run.id).begun}
-    record = replace(
-        record,
-        stated=first_dates(record, before),
-        registered=registered(record) or next((one.registered for one in before if one.registered), None),
-        created=(same and same.created) or record.created,
-        variants=tuple(replace(variant, pflop=pflop.get(variant.label)) for variant in record.variants),
-        seeds=tuple(sorted({*record.seeds, *begun})),
-        runs=(*record.runs, *(run for run in left if run.seed in begun)),
-        command=same.command if same and begun else record.command,  # which finishes those runs too
-    )
-    with results.changing(*files):
-        for file in files:
-            write_record(file, record)
 
 
-def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
-    """Tell whether the plan on disk is of the same definition, claims the same and names every run of this one."""
-    before = _readable(_files(plan, results)[1])
-    if before is None or before.definition != plan.definition:
-        return False
-    if isinstance(plan, SearchPlan):
-        return True
-    claims = [one for one in before.report if one.get("kind") == "claims"]
-    return claims == dump_report(plan.claims) and {run.id for run in before.runs} >= {run.id for run in plan.runs}
+def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only") -> Sequence[Run]:
+    """Return the runs whose label matches any of the globs, in which spaces do not count; all of them without globs."""
+    labels = {run.label.replace(" ", ""): run.label for run in runs}
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matches = fnmatch.filter(labels, pattern.replace(" ", ""))
+        if not matches:
+            known = choices((f"'{label}'" for label in labels.values()), most=6)
+            near = _nearest_name(pattern, labels.values()) or nearest(pattern, labels.values())
+            raise ConfigError(f"no variant matches {option} {pattern!r}: there are {known}.{near}")
+        chosen |= {labels[match] for match in matches}
+    return [run for run in runs if run.label in chosen] if patterns else runs
 
 
-def resumed(plan: Plan, results: Results) -> Plan:
-    """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
-    before = _readable(_files(plan, results)[0])
-    further = [run for run in before.runs if run.seed >= plan.seeds] if before else []
-    begun = {run.seed for run in further if results.run(run.id).begun}
-    seeds = {run.variant: run.seed + 1 for run in sorted(further, key=lambda run: run.seed) if run.seed in begun}
-    return replace(plan, extended=seeds)
-
-
-def _files(plan: Plan | SearchPlan, results: Results) -> tuple[Path, Path]:
-    folder = results.study(plan.study.name, plan.folder)
-    return folder / f"plan-{plan.definition}.json", folder / "plan.json"
-
-
-def _readable(file: Path) -> PlanRecord | None:
-    """Return a plan; None where there is none, or a damaged one, which is written anew."""
-    try:
-        return read_record(file, PlanRecord)
-    except StorageError:
-        return None
-
-
-HEAD = "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit registers it.\n"
-
-
-def register(plan: PlanRecord) -> str:
-    """Write the file, and say so; one that states the same stays as it is.
-
-    Raises:
-        ConfigError: there is no file of a study, or what was registered before is something else.
-    """
-    file = registration_file(plan.folder)
-    if file is None:
-        raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
-    before = registered(plan)
-    if before is None:
-        code = code_version()
-        by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
-        stated = registrable(plan, now(), by)
-        write_whole(
-            file, HEAD.format(plan.study) + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100)
-        )
-        return f"{file}: {plural(len(stated.stated), 'statement')}"
-    if changed := differences(plan, before):
-        raise ConfigError(
-            f"{file} was registered on {before.date} and stays: {'; '.join(changed)}. Run the study as it was registered, or "
-            "remove the file to register it anew"
-        )
-    return f"{file}: registered on {before.date}, unchanged"
-
-
-def registered(plan: PlanRecord) -> Registered | None:
-    """Return what was registered of this preset beside the study's file; None where nothing was.
-
-    Raises:
-        ConfigError: the file is damaged.
-    """
-    file = registration_file(plan.folder)
-    try:
-        return record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file and file.exists() else None
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(f"{file} is damaged: {said}. Take it from where it was committed, or remove it") from None
-
-
-def registration_file(preset: str) -> Path | None:
-    """Return where the registration lies; None at a prompt and in a notebook."""
-    study = study_file()
-    return None if study is None else study.path.with_name(f"{study.path.stem}.{preset}.registered.yaml")
+def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
+    """Return a hint of what stands before a level in labels and begins as the glob nearly does."""
+    word = re.split(r"[=*?[]", pattern.lstrip("* "))[0]
+    names = dict.fromkeys(part.partition("=")[0] for label in labels for part in label.split(", "))
+    begun = {name[: len(word) + 1]: name for name in reversed(names)}  # one letter more, as one may be missing
+    match = get_close_matches(word, begun, n=1)
+    return f" Did you mean {begun[match[0]]!r}?" if match and word not in names else ""

@@ -7,8 +7,8 @@ from pathlib import Path
 from recstudy.analysis.changes import Change, change_lines, find_changes
 from recstudy.records import Results
 from recstudy.report.names import plural
+from recstudy.study.plan import Run, select
 from recstudy.study.repository import user_files
-from recstudy.study.study import Run, select
 
 
 @dataclass(frozen=True)

@@ -4,38 +4,28 @@ import fnmatch
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import prod
 from random import Random
 from reprlib import repr as brief
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
-from recstudy.programs.metric import METRICS, Metric, using_metrics
-from recstudy.programs.settings import DIGITS, RunSettings, Tunable, digest, flatten
-from recstudy.records.study_schema import folder_of
-from recstudy.report import Part, check_report
+from recstudy.programs.metric import Metric
+from recstudy.programs.settings import DIGITS, RunSettings, Tunable, flatten
+from recstudy.report import Part
 from recstudy.study.budget import Budget
-from recstudy.study.design import Variant
-from recstudy.study.strategies import PRUNERS, SAMPLERS
-from recstudy.study.study import (
-    ByPreset,
-    Run,
-    fitted,
-    named_by_reports,
-    preset_of,
-)
+from recstudy.study.study import Stated
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
 FAMILY = "family"
-COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the config
+COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the settings
 MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisecond each
 
 
 @explained
 @dataclass(frozen=True)
-class Search(ByPreset):
+class Search(Stated):
     """One question for a sampler, in one file.
 
     Args:
@@ -79,15 +69,13 @@ class Search(ByPreset):
     settings: Any = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
 
+    fewest_seeds: ClassVar[int] = 0
+    has_families: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
-        self.bind_program(many=True)
-        if self.program is not None:
-            self._name_fields()
-        self.check_presets(many=True)
-        self.check_seeds(least=0)
+        super().__post_init__()
         for budget in self.each("budget"):
             Budget.parse(budget)
-        self.check_lists("report", Part)
         self.check_lists("vary", str)
         self.check_lists("first", Mapping, whole=False)
         if not isinstance(self.objectives, Mapping) or not {*self.objectives.values()} <= {"max", "min"} or not self.objectives:
@@ -98,21 +86,22 @@ class Search(ByPreset):
                 raise ConfigError(
                     f"the `when` of {self.name} is {{field: {{other field: [values]}}}}, but got {name!r}: {conditions!r}"
                 )
+        self._name_fields()
 
     def _name_fields(self) -> None:
-        """Name the fields of a user's own program as records do, and vary those that have a range."""
-        path = next(iter(self.presets.values()))[0].path
-        ranges = {name if name in self.presets else path(name): given for name, given in self.ranges.items()}
-        vary = [path(name) for name in self.vary] or [
-            *self.program.ranges,
-            *(name for name in ranges if name not in self.presets),
-        ]
-        when = {path(name): {path(other): values for other, values in given.items()} for name, given in self.when.items()}
-        first = self.first
-        if not isinstance(first, Mapping):
-            first = [{path(name): value for name, value in params.items()} for params in first]
-        for name, value in {"ranges": ranges, "vary": list(dict.fromkeys(vary)), "when": when, "first": first}.items():
-            object.__setattr__(self, name, value)
+        """Name the fields of a user's own program as records do. By default those with a range are varied."""
+        path = next((base.path for base in self.bases(self.preset_named())), str)
+
+        def named(given: Any) -> Any:
+            if isinstance(given, Mapping):
+                return {name if name in (FAMILY, *self.presets) else path(name): named(value) for name, value in given.items()}
+            return [*map(named, given)] if isinstance(given, list | tuple) else given
+
+        ranges = named(self.ranges)
+        stated = [name for name, given in ranges.items() for name in (given if isinstance(given, Mapping) else [name])]
+        vary = self.vary or [*(self.program.ranges if self.program else ()), *stated]
+        vary = list(dict.fromkeys(map(path, vary)))
+        self._replace(ranges=ranges, vary=vary, when=named(self.when), first=named(self.first))
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
@@ -123,256 +112,119 @@ class Search(ByPreset):
             elif not isinstance(given, Tunable):
                 raise ConfigError(f"{self.name} gives {name!r} a range that is no Tunable: {given!r}")
 
+    def varied(self, preset: str, axes: Mapping[str, Any]) -> Self:
+        """Return the search with these fields tried at these values. Nothing but the preset's own settings is tried first then.
+
+        Args:
+            preset: The preset whose ranges they replace.
+            axes: Path of a field -> values.
+        """
+        new = [path for path in axes if not any(fnmatch.fnmatchcase(path, pattern) for pattern in self.vary)]
+        ranges = dict(self.by_preset(self.ranges, preset, self.ranges)) | {path: Tunable(values) for path, values in axes.items()}
+        return replace(self, vary=[*self.vary, *new], ranges={preset: ranges}, first=())
+
 
 @dataclass(frozen=True)
-class SearchPlan:
-    """A search under one preset, with the command line's changes."""
+class Space:
+    """What a search may try: the ranges of each model family's fields, some of them only beside certain values of others.
 
-    study: Search
-    preset: str
-    bases: Mapping[str, RunSettings]  # by family
-    space: Mapping[str, Mapping[str, Tunable]]  # by family: field -> what may be tried
-    first: Sequence[Params]
-    budget: Budget
-    sampler: str
-    stopping: str
-    seeds: int
-    changes: Mapping[str, Any]
-    smoke: bool = False
+    Args:
+        bases: Family -> the settings that the fields are changed in.
+        ranges: Family -> path of a field -> its range. Fields with conditions come last.
+        when: Path of a field -> path of another one -> the values of that at which the first is searched.
+    """
+
+    bases: Mapping[str, RunSettings]
+    ranges: Mapping[str, Mapping[str, Tunable]] = field(default_factory=dict)
+    when: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
 
     @property
-    def base(self) -> RunSettings:
-        return next(iter(self.bases.values()))
-
-    @property
-    def folder(self) -> str:
-        """Return the preset's folder."""
-        return folder_of(self.preset, self.smoke)
-
-    @property
-    def objectives(self) -> Mapping[str, Literal["max", "min"]]:
-        """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
-        best: Literal["max", "min"] = "min" if METRICS[self.base.score].better == "lower" else "max"
-        return {
-            self.base.objective if name == "score" else name: best if name == "score" else way
-            for name, way in self.study.objectives.items()
-        }
-
-    @property
-    def kept(self) -> int:
-        """Runs that are kept for fresh seeds: all that the search wants, but no more than half of a budget in runs."""
-        wanted, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
-        if self.budget.unit != "runs" or wanted <= half:
-            return wanted
-        return half - half % self.seeds if half > self.seeds else half  # each of the best with all of its seeds
-
-    @property
-    def confirm(self) -> int:
-        """Tell how many of the best are run again."""
-        return min(self.study.confirm, max(1, self.kept // self.seeds)) if self.kept else 0
-
-    @property
-    def split(self) -> str:
-        """Return what the budget is for, in words."""
-        if not self.kept:
-            return f"{self.budget} in all, without fresh seeds"
-        again = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
-        if self.budget.unit != "runs":
-            return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
-        return f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
-
-    @cached_property
-    def definition(self) -> str:
-        """Digest what is searched, not how: trials of another definition are kept apart."""
-        space = {family: {path: range.record for path, range in fields.items()} for family, fields in self.space.items()}
-        values = {family: config.deciding for family, config in self.bases.items()}
-        return digest([values, space, dict(self.objectives), *([self.study.when] if self.study.when else [])], 12)
-
-    @property
-    def conditional(self) -> bool:
-        """Tell whether settings differ in which fields they have."""
-        return len(self.bases) > 1 or bool(self.study.when)
-
-    def searched(self, path: str, params: Params) -> bool:
-        """Tell whether a field is searched beside these settings, those of the fields before it."""
-        conditions = self.study.when.get(path, {})
-        own = flatten(self.bases[self.family_of(params)].values) if conditions else {}
-        return all(params.get(other, own.get(other)) in values for other, values in conditions.items())
-
-    def config(self, params: Params) -> RunSettings:
-        """Return the run config at these settings.
-
-        Raises:
-            ConfigError: they do not fit together.
-        """
-        config = self.bases[self.family_of(params)].with_changes(_fields(params))
-        config.refuse_search(self.study.objectives)
-        return config
-
-    def run(self, number: int, params: Params, seed: int = 0) -> Run:
-        config = self.config(params).model_copy(update={"seed": seed})
-        return Run(number, label(params), seed, config, config.run_id)
-
-    def variant(self, params: Params) -> Variant:
-        """Label, levels and what is changed in `base`."""
-        changes = _fields(params)
-        if self.bases[self.family_of(params)] != self.base:
-            config = self.config(params)
-            changes = {part: config.values[part] for part in config.parts} | changes
-        return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
+    def is_conditional(self) -> bool:
+        """Whether settings differ in which fields they have."""
+        return len(self.bases) > 1 or bool(self.when)
 
     def family_of(self, params: Params) -> str:
-        """Tell which family settings are for."""
         return str(params.get(FAMILY, next(iter(self.bases))))
 
     def settings(self, family: str, choose: Callable[[str], Any]) -> dict[str, Any]:
         """Return settings of a family, by what is chosen for each field that is searched beside those before it."""
         params = {FAMILY: family} if len(self.bases) > 1 else {}
-        for path in self.space[family]:
-            if self.searched(path, params):
+        base = flatten(self.bases[family].values) if self.when else {}
+        for path in self.ranges[family]:
+            if all(params.get(other, base.get(other)) in values for other, values in self.when.get(path, {}).items()):
                 params[path] = choose(path)
         return params
 
     def draws(self, seed: int) -> Iterator[Params]:
-        """Settings drawn evenly from the ranges, without end."""
-        random, families = Random(seed), list(self.space)
+        """Yield settings drawn evenly from the ranges, without end."""
+        random, families = Random(seed), list(self.ranges)
         while True:
             family = random.choice(families)
-            levels = {path: readable(range.draw(random)) for path, range in self.space[family].items()}
+            levels = {path: readable(range.draw(random)) for path, range in self.ranges[family].items()}
             yield self.settings(family, levels.__getitem__)
 
     def combinations(self) -> Iterator[Params] | None:
-        """Return every setting there is; None where some field takes real numbers, or where they are too many to go through."""
-        counts = [prod(len(range.every) for range in fields.values()) for fields in self.space.values()]
+        """Return all settings; None if a field takes real numbers, or if they are too many to go through."""
+        counts = [prod(len(range.every) for range in ranges.values()) for ranges in self.ranges.values()]
         if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
         cells = (
-            self.settings(family, dict(zip(fields, values, strict=True)).__getitem__)
-            for family, fields in self.space.items()
-            for values in itertools.product(*(range.every for range in fields.values()))
+            self.settings(family, dict(zip(ranges, values, strict=True)).__getitem__)
+            for family, ranges in self.ranges.items()
+            for values in itertools.product(*(range.every for range in ranges.values()))
         )
         return iter({repr(params): params for params in cells}.values())
 
 
-def label(params: Params) -> str:
-    """`latent_steps=3, batch_size=32`; the family in front, where there are several."""
-    words = [f"{path.rsplit('.', 1)[-1]}={value}" for path, value in params.items() if path != FAMILY]
-    return " ".join(filter(None, [f"{params[FAMILY]}:" if FAMILY in params else "", ", ".join(words)]))
-
-
-def _fields(params: Params) -> dict[str, Any]:
+def fields_of(params: Params) -> dict[str, Any]:
+    """Return settings without the choice of the family."""
     return {path: value for path, value in params.items() if path != FAMILY}
 
 
+def label(params: Params) -> str:
+    """Return `latent_steps=3, batch_size=32`, with the family in front if there are several."""
+    words = ", ".join(f"{path.rsplit('.', 1)[-1]}={value}" for path, value in fields_of(params).items())
+    return " ".join(filter(None, [f"{params[FAMILY]}:" if FAMILY in params else "", words]))
+
+
 def readable(value: Any) -> Any:
-    """Return a real number at `DIGITS` significant digits, so that what is run is what a table prints."""
+    """Return a real number at `DIGITS` significant digits, so that a run has the value that a table prints."""
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def make_search(
-    search: Search,
-    preset: str = "",
-    changes: Mapping[str, Any] | None = None,
-    families: Sequence[str] = (),
-    budget: str = "",
-    sampler: str = "",
-    stopping: str = "",
-    seeds: int | None = None,
-    smoke: bool = False,
-) -> SearchPlan:
-    """Lay out a search; what is empty is taken from `search`.
+def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> Space:
+    """Return the ranges of the fields that a pattern of `vary` names, in the order of `vary`.
 
     Raises:
-        ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has; a name
-            that cannot be used; a report that names what the search has not.
+        ConfigError: A family has none of the fields, a field has no range, or a condition cannot be met.
     """
-    with using_metrics(search.metrics):
-        return _make_search(search, preset, changes, families, budget, sampler, stopping, seeds, smoke)
-
-
-def _make_search(
-    search: Search,
-    preset: str,
-    changes: Mapping[str, Any] | None,
-    families: Sequence[str],
-    budget: str,
-    sampler: str,
-    stopping: str,
-    seeds: int | None,
-    smoke: bool,
-) -> SearchPlan:
-    preset, sampler, stopping = preset_of(search, preset), sampler or search.sampler, stopping or search.stopping
-    known = {config.family: config for config in search.presets[preset]}
-    if not known:
-        raise ConfigError(f"{search.name}, preset {preset}: there is no run config to search")
-    chosen = list(families) or [next(iter(known))]
-    for name, wanted, there in (
-        *(("--family", family, tuple(known)) for family in chosen),
-        ("--sampler", sampler, tuple(SAMPLERS.complete())),
-        ("--stopping", stopping, ("none", *PRUNERS.complete())),
-    ):
-        if wanted not in there:
-            raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
-    changes = {known[chosen[0]].path(name): value for name, value in (changes or {}).items()}
-    changes |= known[chosen[0]].smaller(changes) if smoke else {}
-    bases = {family: known[family].with_changes(changes) for family in dict.fromkeys(chosen)}
-    ranges = search.by_preset(search.ranges, preset, search.ranges)
-    space = _space(search, bases, {path: range for path, range in ranges.items() if isinstance(range, Tunable)})
-    for path in changes:
-        if any(path in fields for fields in space.values()):
-            raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
-    _check_objectives(search, bases, stopping)
-    if seeds is not None and seeds < 0:
-        raise ConfigError(f"--seeds must be at least 0, but got {seeds}")
-    axes = ["family", *(path.rpartition(".")[2] for fields in space.values() for path in fields)]
-    base = next(iter(bases.values()))
-    parts = fitted(search.by_preset(search.report, preset), base)
-    check_report(parts, [*axes, *named_by_reports((), bases.values())], bool(base.metrics))
-    plan = SearchPlan(
-        search,
-        preset,
-        bases,
-        space,
-        (),
-        Budget.parse("4" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
-        sampler,
-        stopping,
-        seeds if seeds is not None else 1 if smoke else int(search.by_preset(search.seeds, preset)),
-        changes,
-        smoke,
-    )
-    if (places := len({config.place for config in bases.values()})) > 1:
-        raise ConfigError(f"all families of {search.name} must have the same place, but there are {places}")
-    return replace(plan, first=_first(plan))
-
-
-def _space(search: Search, bases: Mapping[str, RunSettings], ranges: Mapping[str, Tunable]) -> dict[str, dict[str, Tunable]]:
-    """Return by family the fields that a pattern of `vary` names, in the order of `vary`."""
-    for path in ranges:
+    given = dict(search.by_preset(search.ranges, preset, search.ranges))
+    given = {path: range for path, range in given.items() if path not in search.presets}
+    for path in given:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
             raise ConfigError(f"{search.name} gives a range for {path!r}, which it does not vary")
-    space: dict[str, dict[str, Tunable]] = {}
-    for family, config in bases.items():
-        fields = flatten(config.values)
-        stated = {path: range for path, range in {**config.ranges, **ranges}.items() if path in fields}
-        space[family] = {path: stated[path] for pattern in search.vary for path in fnmatch.filter(stated, pattern)}
-    everything = dict.fromkeys(path for config in search.presets.values() for base in config for path in base.ranges)
+    known = dict.fromkeys(path for name in search.presets for base in search.bases(name) for path in base.ranges)
     for pattern in search.vary:
-        if not fnmatch.filter([*everything, *ranges], pattern):
+        if not fnmatch.filter([*known, *given], pattern):
             raise ConfigError(
                 f"{search.name} varies {pattern!r}, but no field of that name states a range: "
-                f"{choices(everything)}.{nearest(pattern, everything)}"
+                f"{choices(known)}.{nearest(pattern, known)}"
             )
-    for family, fields in space.items():
-        if not fields:
+    ranges: dict[str, dict[str, Tunable]] = {}
+    for family, base in bases.items():
+        fields = flatten(base.values)
+        stated = {path: range for path, range in {**base.ranges, **given}.items() if path in fields}
+        paths = dict.fromkeys(path for pattern in search.vary for path in fnmatch.filter(stated, pattern))
+        ranges[family] = {path: stated[path] for path in sorted(paths, key=search.when.__contains__)}
+        if not paths:
             raise ConfigError(f"{search.name} varies no field that {family} has")
-    _check_when(search, space)
-    return {family: dict(sorted(fields.items(), key=lambda one: one[0] in search.when)) for family, fields in space.items()}
+    _check_when(search, ranges)
+    return Space(bases, ranges, search.when)
 
 
-def _check_when(search: Search, space: Mapping[str, Mapping[str, Tunable]]) -> None:
+def _check_when(search: Search, ranges: Mapping[str, Mapping[str, Tunable]]) -> None:
     """Refuse conditions on what is not varied, or that no setting fulfils; one on a field that has conditions itself, too."""
-    varied = {path: range for fields in space.values() for path, range in fields.items()}
+    varied = {path: range for fields in ranges.values() for path, range in fields.items()}
     for path, conditions in search.when.items():
         for other, values in {path: [], **conditions}.items():
             known = [name for name in varied if name == path or name not in search.when]
@@ -388,47 +240,51 @@ def _check_when(search: Search, space: Mapping[str, Mapping[str, Tunable]]) -> N
                     )
 
 
-def _first(plan: SearchPlan) -> list[Params]:
+def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
     """Return by family the preset's own settings, if the ranges have them, and then those to try first, with the preset's own.
 
     Raises:
         ConfigError: settings that no trial of the search could have.
     """
     tried: list[Params] = []
-    for family, fields in plan.space.items():
-        own, name = flatten(plan.bases[family].values), plan.study.name
-        bare = plan.settings(family, own.__getitem__)
-        if all(value in fields[path] for path, value in _fields(bare).items()):
-            tried.append(bare)
-        for given in plan.study.by_preset(plan.study.first, plan.preset, ()):
+    for family, ranges in space.ranges.items():
+        base = flatten(space.bases[family].values)
+        own = space.settings(family, base.__getitem__)
+        if all(value in ranges[path] for path, value in fields_of(own).items()):
+            tried.append(own)
+        for given in search.by_preset(search.first, preset, ()):
             if given.get(FAMILY, family) != family:
                 continue
-            settings = _fields(given)
-            whole = plan.settings(family, (own | settings).__getitem__)
-            for path, value in (_fields(whole) | settings).items():
-                if path not in fields:
-                    raise ConfigError(f"{name} tries {path!r} first, but {family} varies {choices(fields)}")
-                first = f"{name} tries {path}={value} first"
+            settings = fields_of(given)
+            whole = space.settings(family, (base | settings).__getitem__)
+            for path, value in (fields_of(whole) | settings).items():
+                if path not in ranges:
+                    raise ConfigError(f"{search.name} tries {path!r} first, but {family} varies {choices(ranges)}")
+                first = f"{search.name} tries {path}={value} first"
                 if path not in whole:
                     raise ConfigError(f"{first}, beside settings at which its `when` does not search {path!r}")
-                if value not in fields[path]:
+                if value not in ranges[path]:
                     whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
-                    raise ConfigError(f"{first}{whose}, which is not in its range ({fields[path]})")
+                    raise ConfigError(f"{first}{whose}, which is not in its range ({ranges[path]})")
             tried.append(whole)
     return tried
 
 
-def _check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping: str) -> None:
+def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping: str) -> None:
+    """Refuse (ConfigError) objectives that are not known, that a pruner cannot rank by, or that families do not share."""
     if stopping != "none" and len(search.objectives) > 1:
         raise ConfigError(
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"
         )
+    known = ("score", *(search.metrics or COSTS))
     for name in search.objectives:
-        if name not in ("score", *COSTS):
-            raise ConfigError(f"no objective {name!r}: there are {choices(('score', *COSTS))}.{nearest(name, ('score', *COSTS))}")
-    for config in bases.values():
-        config.refuse_search(search.objectives)
-    scored = {family: f"{config.score} on {config.description.data}" for family, config in bases.items()}
+        if name not in known:
+            raise ConfigError(f"no objective {name!r}: there are {choices(known)}.{nearest(name, known)}")
+    for base in bases.values():
+        base.refuse_search(search.objectives)
+    scored = {family: f"{base.score} on {base.description.data}" for family, base in bases.items()}
     if len(set(scored.values())) > 1:
         each = " and ".join(f"{family} by its {by}" for family, by in scored.items())
         raise ConfigError(f"{search.name} scores {each}, which no ranking compares: give one --family")
+    if (places := len({base.place for base in bases.values()})) > 1:
+        raise ConfigError(f"all families of {search.name} must have the same place, but there are {places}")

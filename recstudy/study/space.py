@@ -29,7 +29,8 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.programs.settings import Tunable
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord
-from recstudy.study.search import FAMILY, Params, SearchPlan, readable
+from recstudy.study.plan import Plan
+from recstudy.study.search import FAMILY, Params, readable
 from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 
@@ -50,7 +51,7 @@ class Optimizer:
         storage: a journal file or a database URL in which optuna-dashboard finds every trial; none by default.
     """
 
-    def __init__(self, plan: SearchPlan, tried: Sequence[Tried], storage: str = "") -> None:
+    def __init__(self, plan: Plan, tried: Sequence[Tried], storage: str = "") -> None:
         self.plan, self.single = plan, len(plan.objectives) == 1
         name = f"{plan.study.name} {plan.folder} {plan.definition}"
         directions = [DIRECTIONS[way] for way in plan.objectives.values()]
@@ -88,10 +89,10 @@ class Optimizer:
         self.study.add_trials([self._frozen(trial) for trial in tried if trial.run_id not in known])
 
     def _frozen(self, tried: Tried) -> FrozenTrial:
-        fields = self.plan.space[self.plan.family_of(tried.params)]
+        fields = self.plan.space.ranges[self.plan.space.family_of(tried.params)]
         kinds: dict[str, BaseDistribution] = {path: distribution(fields[path]) for path in tried.params if path != FAMILY}
         if FAMILY in tried.params:
-            kinds[FAMILY] = CategoricalDistribution(tuple(self.plan.bases))
+            kinds[FAMILY] = CategoricalDistribution(tuple(self.plan.space.bases))
         return create_trial(
             state=STATES[tried.state],
             values=None if tried.state != "done" else list(tried.values),
@@ -105,10 +106,10 @@ class Optimizer:
         """New settings by the sampler, or `fixed` ones; the trial is to be told something."""
         if fixed is not None:
             self.study.enqueue_trial(dict(fixed))
-        trial, families = self.study.ask(), tuple(self.plan.bases)
+        trial, families = self.study.ask(), tuple(self.plan.space.bases)
         family = str(trial.suggest_categorical(FAMILY, families)) if len(families) > 1 else families[0]
-        fields = self.plan.space[family]
-        return trial, self.plan.settings(family, lambda path: readable(_suggest(trial, path, fields[path])))
+        fields = self.plan.space.ranges[family]
+        return trial, self.plan.space.settings(family, lambda path: readable(_suggest(trial, path, fields[path])))
 
     def begun(self, trial: Trial, run_id: str, label: str) -> None:
         """A trial's run is under way."""

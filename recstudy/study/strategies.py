@@ -18,9 +18,9 @@ from recstudy.plugins import Registry
 if TYPE_CHECKING:  # half a second, which only a search that runs is to wait for
     from optuna.samplers import BaseSampler
 
-    from recstudy.study.search import SearchPlan
+    from recstudy.study.plan import Plan
 
-    Sampler = Callable[[SearchPlan, int], BaseSampler]
+    Sampler = Callable[[Plan, int], BaseSampler]
 
 Scores = Mapping[int, float]  # epochs done -> the first objective on the selection split, larger is better
 Pruner = Callable[[Scores, Sequence[Scores], int], bool]
@@ -35,12 +35,12 @@ def _add(name: str, kind: str, **options: Any) -> None:
     """Register one of Optuna's samplers, by its class and what it is called with beside the seed."""
 
     @SAMPLERS.add(name)
-    def make(plan: "SearchPlan", seed: int) -> "BaseSampler":
+    def make(plan: "Plan", seed: int) -> "BaseSampler":
         import optuna.samplers
 
         if name == "cmaes" and len(plan.objectives) > 1:
             raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
-        grouped = {"group": plan.conditional} if name == "tpe" else {}
+        grouped = {"group": plan.space.is_conditional} if name == "tpe" else {}
         return getattr(optuna.samplers, kind)(seed=seed, **options, **grouped)
 
 

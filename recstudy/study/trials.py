@@ -16,9 +16,8 @@ from recstudy.records.reading import read_trials
 from recstudy.records.schema import EpochLine
 from recstudy.records.study_schema import ConfirmLine, TrialLine
 from recstudy.study.budget import Meter
-from recstudy.study.plan import variant_record
-from recstudy.study.search import Params, SearchPlan
-from recstudy.study.study import Run
+from recstudy.study.plan import Plan, Run, variant_record
+from recstudy.study.search import Params
 
 State = Literal["done", "stopped", "failed"]
 
@@ -42,7 +41,7 @@ class TrialLog:
         results: where its records are.
     """
 
-    def __init__(self, plan: SearchPlan, results: Results) -> None:
+    def __init__(self, plan: Plan, results: Results) -> None:
         self.plan, self.results = plan, results
         self.path = results.study(plan.study.name, plan.folder) / f"trials-{plan.definition}.jsonl"
         lines = read_trials(self.path)

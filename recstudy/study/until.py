@@ -20,7 +20,7 @@ from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.report.names import plural
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.study import Plan
+from recstudy.study.plan import Plan
 from recstudy.terminal import duration
 
 

@@ -25,8 +25,8 @@ from recstudy.board.sources import Sources
 from recstudy.metrics import Answers
 from recstudy.metrics.kept import packed
 from recstudy.records import FORMAT, Results, write_json
-from recstudy.study.plan import record_plan
-from recstudy.study.study import Plan, Run, make_plan
+from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.record import record_plan
 
 VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3
 WATCHED = 600  # variants of a study on the board

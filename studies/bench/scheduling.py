@@ -36,7 +36,7 @@ from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked
 from recstudy.records.schema import now
-from recstudy.study.study import Run, make_plan
+from recstudy.study.plan import Run, make_plan
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
 MARK_MS = 80

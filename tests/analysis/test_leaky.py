@@ -12,9 +12,8 @@ from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
 from recstudy.papers import published
 from recstudy.programs.settings import Tunable
-from recstudy.study.plan import plan_record
-from recstudy.study.search import make_search
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
 
 ENCODER = FuseLIP(width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)
 ALIGNER = Aligner(encoder=ENCODER, tokenizer=VQ(codes=16, codebook=256, width=64, layers=2, heads=2))
@@ -73,7 +72,7 @@ def test_no_search_ranks_it():
         return Search("s", {"quick": [config(mode)]}, ("train.batch_size", *ranges), ranges, {"gflops": "min"}, question="?")
 
     with pytest.raises(ConfigError, match=told):
-        make_search(search("leaky"))
-    plan = make_search(search("image_only", **{"model.fuselip.mode": Tunable(["image_only", "leaky"])}))
+        make_plan(search("leaky"))
+    plan = make_plan(search("image_only", **{"model.fuselip.mode": Tunable(["image_only", "leaky"])}))
     with pytest.raises(ConfigError, match=told):
         plan.config({"model.fuselip.mode": "leaky"})

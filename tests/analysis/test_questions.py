@@ -38,8 +38,8 @@ from recstudy.records.reading import dumped
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Differences, Effects
 from recstudy.report.claims import weights
-from recstudy.study.plan import plan_record
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
 
 # --------------------------------------------------------------------------------------------------------------- claims
 

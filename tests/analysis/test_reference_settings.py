@@ -18,8 +18,8 @@ from recstudy.papers import published, settings
 from recstudy.programs.settings import flatten
 from recstudy.records import Results
 from recstudy.records.study_schema import Deviation
-from recstudy.study.plan import plan_record
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
 
 STUDIES = Path(__file__).parents[2] / "studies"
 TABLE = published("002_table1_cifar10", only=("top1_accuracy",))

@@ -18,7 +18,7 @@ from recstudy.programs import run_folder
 from recstudy.programs.trial import Trial
 from recstudy.records import Results
 from recstudy.records.locks import locked
-from recstudy.study.study import Run, make_plan
+from recstudy.study.plan import Run, make_plan
 from recstudy.terminal import Draining
 
 FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs

@@ -14,7 +14,7 @@ from recstudy.cluster.trackers import PACKAGES, Logger, make_loggers
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
-from recstudy.study.study import Run, make_plan
+from recstudy.study.plan import Run, make_plan
 
 FIRST, SECOND, *_ = make_plan(tiny.study).runs
 

@@ -15,7 +15,7 @@ from shell import Shell, kill_all, until
 
 from recstudy.cluster.trackers import ENDED, GAUGES, MOST, OTHERS, Metrics
 from recstudy.records import Results
-from recstudy.study.study import Run, make_plan
+from recstudy.study.plan import Run, make_plan
 
 BROKEN = "latent_steps=1, supervision_steps=1"
 Series = list[tuple[str, dict[str, str], float]]

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from recstudy.cluster import view
 from recstudy.cluster.view import QUIET, View
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 FIRST, SECOND, *_ = RUNS = make_plan(tiny.study).runs
 

@@ -10,7 +10,7 @@ import tiny
 from shell import TINY, Shell, processes, until
 
 from recstudy.records import Results
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 pytestmark = pytest.mark.fault
 

@@ -12,7 +12,7 @@ from shell import Shell
 from recstudy.command import main
 from recstudy.programs.trial import run_trial
 from recstudy.records import read_json
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 from recstudy.testing import make_trial, tiny_run
 
 HERE = Path(__file__).parent

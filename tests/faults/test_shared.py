@@ -13,7 +13,7 @@ from shell import Shell
 
 from recstudy.analysis.frame import load_study
 from recstudy.records import Results
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 PROCESSES, KILLS = 4, 12
 

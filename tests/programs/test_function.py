@@ -16,7 +16,7 @@ import recstudy
 from recstudy import Function, Metric, RunContext, Study, grid
 from recstudy.errors import ConfigError
 from recstudy.records import Results
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 SCORE = {"accuracy": Metric("%", items=1000)}
 

@@ -17,8 +17,8 @@ from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.programs.trial import Trial, run_trial
 from recstudy.records import Results
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 
 STUDY = Study(
     name="sample",

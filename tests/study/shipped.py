@@ -12,8 +12,8 @@ from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.table import table_data
 from recstudy.records import Results
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 
 STUDIES = Path(__file__).parents[2] / "studies"
 

@@ -17,8 +17,8 @@ from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.models import ViTRM
 from recstudy.programs.recursive import RECURSIVE_MODELS, optimizer_steps
 from recstudy.records import Results, write_json
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 from recstudy.testing import make_result
 
 REFUSED = re.findall(r"^\$ (.*)\n(.*)$", Path(__file__).with_name("refused.txt").read_text(), re.MULTILINE)

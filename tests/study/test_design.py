@@ -7,8 +7,8 @@ from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViT, ViTRM
 from recstudy.study import design
-from recstudy.study.plan import plan_record
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
 
 BASE = RunConfig(data=Digits(limit=64), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
 PARTS = {"without recursion": {"model.latent_steps": 1}, "without EMA": {"train.ema_decay": 0.0}}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from shipped import load, module
 
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 TAKEN = {
     "command": "python studies/sudoku_depth.py", "runs": "12 of 12", "minutes": 7.2, "date": "2026-11-23", "machine": "a machine",

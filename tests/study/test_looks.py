@@ -12,8 +12,9 @@ from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.records import Results
 from recstudy.records.plans import read_plan, record_look
-from recstudy.study.plan import record_plan
-from recstudy.study.study import Study, make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
+from recstudy.study.study import Study
 from recstudy.testing import finish_runs, write_study
 
 STUDY = replace(tiny.study, seeds={"quick": 3, "long": 1}, seeds_at_most={"quick": 10})

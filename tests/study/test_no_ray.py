@@ -21,8 +21,8 @@ from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
 from recstudy.plugins import gathering
 from recstudy.records import Failure, Results, read_json, write_json
+from recstudy.study.plan import make_plan
 from recstudy.study.strategies import PRUNERS
-from recstudy.study.study import make_plan
 
 HOLD = """
 import sys

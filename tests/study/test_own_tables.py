@@ -17,8 +17,8 @@ from recstudy.plugins import bundle_of, loading
 from recstudy.records import Results
 from recstudy.records.plans import read_plan
 from recstudy.records.study_schema import Deviation
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 
 STUDY = '''"""Does ours do as theirs does?"""
 

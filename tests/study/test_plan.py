@@ -4,9 +4,8 @@ from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, 
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
-from recstudy.study.plan import command, plan_record
-from recstudy.study.search import make_search
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import command, plan_record
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
 
@@ -113,8 +112,8 @@ def test_a_name_is_one_folder_inside_the_results(name):
     for made in (
         lambda: make_plan(Study(name, {"quick": BASE}, plain)),
         lambda: make_plan(Study("s", {"quick": BASE, name: BASE}, plain)),
-        lambda: make_search(Search(name, {"quick": [BASE]}, ("model.latent_steps",))),
-        lambda: make_search(Search("s", {name: [BASE]}, ("model.latent_steps",))),
+        lambda: make_plan(Search(name, {"quick": [BASE]}, ("model.latent_steps",))),
+        lambda: make_plan(Search("s", {name: [BASE]}, ("model.latent_steps",))),
     ):
         with pytest.raises(ConfigError, match="name is that of a folder: letters, digits"):
             made()

@@ -14,9 +14,8 @@ from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.records import Results
 from recstudy.study.budget import Meter
-from recstudy.study.plan import record_plan
-from recstudy.study.search import SearchPlan, make_search
-from recstudy.study.study import Run
+from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.record import record_plan
 from recstudy.study.trials import TrialLog
 from recstudy.testing import finish_runs
 
@@ -24,15 +23,15 @@ BASE = RunConfig(data=Digits(), model=ViTRM(width=16, heads=16, patch=2))
 RATE = {"train.learning_rate": Tunable(1e-4, 1e-2, log=True)}
 
 
-def plan(ranges: Mapping[str, Tunable], budget: str, **changes) -> SearchPlan:
+def plan(ranges: Mapping[str, Tunable], budget: str, **changes) -> Plan:
     given = {"name": "s", "presets": {"quick": [BASE]}, "vary": tuple(ranges), "ranges": ranges, "question": "?", "seeds": 0}
-    return make_search(Search(**given | changes), budget=budget)
+    return make_plan(Search(**given | changes), budget=budget)
 
 
 class Searched:
     """A search whose runs end at once, with the scores 1, 2, 3, ... or the given ones."""
 
-    def __init__(self, plan: SearchPlan, results: Results, clock=None) -> None:
+    def __init__(self, plan: Plan, results: Results, clock=None) -> None:
         self.plan, self.results, self.said = plan, results.create(), io.StringIO()
         record_plan(plan, results)
         self.log = TrialLog(plan, results)

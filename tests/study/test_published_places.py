@@ -14,7 +14,7 @@ from shipped import STUDIES, compared, first_table, load
 from recstudy import Study
 from recstudy.analysis import Table
 from recstudy.models.costs import cost
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 GOLDEN = Path(__file__).with_name("placed")
 WITH = [

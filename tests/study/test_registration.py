@@ -26,8 +26,9 @@ from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
-from recstudy.study.plan import plan_record, record_plan, recorded, register
-from recstudy.study.study import Plan, Study, make_plan
+from recstudy.study.plan import Plan, make_plan
+from recstudy.study.record import plan_record, record_plan, recorded, register
+from recstudy.study.study import Study
 from recstudy.testing import make_result
 
 BEFORE, AFTER = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
@@ -186,7 +187,7 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
 @pytest.fixture
 def file(tmp_path, monkeypatch) -> Path:
     """Where the study that runs is registered."""
-    monkeypatch.setattr("recstudy.study.plan.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py"))
+    monkeypatch.setattr("recstudy.study.record.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py"))
     return tmp_path / "tiny.quick.registered.yaml"
 
 

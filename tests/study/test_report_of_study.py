@@ -24,9 +24,8 @@ from recstudy.report import (
     TablePart,
     Tuned,
 )
-from recstudy.study.plan import plan_record
-from recstudy.study.search import make_search
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=32, heads=2))
 
@@ -81,9 +80,9 @@ def test_a_search_has_what_it_searches():
     def search(*report) -> Search:
         return Search("s", {"quick": [BASE]}, vary=("model.width",), report=report, question="?")
 
-    make_search(search(Curve("c", x="width", y="nll", by="model.width")))
+    make_plan(search(Curve("c", x="width", y="nll", by="model.width")))
     with pytest.raises(ConfigError, match="the curve 'c' names 'depth', but the study has family, width, "):
-        make_search(search(Curve("c", x="depth", y="nll")))
+        make_plan(search(Curve("c", x="depth", y="nll")))
 
 
 @pytest.mark.parametrize(

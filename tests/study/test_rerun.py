@@ -23,9 +23,10 @@ from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
 from recstudy.study import repository
 from recstudy.study.design import Variant
-from recstudy.study.plan import record_plan
+from recstudy.study.plan import Run, make_plan
+from recstudy.study.record import record_plan
 from recstudy.study.rerun import outdated
-from recstudy.study.study import Run, Study, make_plan
+from recstudy.study.study import Study
 
 TINY = RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), train=TrainConfig(epochs=1))
 RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
@@ -35,7 +36,7 @@ RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
 def own(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
-    for place in ("study.rerun", "study.plan", "cli"):
+    for place in ("study.rerun", "study.record", "cli"):
         monkeypatch.setattr(f"recstudy.{place}.user_files", lambda _: dict(files))
     return files
 

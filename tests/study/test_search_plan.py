@@ -10,7 +10,8 @@ from recstudy.errors import ConfigError
 from recstudy.models import CNN, TRM, ImageHRM, ViTRM
 from recstudy.programs.settings import tunable
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.search import make_search, readable
+from recstudy.study.plan import make_plan
+from recstudy.study.search import readable
 
 VITRM = RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, patch=2))
 TRM_BASE = RunConfig(data=Digits(), model=TRM(width=16, heads=2, tokens="patch", positions="learned"))
@@ -58,9 +59,9 @@ def test_a_range_the_wrong_way_round_is_refused():
 
 
 def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
-    plan = make_search(search(vary=("model.latent_*", "model.*cycles", "train.batch_size")), families=("vitrm", "trm"))
+    plan = make_plan(search(vary=("model.latent_*", "model.*cycles", "train.batch_size")), families=("vitrm", "trm"))
 
-    assert {family: list(fields) for family, fields in plan.space.items()} == {
+    assert {family: list(fields) for family, fields in plan.space.ranges.items()} == {
         "vitrm": ["model.latent_tokens", "model.latent_steps", "model.cycles", "train.batch_size"],
         "trm": ["model.latent_steps", "model.cycles", "train.batch_size"],
     }
@@ -69,7 +70,7 @@ def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
 def test_the_first_family_is_the_default_and_its_own_settings_come_first():
     given = ({"family": "vitrm", "model.latent_steps": 6}, {"family": "trm", "model.latent_steps": 1})
 
-    plan = make_search(search(first=given))
+    plan = make_plan(search(first=given))
 
     assert plan.first == [
         {"model.latent_steps": 3, "train.batch_size": 128},
@@ -80,17 +81,17 @@ def test_the_first_family_is_the_default_and_its_own_settings_come_first():
 def test_a_presets_own_settings_outside_the_ranges_are_not_tried_and_named_ones_are():
     given = search(ranges={"train.batch_size": Tunable([16, 32])}, first=({"train.batch_size": 32},))
 
-    assert make_search(given).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
+    assert make_plan(given).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
 
 
 def test_settings_to_try_first_may_be_those_of_some_presets_alone():
     given = search(presets={"quick": [VITRM], "paper": [VITRM]}, first={"paper": [{"model.latent_steps": 6}]})
 
-    assert [len(make_search(given, preset).first) for preset in ("quick", "paper")] == [1, 2]
+    assert [len(make_plan(given, preset).first) for preset in ("quick", "paper")] == [1, 2]
 
 
 def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
-    plan = make_search(search(), families=("vitrm", "trm"))
+    plan = make_plan(search(), families=("vitrm", "trm"))
     params = {"family": "trm", "model.latent_steps": 2, "train.batch_size": 32}
 
     assert plan.run(0, params).label == "trm: latent_steps=2, batch_size=32"
@@ -98,11 +99,11 @@ def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
 
 
 def test_the_definition_is_what_is_searched_and_not_how():
-    plan = make_search(search())
+    plan = make_plan(search())
 
-    assert make_search(search(), budget="2h", sampler="random", seeds=5).definition == plan.definition
-    assert make_search(search(), changes={"train.epochs": 2}).definition != plan.definition
-    assert make_search(search(ranges={"model.latent_steps": Tunable(1, 2)})).definition != plan.definition
+    assert make_plan(search(), budget="2h", sampler="random", seeds=5).definition == plan.definition
+    assert make_plan(search(), changes={"train.epochs": 2}).definition != plan.definition
+    assert make_plan(search(ranges={"model.latent_steps": Tunable(1, 2)})).definition != plan.definition
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_budgets(text, amount, unit):
 )
 def test_what_is_refused_of_the_command_line(changes, words):
     with pytest.raises(ConfigError, match=words):
-        make_search(search(), **changes)
+        make_plan(search(), **changes)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +158,11 @@ def test_what_is_refused_of_the_command_line(changes, words):
 )
 def test_what_is_refused_of_a_search(changes, words):
     with pytest.raises(ConfigError, match=words):
-        make_search(search(**changes), families=[config.model.family for config in changes.get("presets", {}).get("quick", ())])
+        make_plan(search(**changes), families=[config.model.family for config in changes.get("presets", {}).get("quick", ())])
 
 
 def test_the_score_is_the_familys_own():
-    plan = make_search(
+    plan = make_plan(
         search(presets={"quick": [CAPTIONER]}, vary=("model.*cycles",), objectives={"score": "max", "gflops": "min"})
     )
 
@@ -169,13 +170,13 @@ def test_the_score_is_the_familys_own():
 
 
 def test_small_spaces_can_be_counted_and_others_not():
-    plan = make_search(search(ranges={"train.batch_size": Tunable([16, 32])}))
+    plan = make_plan(search(ranges={"train.batch_size": Tunable([16, 32])}))
 
-    settings = list(plan.combinations())
+    settings = list(plan.space.combinations())
 
     assert len(settings) == 6 * 2
     assert settings[0] == {"model.latent_steps": 1, "train.batch_size": 16}
-    assert make_search(search(vary=("train.learning_rate",))).combinations() is None
+    assert make_plan(search(vary=("train.learning_rate",))).space.combinations() is None
 
 
 @pytest.mark.parametrize(("value", "short"), [(0.000123456, 0.0001235), (12.3456, 12.35), (0.0, 0.0), (3, 3), ("a", "a")])

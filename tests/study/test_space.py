@@ -6,7 +6,7 @@ from test_search_plan import search
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records.study_schema import FEWEST_TRIALS
-from recstudy.study.search import make_search
+from recstudy.study.plan import make_plan
 from recstudy.study.space import Optimizer
 from recstudy.study.trials import Tried
 
@@ -14,7 +14,7 @@ STATES = optuna.trial.TrialState
 
 
 def plan(**changes):
-    return make_search(search(), **changes)
+    return make_plan(search(), **changes)
 
 
 def states(optimizer):
@@ -55,7 +55,7 @@ def test_the_study_is_made_anew_from_the_records():
 
 def test_several_objectives():
     objectives = {"score": "max", "gflops": "min"}
-    optimizer = Optimizer(make_search(search(objectives=objectives), sampler="nsgaii"), [])
+    optimizer = Optimizer(make_plan(search(objectives=objectives), sampler="nsgaii"), [])
     for run_id, values in {"a": [70.0, 0.2], "b": [60.0, 0.1], "c": [50.0, 0.3], "d": [90.0, None]}.items():
         optimizer.begun(optimizer.ask()[0], run_id, run_id)
         optimizer.epoch(run_id, 0, 1.0)
@@ -64,7 +64,7 @@ def test_several_objectives():
     assert sorted(tuple(trial.values) for trial in optimizer.study.best_trials) == [(60.0, 0.1), (70.0, 0.2)]
     assert states(optimizer)[-1] == STATES.FAIL
     with pytest.raises(ConfigError, match="cmaes takes one objective, but s has 2"):
-        Optimizer(make_search(search(objectives=objectives), sampler="cmaes"), [])
+        Optimizer(make_plan(search(objectives=objectives), sampler="cmaes"), [])
 
 
 def test_a_storage_is_brought_up_to_the_records(tmp_path):

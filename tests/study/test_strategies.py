@@ -15,8 +15,8 @@ from recstudy.plugins import gathering
 from recstudy.records import Results, append_line
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import PlanRecord
-from recstudy.study.plan import plan_record, record_plan
-from recstudy.study.search import make_search
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record, record_plan
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.trials import TrialLog
@@ -71,7 +71,7 @@ def line(epoch: int, score: float) -> dict[str, float]:
 
 def pruning(folder, rule: str, **changes) -> PrunedBy:
     """Of a search of which four runs ended before, at 91 to 99."""
-    plan = make_search(search(**changes), stopping=rule, changes={"train.epochs": 9})
+    plan = make_plan(search(**changes), stopping=rule, changes={"train.epochs": 9})
     results = Results(folder).create()
     record_plan(plan, results)
     log = TrialLog(plan, results)
@@ -126,7 +126,7 @@ def test_a_sampler_of_one_s_own_proposes():
     with gathering():
         SAMPLERS.add("every")(lambda plan, seed: optuna.samplers.BruteForceSampler(seed=seed))
         SAMPLERS.add("none")(lambda plan, seed: None)
-        optimizer = Optimizer(make_search(search(ranges=RANGES), sampler="every"), [])
+        optimizer = Optimizer(make_plan(search(ranges=RANGES), sampler="every"), [])
         asked = []
         for number in range(6):
             trial, params = optimizer.ask()
@@ -134,23 +134,23 @@ def test_a_sampler_of_one_s_own_proposes():
             optimizer.begun(trial, str(number), "")
             optimizer.ended(str(number), "done", [1.0])
         with pytest.raises(ConfigError, match="the sampler 'none' must give one of Optuna's samplers, but gave None"):
-            Optimizer(make_search(search(), sampler="none"), [])
+            Optimizer(make_plan(search(), sampler="none"), [])
 
     assert sorted(asked) == [(steps, size) for steps in (1, 2, 3) for size in (16, 32)]
     with pytest.raises(ConfigError, match="--sampler must be one of tpe, gp, cmaes, nsgaii, qmc, random, but got 'every'"):
-        make_search(search(), sampler="every")
+        make_plan(search(), sampler="every")
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("given", [{}, {"ranges": RANGES, "when": WHEN}], ids=["all", "conditional"])
 def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sampler, given):
-    plan = make_search(search(**given), sampler=sampler, families=("vitrm", "trm"))
+    plan = make_plan(search(**given), sampler=sampler, families=("vitrm", "trm"))
     optimizer = Optimizer(plan, [])
     seen = set()
 
     for number in range(14):  # more than any sampler's random start
         trial, params = optimizer.ask()
-        fields = plan.space[params.get("family", "vitrm")]
+        fields = plan.space.ranges[params.get("family", "vitrm")]
         searched = not given or params["model.latent_steps"] in (2, 3)
         assert set(params) - {"family"} == {path for path in fields if searched or path != "train.batch_size"}
         assert all(params[path] in fields[path] for path in params if path != "family")
@@ -166,7 +166,7 @@ def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sample
 
 def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
     """The preset has six steps, which are not in the range; batch sizes are 16 and 32, and the preset's beside one step."""
-    plan = make_search(
+    plan = make_plan(
         search(ranges=RANGES, when=WHEN, first=[{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}])
     )
     whole = [{"model.latent_steps": 1}] + [
@@ -174,16 +174,16 @@ def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
     ]
 
     assert list(plan.first)[-2:] == [{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}]
-    assert list(plan.combinations()) == whole
-    draws = plan.draws(0)
+    assert list(plan.space.combinations()) == whole
+    draws = plan.space.draws(0)
     assert {repr(next(draws)) for _ in range(100)} == set(map(repr, whole))
 
 
 def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
-    plan = make_search(search(ranges=RANGES, when=WHEN))
+    plan = make_plan(search(ranges=RANGES, when=WHEN))
     record = plan_record(plan)
 
-    assert plan.definition != make_search(search(ranges=RANGES)).definition
+    assert plan.definition != make_plan(search(ranges=RANGES)).definition
     assert record.search.space["vitrm"]["train.batch_size"].when == {"model.latent_steps": (2, 3)}
     kept = adapter(PlanRecord).validate_json(adapter(PlanRecord).dump_json(record, by_alias=True, exclude_none=True))
     assert kept.search.space == record.search.space
@@ -207,4 +207,4 @@ def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
 )
 def test_conditions_that_cannot_be_are_refused(changes, words):
     with pytest.raises(ConfigError, match=words):
-        make_search(search(ranges=RANGES, **changes), families=["vitrm"])
+        make_plan(search(ranges=RANGES, **changes), families=["vitrm"])

@@ -12,8 +12,7 @@ from shipped import load
 from recstudy import Search, Study, run
 from recstudy.analysis.report import show_report
 from recstudy.records import Results
-from recstudy.study.search import make_search
-from recstudy.study.study import make_plan, select
+from recstudy.study.plan import make_plan, select
 from recstudy.terminal import console
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
@@ -78,7 +77,7 @@ def test_every_preset_makes_a_plan(path):
         assert study.by_preset(study.report, preset)
         if isinstance(study, Search):
             for config in study.presets[preset]:
-                assert make_search(study, preset, families=[config.model.family]).first
+                assert make_plan(study, preset, families=[config.model.family]).first
             continue
         plan = make_plan(study, preset)
         assert plan.runs

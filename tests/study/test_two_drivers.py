@@ -12,8 +12,8 @@ import tiny
 from recstudy.errors import StorageError
 from recstudy.records import Attempt, Results
 from recstudy.records.mirror import Mirror
-from recstudy.study.plan import record_plan, recorded
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan, recorded
 from recstudy.testing import finish_runs
 
 DRIVER = f"""
@@ -21,8 +21,8 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import tiny
 from recstudy.records import Results
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.record import record_plan
+from recstudy.study.plan import make_plan
 results = Results(sys.argv[1])
 with results.holding("tiny", "quick"):
     record_plan(make_plan(tiny.study, seeds=3), results)

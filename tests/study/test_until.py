@@ -15,8 +15,8 @@ from recstudy.cli import main
 from recstudy.cluster.sources import Paid
 from recstudy.records import Results, append_line
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.plan import plan_record, record_plan, resumed
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record, record_plan, resumed
 from recstudy.study.until import Ending, Until, ending, next_block
 
 DECIDED = Wanted("one is better", (0, 1), "supported", True, 0)

@@ -8,7 +8,7 @@ import tiny
 from recstudy import Claim, Variant, grid, leave_one_out, one_at_a_time
 from recstudy.errors import ConfigError
 from recstudy.options import axes
-from recstudy.study.study import make_plan, varied
+from recstudy.study.plan import make_plan
 
 
 def with_variants(variants: list[Variant], **changes: object):
@@ -16,7 +16,7 @@ def with_variants(variants: list[Variant], **changes: object):
 
 
 def test_an_axis_of_its_own_has_other_levels_and_the_others_stay():
-    study = varied(tiny.study, "quick", {"model.latent_steps": [2, 5]})
+    study = tiny.study.varied("quick", {"model.latent_steps": [2, 5]})
 
     ours, theirs = study.variants["quick"], grid({"train.supervision_steps": [1, 2], "model.latent_steps": [2, 5]})
     assert [(one.label, one.changes, one.levels) for one in ours] == [(one.label, one.changes, one.levels) for one in theirs]
@@ -27,14 +27,14 @@ def test_the_levels_that_it_had_keep_their_ids():
     def ids(study) -> set[str]:
         return {run.id for run in make_plan(study).runs}
 
-    assert ids(varied(tiny.study, "quick", {"model.latent_steps": [1, 2, 3]})) == ids(tiny.study)
-    assert make_plan(varied(tiny.study, "quick", {"model.latent_steps": [1, 4]})).definition != make_plan(tiny.study).definition
+    assert ids(tiny.study.varied("quick", {"model.latent_steps": [1, 2, 3]})) == ids(tiny.study)
+    assert make_plan(tiny.study.varied("quick", {"model.latent_steps": [1, 4]})).definition != make_plan(tiny.study).definition
 
 
 def test_named_variants_are_named_still_and_compared_at_the_same_level():
     study = with_variants(leave_one_out({"no dropout": {"model.dropout": 0.1}}))
 
-    ours = varied(study, "quick", {"train.batch_size": [16, 64]}).variants["quick"]
+    ours = study.varied("quick", {"train.batch_size": [16, 64]}).variants["quick"]
 
     assert [(one.label, one.base) for one in ours] == [
         ("full, batch_size=16", ""),
@@ -51,7 +51,7 @@ def test_a_variant_is_compared_with_its_base_at_the_same_new_level():
         for one in grid({"train.batch_size": [16, 32], "model.dropout": [0.0, 0.1]})
     ]
 
-    plan = make_plan(varied(with_variants(variants), "quick", {"train.batch_size": [64, 128]}))
+    plan = make_plan(with_variants(variants).varied("quick", {"train.batch_size": [64, 128]}))
 
     assert [(one.label, one.base) for one in plan.variants] == [
         ("dropout=0.0, batch_size=64", ""),
@@ -64,7 +64,7 @@ def test_a_variant_is_compared_with_its_base_at_the_same_new_level():
 def test_a_variant_that_differed_from_its_base_in_what_is_varied_alone_is_that_base():
     study = with_variants(one_at_a_time({"model.dropout": [0.1], "train.batch_size": [64]}))
 
-    plan = make_plan(varied(study, "quick", {"model.dropout": [0.2, 0.3]}))
+    plan = make_plan(study.varied("quick", {"model.dropout": [0.2, 0.3]}))
 
     assert [(one.label, one.base) for one in plan.variants] == [
         ("base, dropout=0.2", ""),
@@ -80,12 +80,12 @@ def test_claims_are_about_the_study_s_own_variants_and_go():
     )
 
     assert make_plan(study).claims
-    assert not make_plan(varied(study, "quick", {"model.latent_steps": [1, 4]})).claims
+    assert not make_plan(study.varied("quick", {"model.latent_steps": [1, 4]})).claims
 
 
 def test_two_fields_of_one_short_name_are_told_apart():
     with pytest.raises(ConfigError, match=r"'epochs' of this study is 'train.epochs'"):
-        varied(with_variants(grid({"train.epochs": [1, 2]})), "quick", {"model.epochs": [1]})
+        with_variants(grid({"train.epochs": [1, 2]})).varied("quick", {"model.epochs": [1]})
 
 
 def test_levels_are_numbers_words_and_lists():

@@ -13,8 +13,8 @@ from recstudy.programs.trial import Trial, run_trial
 from recstudy.records import Result, Results, RunFolder, read_record
 from recstudy.reevaluate import answers_again
 from recstudy.study.design import grid
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 from recstudy.testing import make_trial, tiny_run, tiny_study
 
 DRAWN = [

@@ -26,8 +26,8 @@ from recstudy.records import Measured, Results, read_record
 from recstudy.reevaluate import evaluate
 from recstudy.report import Table
 from recstudy.study.design import grid
-from recstudy.study.plan import record_plan
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 from recstudy.testing import make_trial, tiny_model, tiny_run, tiny_study
 
 BRIER = """

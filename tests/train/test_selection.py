@@ -11,7 +11,8 @@ from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, metric
 from recstudy.plugins import gathering
 from recstudy.programs.metric import NotAvailable
-from recstudy.study.search import Search, make_search
+from recstudy.study.plan import make_plan
+from recstudy.study.search import Search
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 
@@ -106,7 +107,7 @@ def test_the_score_is_part_of_the_id_where_it_is_given():
 
 def test_a_search_goes_the_way_in_which_the_score_is_better():
     def objectives(base: RunConfig):
-        return dict(make_search(Search("s", {"quick": [base]}, vary=["train.learning_rate"])).objectives)
+        return dict(make_plan(Search("s", {"quick": [base]}, vary=["train.learning_rate"])).objectives)
 
     assert objectives(CLASSES) == {"selection_nll": "min"}
     assert objectives(CLASSES.with_changes({"train.score": None})) == {"selection_top1_accuracy": "max"}

@@ -1,0 +1,266 @@
+"""The plan on disk: which runs a study is made of, and what to draw of them."""
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from recstudy.analysis.registration import differences, first_dates, registrable
+from recstudy.errors import ConfigError, StorageError
+from recstudy.plugins import bundle, study_file
+from recstudy.programs.metric import Metric
+from recstudy.records import Results, read_record, write_record, write_whole
+from recstudy.records.plans import kept_plans
+from recstudy.records.reading import dumped, fault, record_of
+from recstudy.records.schema import now
+from recstudy.records.stores import without_secrets
+from recstudy.records.study_schema import (
+    Confirm,
+    MetricRecord,
+    PlannedRun,
+    PlanRecord,
+    Range,
+    Reference,
+    Registered,
+    SearchRecord,
+)
+from recstudy.report import dump_report
+from recstudy.report.names import plural
+from recstudy.study.design import Variant
+from recstudy.study.plan import Plan, plain, variant_record
+from recstudy.study.repository import code_version, program, user_files
+from recstudy.study.study import PAPER
+
+PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
+
+
+def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
+    """Return what `plan.json` holds, all that readers need of the study file. The trials of a search have their own file.
+
+    Args:
+        plan: The plan.
+        folder: The folder with the data sets, whose checksums are then recorded if they are known.
+
+    Raises:
+        ConfigError: the plan could not be read again, such as one with a number of 30 digits.
+    """
+    study = plan.study
+    question, _, description = (study.question or study.name).partition("\n")
+    checksums = plan.base.program.checksums(plan.configs, folder) if folder else [""] * len(plan.configs)
+    positions = {variant.label: position for position, variant in enumerate(plan.variants)}
+    try:
+        return PlanRecord(
+            study=study.name,
+            preset=plan.preset,
+            question=question.strip(),
+            description=description.strip(),
+            created=now(),
+            command=command(),
+            smoke=plan.smoke,
+            definition=plan.definition,
+            plugins=tuple(bundle().record),
+            base=plan.base.model_dump(mode="json"),
+            changes=plain(plan.changes),
+            reference=reference(plan),
+            metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
+            files=user_files(plan.base.program),
+            axes=axes_of(plan.variants),
+            deviations=tuple(study.deviations),
+            variants=tuple(
+                variant_record(
+                    replace(variant, changes=effective(variant.changes, plan.changes)),
+                    config,
+                    base=positions[variant.base] if variant.base else None,
+                    data_checksum=checksum,
+                )
+                for variant, config, checksum in zip(plan.variants, plan.configs, checksums, strict=True)
+            ),
+            seeds=tuple(range(max(plan.seeds_each, default=1))),
+            seeds_at_most=plan.seeds_at_most,
+            learned=dict(study.learned),
+            runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
+            report=tuple(dump_report(plan.report)),
+            search=search_record(plan) if plan.is_search else None,
+        )
+    except ValidationError as error:
+        raise ConfigError(f"its plan cannot be kept: {fault(error)}") from None
+
+
+def search_record(plan: Plan) -> SearchRecord:
+    """Return how a search searches."""
+    ranges = {
+        family: {
+            path: Range(
+                low=stated.low,
+                high=stated.high,
+                log=stated.log,
+                choices=stated.values,
+                when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()},
+            )
+            for path, stated in ranges.items()
+        }
+        for family, ranges in plan.space.ranges.items()
+    }
+    return SearchRecord(
+        objectives=plan.objectives,
+        sampler=plan.sampler,
+        stopping=plan.stopping,
+        budget=str(plan.budget),
+        space=ranges,
+        confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
+    )
+
+
+def reference(plan: Plan) -> Reference:
+    """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
+    study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
+    if preset == plan.preset and not plan.changes and not plan.is_search:
+        return Reference(preset=preset, base=plan.base.model_dump(mode="json"), axes=axes_of(plan.variants))
+    bases = study.bases(preset)
+    variants = study.by_preset(study.variants, preset) or [Variant(base.description.model, base.parts) for base in bases]
+    configs = bases[0].with_each(variant.changes for variant in variants)
+    records = tuple(variant_record(variant, config) for variant, config in zip(variants, configs, strict=True))
+    return Reference(preset=preset, base=bases[0].model_dump(mode="json"), axes=axes_of(variants), variants=records)
+
+
+def axes_of(variants: Sequence[Variant]) -> dict[str, str]:
+    return dict(variants[0].axes) if variants else {}
+
+
+def metric_record(metric: Metric) -> MetricRecord:
+    """Return a metric as the plan keeps it, for readers that do not import the program."""
+    return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
+
+
+def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
+    within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
+    return {**variant, **within}
+
+
+def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
+    """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the study."""
+    kept = [word for before, word in pairwise(sys.argv) if not word.startswith(left_out) and before not in left_out]
+    return shlex.join([*program(), *map(without_secrets, kept)])
+
+
+def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
+    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone.
+
+    The caller holds the study (`Results.holding`). When a study, a claim, a margin was first there, later plans keep. One of
+    fewer seeds than the one before it keeps those others of which a run has begun: what is run stays in the report, and no run
+    loses the plan that names it.
+    """
+    files = _files(plan, results)
+    record = plan_record(plan, data)
+    before, same = kept_plans(files[1].parent), _readable(files[0])
+    configs = plan.configs if len(plan.configs) <= PRICED else ()
+    pflop = {
+        variant.label: config.program.pflop(config, only_counted=True)
+        for variant, config in zip(record.variants, configs, strict=False)
+    }
+    left: list[PlannedRun] = []
+    if same:
+        pflop |= {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same
+        left = [run for run in same.runs if run.seed not in record.seeds]
+    begun = {run.seed for run in left if results.run(run.id).begun}
+    record = replace(
+        record,
+        stated=first_dates(record, before),
+        registered=registered(record) or next((one.registered for one in before if one.registered), None),
+        created=(same and same.created) or record.created,
+        variants=tuple(replace(variant, pflop=pflop.get(variant.label)) for variant in record.variants),
+        seeds=tuple(sorted({*record.seeds, *begun})),
+        runs=(*record.runs, *(run for run in left if run.seed in begun)),
+        command=same.command if same and begun else record.command,  # which finishes those runs too
+    )
+    with results.changing(*files):
+        for file in files:
+            write_record(file, record)
+
+
+def recorded(plan: Plan, results: Results) -> bool:
+    """Return whether the plan on disk has the same definition and claims, and names every run of this one."""
+    before = _readable(_files(plan, results)[1])
+    if before is None or before.definition != plan.definition:
+        return False
+    claims = [part for part in before.report if part.get("kind") == "claims"]
+    return claims == dump_report(plan.claims) and {run.id for run in before.runs} >= {run.id for run in plan.runs}
+
+
+def resumed(plan: Plan, results: Results) -> Plan:
+    """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
+    before = _readable(_files(plan, results)[0])
+    further = [run for run in before.runs if run.seed >= plan.seeds] if before else []
+    begun = {run.seed for run in further if results.run(run.id).begun}
+    seeds = {run.variant: run.seed + 1 for run in sorted(further, key=lambda run: run.seed) if run.seed in begun}
+    return replace(plan, extended=seeds)
+
+
+def _files(plan: Plan, results: Results) -> tuple[Path, Path]:
+    folder = results.study(plan.study.name, plan.folder)
+    return folder / f"plan-{plan.definition}.json", folder / "plan.json"
+
+
+def _readable(file: Path) -> PlanRecord | None:
+    """Return a plan; None where there is none, or a damaged one, which is written anew."""
+    try:
+        return read_record(file, PlanRecord)
+    except StorageError:
+        return None
+
+
+HEAD = "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit registers it.\n"
+
+
+def register(plan: PlanRecord) -> str:
+    """Write the file, and say so; one that states the same stays as it is.
+
+    Raises:
+        ConfigError: there is no file of a study, or what was registered before is something else.
+    """
+    file = registration_file(plan.folder)
+    if file is None:
+        raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
+    before = registered(plan)
+    if before is None:
+        code = code_version()
+        by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
+        stated = registrable(plan, now(), by)
+        write_whole(
+            file, HEAD.format(plan.study) + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100)
+        )
+        return f"{file}: {plural(len(stated.stated), 'statement')}"
+    if changed := differences(plan, before):
+        raise ConfigError(
+            f"{file} was registered on {before.date} and stays: {'; '.join(changed)}. Run the study as it was registered, or "
+            "remove the file to register it anew"
+        )
+    return f"{file}: registered on {before.date}, unchanged"
+
+
+def registered(plan: PlanRecord) -> Registered | None:
+    """Return what was registered of this preset beside the study's file; None where nothing was.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    file = registration_file(plan.folder)
+    try:
+        return record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file and file.exists() else None
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigError(f"{file} is damaged: {said}. Take it from where it was committed, or remove it") from None
+
+
+def registration_file(preset: str) -> Path | None:
+    """Return where the registration lies; None at a prompt and in a notebook."""
+    study = study_file()
+    return None if study is None else study.path.with_name(f"{study.path.stem}.{preset}.registered.yaml")
