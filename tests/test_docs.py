@@ -20,7 +20,8 @@ PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/how-to").glob("*.md")]
 )
 OTHERS = {  # programs that are not ours; files of this repository that they are given must be there
-    "cp", "git", "grafana-server", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "source", "ssh", "tensorboard",
+    "cp", "git", "grafana-server", "kubectl", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "sky", "source", "ssh",
+    "tensorboard",
 }  # fmt: skip
 WRITTEN = ("my_study.py", "own_model.py")  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/analysis/test_loaded.py runs it in a kernel

@@ -1,8 +1,11 @@
 """Array jobs: processes without Ray that share a study's runs, are killed at random moments and started again."""
 
 import csv
+import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from recstudy.records import Results
 from recstudy.study.plan import make_plan
 
 PROCESSES, KILLS = 4, 12
+SCRIPT = Path(__file__).parents[2] / "dashboards/cluster/slurm_array.sh"
 
 
 @pytest.mark.fault
@@ -55,6 +59,25 @@ def test_four_processes_that_are_killed_at_random_moments_run_each_run_once(tmp_
     table = shell.results / "studies/shared/default/report/tables/depths.csv"
     with table.open() as file:
         assert {(row["row"], row["n"]) for row in csv.DictReader(file)} == {("1", "40"), ("2", "40"), ("4", "40")}
+
+
+@pytest.mark.fault
+def test_a_task_of_an_array_job_leaves_before_its_time_limit_and_queues_itself_again(tmp_path):
+    shell = Shell(tmp_path, Path(shared.__file__))
+    (tmp_path / "bin").mkdir()
+    for program, line in (("scontrol", 'echo "$@" > queued'), ("sleep", "true")):
+        (tmp_path / "bin" / program).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "bin" / program).chmod(0o755)
+    slurm = {"SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3", "VENV": sys.prefix}
+    command = ["bash", SCRIPT, str(shell.study), "--results", str(shell.results)]
+    environment = os.environ | slurm | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as task:
+        wait_for_results(shell, 2, [task])
+        task.send_signal(signal.SIGUSR1)
+
+    assert (task.returncode, (tmp_path / "queued").read_text()) == (130, "requeue 70_3\n")
+    assert 2 <= len(shell.records()) < len(make_plan(shared.study).runs)
 
 
 def wait_for_results(shell: Shell, count: int, processes) -> None:
