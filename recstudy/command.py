@@ -12,6 +12,7 @@ import tyro
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
+from recstudy.judge import Judge
 from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, ResultsPlace, Several, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.programs.settings import Config
@@ -283,6 +284,7 @@ class Weights:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "report": Report,
+    "judge": Judge,
     "status": Status,
     "audit": Audit,
     "explain": Explain,

@@ -143,7 +143,7 @@ def largest(path: Path | str) -> int:
     name = os.fspath(path).rpartition("/")[2]
     if name.endswith(".jsonl"):
         return LOG
-    return PLAN if name.startswith("plan") else ARCHIVE if name.endswith(".npz") else RECORD
+    return PLAN if name.startswith(("plan", "imported")) else ARCHIVE if name.endswith(".npz") else RECORD
 
 
 def too_large(path: Path | str, size: int, limit: int) -> StorageError:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 
 from recstudy.analysis.registration import post_hoc
-from recstudy.analysis.rows import ENDED, Row, outcome_of
+from recstudy.analysis.rows import ENDED, Row, imported_outcomes, outcome_of
 from recstudy.analysis.status import studies
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
@@ -349,8 +349,12 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
 
 def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
     """Return what the results folder has of a plan's runs, whether the plan is there or not."""
-    runs = [Row.of(outcome_of(results, run.id), run.variant, plan.variants[run.variant], run.seed, run.id) for run in plan.runs]
-    return StudyRecords(results, plan, runs)
+    imported = imported_outcomes(results.study(plan.study, plan.folder), plan) if plan.imported else {}
+    rows = []
+    for run in plan.runs:
+        outcome = imported.get(run.id) or outcome_of(results, run.id)
+        rows.append(Row.of(outcome, run.variant, plan.variants[run.variant], run.seed, run.id))
+    return StudyRecords(results, plan, rows)
 
 
 def load_studies(

@@ -16,7 +16,7 @@ from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, RunFolder, read_log
 from recstudy.records.locks import held
-from recstudy.records.plans import read_plan
+from recstudy.records.plans import read_imported, read_plan
 from recstudy.terminal import duration, shortest
 
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
@@ -71,6 +71,8 @@ def status(results: Results) -> list[StudyStatus]:
             continue
         if plan is not None:
             runs = {run.id for run in plan.runs}
+            imported = read_imported(folder).runs if plan.imported else {}
+            states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)
             row = StudyStatus(name, preset, *counts, plan.command, plan.smoke)

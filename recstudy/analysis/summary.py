@@ -36,6 +36,7 @@ PROVENANCE = {
     "data_checksum": "data checksum",
     "synthetic": "synthetic data",
     "initial": "initial weights",
+    "source": "imported from",
 }
 
 
@@ -222,6 +223,8 @@ def again(records: StudyRecords) -> str:
     words = "Every run has finished; the study's command draws the report again, and finished runs are never run twice."
     if records.plan.search is not None:
         words = "The search's command resumes it and draws the report again; nothing is run twice."
+    elif records.plan.imported:
+        words = "The runs were finished elsewhere and imported. The command imports the file again and draws the report."
     elif left:
         words = f"{plural(left, 'run')} of {len(runs):,} are still to do; the study's command runs those and no other."
     return f"<p>{escape(words)} As its plan records it:</p>{code(records.plan.command)}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR
 
-from recstudy.analysis.rows import Outcome, outcome_of
+from recstudy.analysis.rows import Outcome, imported_outcomes, outcome_of
 from recstudy.analysis.status import is_running
 from recstudy.errors import StorageError
 from recstudy.records import EpochLine, Failure, PlanRecord, Results, RunFolder, read_log
@@ -33,6 +33,7 @@ class PlannedStudy:
     plan: PlanRecord = field(default=NO_PLAN, repr=False)
     error: str = ""
     named: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+    imported: dict[str, Outcome] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ class ResultsPoller:
         folders = list(_folders(self.root / "runs"))
         for folder in folders:
             new = self._read_run(folder) or new
-        for gone in self.runs.keys() - {folder.name for folder in folders}:
+        imported = {run_id: one for planned in studies.values() for run_id, one in planned.imported.items()}
+        self.runs.update({run_id: PolledRun(outcome, 0) for run_id, outcome in imported.items()})
+        for gone in self.runs.keys() - {folder.name for folder in folders} - imported.keys():
             del self.runs[gone]
             new = True
         now, clock = time.monotonic(), time.time()
@@ -156,8 +159,9 @@ def _planned(folder: os.DirEntry[str], before: PlannedStudy | None) -> PlannedSt
         return PlannedStudy(stamp, error=f"{'/'.join(Path(folder.path).parts[-3:])} {REFUSED}")
     try:
         plan = read_plan(Path(folder.path))
+        imported = imported_outcomes(Path(folder.path), plan) if plan and plan.imported else {}
     except StorageError as damage:
         return PlannedStudy(stamp, error=str(damage))
     if plan is None:
         return None
-    return PlannedStudy(stamp, plan, named={run.id: (run.variant, run.seed) for run in reversed(plan.runs)})
+    return PlannedStudy(stamp, plan, "", {run.id: (run.variant, run.seed) for run in reversed(plan.runs)}, imported)

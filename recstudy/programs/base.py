@@ -15,6 +15,7 @@ from recstudy.plugins.registry import Registry
 from recstudy.programs.settings import RunSettings, set_at
 from recstudy.records.files import Json
 from recstudy.records.run_folder import RunFolder
+from recstudy.records.study_schema import ImportedFile
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -113,6 +114,7 @@ class Program:
     """
 
     name: str = RECURSIVE
+    imported: tuple[ImportedFile, ...] = ()  # the files that its runs were imported from; none where they are run
 
     def read(self, values: Json) -> RunSettings:
         """Return settings of plain JSON values, as a record has them (ConfigError)."""

@@ -4,6 +4,7 @@
     trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
     looks-DEFINITION.jsonl        a line a look: at how many whole seeds a report was made
     importance-DEFINITION.json    how much each field matters, once enough trials have finished
+    imported.json                 of runs that were finished elsewhere: settings, seed and metrics
 
 Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
 """
@@ -22,6 +23,7 @@ from recstudy.records.study_schema import (
     ClockLine,
     ConfirmLine,
     ImportanceRecord,
+    Imported,
     Look,
     PlannedRun,
     PlanRecord,
@@ -32,6 +34,7 @@ from recstudy.records.study_schema import (
 )
 
 ENDED = ("result.json", "failure.json", "stopped.json")  # one of them is there once a run has ended
+IMPORTED = "imported.json"
 FAMILY = "family"  # the parameter that chooses between model families, where a search has several
 
 
@@ -46,6 +49,11 @@ def read_plan(folder: Path) -> PlanRecord | None:
         return None
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
     return replace(found, looks=_looks(folder, plan))
+
+
+def read_imported(folder: Path) -> Imported:
+    """Return the runs that were imported into a study (StorageError: their file is damaged)."""
+    return read_record(folder / IMPORTED, Imported) or Imported()
 
 
 def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
@@ -66,6 +74,7 @@ def record_look(results: Results, name: str, preset: str) -> None:
             return
         runs = results.root / "runs"  # that a run has ended is seen from its files: to read 10,000 of them takes a second
         ended = {run.id for run in plan.runs if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
+        ended |= read_imported(folder).runs.keys() if plan.imported else set()
         seeds = whole_seeds(plan, ended)
         if seeds and seeds not in _looks(folder, plan):
             log = folder / f"looks-{plan.definition}.jsonl"

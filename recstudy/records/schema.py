@@ -104,7 +104,8 @@ class Provenance:
     data_notes: tuple[str, ...] = ()
     synthetic: bool = False
     lost_epochs: Whole = 0  # whose lines were damaged when it went on after them
-    origin: Literal["trained", "imported"] = "trained"  # imported: from `initial` as it is
+    origin: Literal["trained", "imported"] = "trained"  # imported: from `initial` as it is, or from `source`
+    source: str = ""  # of numbers that were imported: the file, its digest, the date
     initial: Initial | None = None  # what it started from, where that was not drawn
     started: str = ""
     finished: str = ""

@@ -68,6 +68,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             plugins=tuple(bundle().record),
             base=plan.base.model_dump(mode="json"),
             changes=plain(plan.changes),
+            imported=plan.base.program.imported,
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
             files=user_files(plan.base.program),
@@ -82,7 +83,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
                 )
                 for variant, config, checksum in zip(plan.variants, plan.configs, checksums, strict=True)
             ),
-            seeds=tuple(range(max(plan.seeds_each, default=1))),
+            seeds=tuple(sorted({run.seed for run in plan.runs})) or (0,),
             seeds_at_most=plan.seeds_at_most,
             learned=dict(study.learned),
             runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
