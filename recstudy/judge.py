@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import tyro
@@ -43,8 +44,8 @@ from recstudy.study.study import NAME, Plan, Run, Study, make_plan
 from recstudy.terminal import console, output, say
 
 PRESET = "imported"
-SHOWN = 6  # metrics in the table of a study
-FEW = 12  # variants that are compared with the first one
+SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it shows the best 50 alone
+FEW = 12  # variants that are compared with the first one, and lines of a figure
 Listed = Annotated[str, tyro.conf.arg(metavar="A,B")]
 KEYS = (DEPTH, METRIC, TUNED, "of", "over")  # of a claim's selectors that name no setting
 CLAIMS = ("claims", "metrics", "question", "title", "data")  # what a file of claims may state
@@ -151,7 +152,7 @@ def _assignment(table: RunTable, roles: Roles, metrics: Mapping[str, Metric], ru
         items = f"{metric.items:,} test items" if metric.items else ""
         read.append(f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})")
     used = {*roles.settings, *roles.metrics, roles.seed, roles.state}
-    left = heads(column for column in table.columns if column not in used)
+    left = heads((column for column in table.columns if column not in used), most=6)
     seed = roles.seed.head if roles.seed else "none, so runs of the same settings are numbered in their order"
     return (
         f"{table.file.name}: {plural(runs, 'run')}; settings: {heads(roles.settings)}; seed: {seed}; metrics: {', '.join(read)}; "
@@ -218,7 +219,7 @@ def merged(before: Imported, new: Imported, replace_values: bool) -> Imported:
     runs = dict(before.runs)
     for run_id, run in new.runs.items():
         known = runs.get(run_id)
-        if known and known.status != "failed":
+        if known and (known.status != "failed" or run.status == "failed"):
             for name, value in known.metrics.items():
                 if run.status != known.status or run.metrics.get(name, value) != value:
                     now = run.metrics.get(name, value) if run.status == known.status else run.status
@@ -229,7 +230,7 @@ def merged(before: Imported, new: Imported, replace_values: bool) -> Imported:
             if known.metrics.keys() >= run.metrics.keys():
                 continue
             run = replace(run, metrics=known.metrics | run.metrics)
-        runs[run_id] = replace(run, file=place)
+        runs[run_id] = replace(run, file=place) if place else run
     return Imported(files=files, runs=runs)
 
 
@@ -242,16 +243,24 @@ def judged_study(
     levels = {setting: _levels(values.get(setting) for values in settings) for setting in names}
     axes = {setting: setting for setting, found in levels.items() if len(found) > 1}
     places = {axis: {canonical(level): place for place, level in enumerate(levels[axis])} for axis in axes}
-    variants = []
+    variants, labels = [], {}
     for values in sorted(settings, key=lambda values: [places[axis][canonical(values.get(axis))] for axis in axes]):
-        changes = {axis: values.get(axis) for axis in axes}
-        label = ", ".join(f"{axis}={plain(level) if level is None else level}" for axis, level in changes.items())
-        variants.append(Variant(label or program.title, changes, changes, axes))
+        found = {axis: values.get(axis) for axis in axes}
+        changes = {axis: level for axis, level in found.items() if level is not None}
+        label = ", ".join(f"{axis}={plain(level) if level is None else level}" for axis, level in found.items())
+        labels[canonical(values)] = label or program.title
+        variants.append(Variant(label or program.title, changes, found, axes))
     score = next(iter(program.metrics))
-    parts: list[Part] = [TableOfRuns("results", metrics=tuple(program.metrics)[:SHOWN], targets=targets)]
+    table = TableOfRuns("results", metrics=tuple(program.metrics)[:SHOWN], targets=targets)
+    if len(variants) > MANY:
+        best = [labels[key] for key in _best(runs, score, program.metrics[score].sign)]
+        title = f"{program.metrics[score].title}: the best {BEST} of {len(variants):,} variants, by their means"
+        table = replace(table, title=title, where={"variant": best})
+    parts: list[Part] = [table]
     for axis in axes if len(axes) <= 2 else ():
-        if len(levels[axis]) > 2 and all(map(_is_number, levels[axis])):
-            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next((other for other in axes if other != axis), None)))
+        lines = next((other for other in axes if other != axis), None)
+        if len(levels[axis]) > 2 and all(map(_is_number, levels[axis])) and len(levels.get(lines, ())) <= FEW:
+            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=lines))
     if 1 < len(variants) <= FEW:
         parts.append(Differences(metric=score, base=variants[0].label, targets=targets))
     return Study(
@@ -263,6 +272,15 @@ def judged_study(
         claims=stated.get("claims", ()),
         question=stated.get("question", "") or f"What do the runs of {program.imported[-1].name} show?",
     )
+
+
+def _best(runs: Iterable[ImportedRun], score: str, sign: int) -> list[str]:
+    """Return the settings, as canonical JSON, with the best means."""
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        if run.status == "done" and (value := run.metrics.get(score)) is not None:
+            values.setdefault(canonical(run.settings), []).append(value)
+    return sorted(values, key=lambda settings: -sign * fmean(values[settings]))[:BEST]
 
 
 def _levels(values: Iterable[Any]) -> list[Any]:

@@ -16,6 +16,7 @@ from recstudy.analysis.kinds import problem, shown
 from recstudy.analysis.shown import Explained
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
+from recstudy.records.plans import IMPORTED
 from recstudy.terminal import shortest
 
 SHORT = 12  # characters of a checksum or commit that tell it apart
@@ -66,7 +67,12 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
         runs.add_row(*map(Text, words))
     out.print(runs if behind.runs else Text("No run is behind it."))
     begun = [f"{run} has its weights from {origin}" for run, _ in behind.runs if (origin := rows[run].provenance.begun)]
-    for line in (*begun, *behind.lines, *missing, f"Records: {shortest(records.results.root / 'runs')}/RUN"):
+    sources = dict.fromkeys(rows[run].provenance.source for run, _ in behind.runs)
+    begun += [f"Imported from {source}" for source in sources if source]
+    runs_at = shortest(records.results.root / "runs") + "/RUN"
+    if records.plan.imported:
+        runs_at = shortest(records.results.study(records.plan.study, records.plan.folder) / IMPORTED)
+    for line in (*begun, *behind.lines, *missing, f"Records: {runs_at}"):
         out.print(Text(line), soft_wrap=True)
 
 

@@ -349,7 +349,7 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
 
 def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
     """Return what the results folder has of a plan's runs, whether the plan is there or not."""
-    imported = imported_outcomes(results.study(plan.study, plan.folder), plan) if plan.imported else {}
+    imported = imported_outcomes(results.study(plan.study, plan.folder)) if plan.imported else {}
     rows = []
     for run in plan.runs:
         outcome = imported.get(run.id) or outcome_of(results, run.id)

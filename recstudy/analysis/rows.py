@@ -8,8 +8,8 @@ from typing import Any
 from recstudy.errors import StorageError
 from recstudy.records import Failure, Json, Result, Results, Stopped, read_record
 from recstudy.records.plans import read_imported
-from recstudy.records.schema import Answered, Measured, Number, Provenance, Selected, Values
-from recstudy.records.study_schema import PlanRecord, VariantRecord
+from recstudy.records.schema import Measured, Number, Provenance, Selected, Values
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth
 
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
@@ -181,19 +181,16 @@ def outcome_of(results: Results, run_id: str) -> Outcome:
     return Outcome(status="unfinished" if folder.attempts.exists() else "not run")
 
 
-def imported_outcomes(study: Path, plan: PlanRecord) -> dict[str, Outcome]:
+def imported_outcomes(study: Path) -> dict[str, Outcome]:
     """Return the outcomes of a study's imported runs by their ids (StorageError: their file is damaged)."""
     imported = read_imported(study)
     made = [Provenance(origin="imported", source=file.words, finished=file.changed) for file in imported.files]
-    items = next((metric.items for metric in plan.metrics.values()), None)
-    answers = Answered(kept=0, of=items) if items else None
     outcomes = {}
     for run_id, run in imported.runs.items():
         if run.status == "failed":
-            outcomes[run_id] = Outcome(status="failed", failure=Failure(error_class="code", error=run.error))
+            outcomes[run_id] = Outcome(status="failed", failure=Failure(error_class=run.error_class, error=run.error))
             continue
-        provenance = made[run.file]
-        result = Result(status=run.status, error=run.error, metrics=run.metrics, answers=answers, provenance=provenance)
+        result = Result(status=run.status, error=run.error, metrics=run.metrics, provenance=made[run.file])
         outcomes[run_id] = Outcome(status=run.status, result=result)
     return outcomes
 

@@ -75,7 +75,7 @@ def status(results: Results) -> list[StudyStatus]:
             states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)
-            row = StudyStatus(name, preset, *counts, plan.command, plan.smoke)
+            row = StudyStatus(name, preset, *counts, "" if plan.imported else plan.command, plan.smoke)
             found.append(replace(row, running=tuple(under_way(results, plan, states))))
     return found
 
@@ -126,7 +126,7 @@ def show_status(results: Results, out: Console) -> None:
             out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
         for run in row.running:
             out.print(Text(f"{row.study} ({row.preset}) runs {run}"), soft_wrap=True)
-        if row.done + row.stopped < row.planned:
+        if row.command and row.done + row.stopped < row.planned:
             out.print(Text(f"{row.study} ({row.preset}) can go on; its command, as recorded: {row.command}"), soft_wrap=True)
 
 

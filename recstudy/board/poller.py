@@ -159,7 +159,7 @@ def _planned(folder: os.DirEntry[str], before: PlannedStudy | None) -> PlannedSt
         return PlannedStudy(stamp, error=f"{'/'.join(Path(folder.path).parts[-3:])} {REFUSED}")
     try:
         plan = read_plan(Path(folder.path))
-        imported = imported_outcomes(Path(folder.path), plan) if plan and plan.imported else {}
+        imported = imported_outcomes(Path(folder.path)) if plan and plan.imported else {}
     except StorageError as damage:
         return PlannedStudy(stamp, error=str(damage))
     if plan is None:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
@@ -71,8 +72,7 @@ class Table(OwnProgram):
         self.imported = tuple(imported)
 
     def parse(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings without empty ones, so that a column more does not change the ids of earlier runs."""
-        return {name: value for name, value in settings.items() if value is not None}
+        return dict(settings)
 
     def register(self, module: str) -> None:
         super().register(__name__)
@@ -115,9 +115,9 @@ class RunTable:
         raise ConfigError(f"{self.file.name}, line {self.lines[row]}, column {column.head!r}: {problem}")
 
     def find(self, name: str) -> Column:
-        """Return the column of this head or name."""
-        for column in self.columns:
-            if name in (column.head, column.name):
+        """Return the column of this head, or else of this name."""
+        for column in (*(one for one in self.columns if one.head == name), *self.columns):
+            if column.head == name or column.name == name_of(name):
                 return column
         known = [column.head for column in self.columns]
         raise ConfigError(f"{self.file.name} has no column {name!r}: it has {choices(known)}.{nearest(name, known)}")
@@ -136,6 +136,7 @@ def number_of(cell: str) -> float | None:
         return None
 
 
+@cache
 def value_of(cell: str) -> Any:
     """Return a setting of a cell: None, a truth value, a number or a text. 64.0 is 64: pandas writes integers as floats."""
     if cell.lower() in EMPTY:
@@ -220,8 +221,8 @@ class Roles:
     state: Column | None
 
 
-def heads(columns: Iterable[Column | None]) -> str:
-    return choices((column.head for column in columns if column), most=20) or "none"
+def heads(columns: Iterable[Column | None], most: int = 20) -> str:
+    return choices((column.head for column in columns if column), most) or "none"
 
 
 def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str] = (), seed: str = "") -> Roles:
@@ -243,6 +244,9 @@ def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str]
                 role = NEITHER
         if role:
             named[role].append(column)
+    places = {head: place for place, head in enumerate(stated)}
+    for columns in named.values():
+        columns.sort(key=lambda column: places.get(column.head, 0))
     roles = Roles(named[SETTING], named[METRIC], next(iter(seeds), None), state)
     if roles.settings and not settings:
         roles = replace(roles, settings=_deciding(roles))
@@ -325,7 +329,7 @@ def finished_runs(table: RunTable, roles: Roles, program: str) -> tuple[dict[str
             left["not finished"] += 1
             continue
         values = {column.name: value_of(column.cells[row]) for column in roles.settings}
-        settings = {name: value for name, value in values.items() if value is not None}
+        settings = {name: value for name, value in values.items() if value is not None}  # a column more changes no earlier id
         settings |= constants if status == "failed" else {}  # it may have ended before it logged them
         key = canonical(settings)
         seed: float | None = seeds[key] if roles.seed is None else number_of(roles.seed.cells[row])
@@ -337,15 +341,18 @@ def finished_runs(table: RunTable, roles: Roles, program: str) -> tuple[dict[str
             continue
         measured = {column.name: _measured(table, row, column) for column in roles.metrics}
         finite = {name: value for name, value in measured.items() if value is None or isfinite(value)}
+        error_class = ""
         error = next((f"{name} is {value}" for name, value in measured.items() if name not in finite), "")
         if error and status == "done":
             status = "diverged"
         if status == "failed":
-            error = f"its state is {state}"
+            error, error_class = f"its state is {state}", state.lower()
         elif not any(value is not None for value in measured.values()):
-            status, error = "failed", "it has no metric"
+            status, error, error_class = "failed", "it has no metric", "no metric"
         error = f"{table.file.name}, line {line}: {error}" if error else ""
-        run = ImportedRun(settings=settings, seed=int(seed), status=status, metrics=finite, error=error, line=line)
+        run = ImportedRun(
+            settings=settings, seed=int(seed), status=status, error_class=error_class, error=error, metrics=finite, line=line
+        )
         run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [run.seed])[0]
         before = runs.get(run_id, run)
         if before is not run and "failed" not in (before.status, status):

@@ -73,7 +73,8 @@ def record_look(results: Results, name: str, preset: str) -> None:
         if plan is None or plan.search is not None or not os.access(folder, os.W_OK):
             return
         runs = results.root / "runs"  # that a run has ended is seen from its files: to read 10,000 of them takes a second
-        ended = {run.id for run in plan.runs if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
+        planned = () if plan.imported else plan.runs
+        ended = {run.id for run in planned if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
         ended |= read_imported(folder).runs.keys() if plan.imported else set()
         seeds = whole_seeds(plan, ended)
         if seeds and seeds not in _looks(folder, plan):
