@@ -216,7 +216,7 @@ def merged(before: Imported, new: Imported, replace_values: bool) -> Imported:
     if new.files[0].sha256 not in {file.sha256 for file in files}:
         files = (*files, *new.files)
     place = [file.sha256 for file in files].index(new.files[0].sha256)
-    runs = dict(before.runs)
+    runs, is_new = dict(before.runs), False
     for run_id, run in new.runs.items():
         known = runs.get(run_id)
         if known and (known.status != "failed" or run.status == "failed"):
@@ -231,7 +231,8 @@ def merged(before: Imported, new: Imported, replace_values: bool) -> Imported:
                 continue
             run = replace(run, metrics=known.metrics | run.metrics)
         runs[run_id] = replace(run, file=place) if place else run
-    return Imported(files=files, runs=runs)
+        is_new = True
+    return Imported(files=files, runs=runs) if is_new else before
 
 
 def judged_study(
@@ -258,9 +259,9 @@ def judged_study(
         table = replace(table, title=title, where={"variant": best})
     parts: list[Part] = [table]
     for axis in axes if len(axes) <= 2 else ():
-        lines = next((other for other in axes if other != axis), None)
-        if len(levels[axis]) > 2 and all(map(_is_number, levels[axis])) and len(levels.get(lines, ())) <= FEW:
-            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=lines))
+        others = [other for other in axes if other != axis]
+        if len(levels[axis]) > 2 and all(map(_is_number, levels[axis])) and all(len(levels[other]) <= FEW for other in others):
+            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
     if 1 < len(variants) <= FEW:
         parts.append(Differences(metric=score, base=variants[0].label, targets=targets))
     return Study(

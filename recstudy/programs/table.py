@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from recstudy.errors import ALIASES, ConfigError, choices, nearest
+from recstudy.programs.base import PROGRAMS
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import canonical, flatten, run_ids
@@ -75,10 +77,8 @@ class Table(OwnProgram):
         return dict(settings)
 
     def register(self, module: str) -> None:
-        super().register(__name__)
-
-    def same_as(self, other: Any) -> bool:
-        return isinstance(other, Table)
+        """Make the table known in place of one that was read before."""
+        PROGRAMS.put(self.name, self, __name__)
 
     def run(self, execution: Any) -> NoReturn:
         raise ConfigError(f"{self.title} was imported: its runs were finished elsewhere, and recstudy cannot run them")
@@ -95,6 +95,10 @@ class Column:
         self.texts = [cell for cell in cells if cell.lower() not in EMPTY]
         self.numbers = [number for cell in self.texts if (number := number_of(cell)) is not None]
         self.levels = len(set(self.texts))
+
+    def is_constant(self, rows: Sequence[int]) -> bool:
+        """Return whether these rows have the same cell, and there are such rows."""
+        return len({self.cells[row] for row in rows}) == 1
 
 
 @dataclass(frozen=True)
@@ -158,14 +162,15 @@ def read_table(path: Path) -> RunTable:
     name = path.name.encode(errors="replace").decode()
     try:
         content = path.read_bytes()
-        changed = datetime.fromtimestamp(int(path.stat().st_mtime), UTC).isoformat()
+        changed = min(path.stat().st_mtime, time.time() - 1)  # before any claim is stated that this import brings
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{name}, line {line}: it is no text in UTF-8. Export it again as CSV in UTF-8") from None
-    file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=now(), changed=changed)
+    seconds = datetime.fromtimestamp(int(changed), UTC).isoformat()
+    file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=now(), changed=seconds)
     first = text.partition("\n")[0]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     rows: list[tuple[int, list[str]]] = []
@@ -245,8 +250,8 @@ def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str]
         if role:
             named[role].append(column)
     places = {head: place for place, head in enumerate(stated)}
-    for columns in named.values():
-        columns.sort(key=lambda column: places.get(column.head, 0))
+    for same_role in named.values():
+        same_role.sort(key=lambda column: places.get(column.head, 0))
     roles = Roles(named[SETTING], named[METRIC], next(iter(seeds), None), state)
     if roles.settings and not settings:
         roles = replace(roles, settings=_deciding(roles))
@@ -321,9 +326,10 @@ def finished_runs(table: RunTable, roles: Roles, program: str) -> tuple[dict[str
     runs: dict[str, ImportedRun] = {}
     left: Counter[str] = Counter()
     seeds: Counter[str] = Counter()  # settings -> runs so far, which number them where there is no seed
-    constants = {column.name: value_of(column.texts[0]) for column in roles.settings if column.levels == 1}
-    for row, line in enumerate(table.lines):
-        state = roles.state.cells[row] if roles.state else ""
+    states = roles.state.cells if roles.state else [""] * len(table.lines)
+    whole = [row for row, state in enumerate(states) if STATES.get(state.lower()) != "failed"]
+    constants = {column.name: value_of(column.cells[whole[0]]) for column in roles.settings if column.is_constant(whole)}
+    for row, (line, state) in enumerate(zip(table.lines, states, strict=True)):
         status: Any = STATES.get(state.lower(), "done")
         if status == "unfinished":
             left["not finished"] += 1
@@ -332,7 +338,7 @@ def finished_runs(table: RunTable, roles: Roles, program: str) -> tuple[dict[str
         settings = {name: value for name, value in values.items() if value is not None}  # a column more changes no earlier id
         settings |= constants if status == "failed" else {}  # it may have ended before it logged them
         key = canonical(settings)
-        seed: float | None = seeds[key] if roles.seed is None else number_of(roles.seed.cells[row])
+        seed = float(seeds[key]) if roles.seed is None else number_of(roles.seed.cells[row])
         seeds[key] += 1
         if seed is None or not (seed >= 0 and seed.is_integer() and seed <= MOST):
             if roles.seed and status != "failed":

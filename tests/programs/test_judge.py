@@ -1,0 +1,180 @@
+"""`recstudy judge`: a CSV of finished runs becomes a study, which every reading command takes like any other."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import recstudy
+from recstudy.analysis.audit import show_audits
+from recstudy.analysis.explain import show_cell
+from recstudy.analysis.report import show_report
+from recstudy.analysis.status import status, studies_at
+from recstudy.board.poller import ResultsPoller
+from recstudy.errors import ConfigError
+from recstudy.judge import Judge, read_claims
+from recstudy.publishing.bundle import Bundle
+from recstudy.publishing.publish import publish
+from recstudy.publishing.verify import verify
+from recstudy.records import Results
+
+HEAD = "lr,depth,seed,accuracy,val/loss,state\n"
+ROWS = [
+    f"{lr},{depth},{seed},{80 + 5 * depth + seed / 100 - lr:.2f},{2 - depth / 4 + seed / 1000},finished"
+    for lr in (0.1, 0.01)
+    for depth in (1, 2)
+    for seed in (3, 7, 42)
+]
+CLAIMS = """question: Does depth help?
+metrics:
+  accuracy: {unit: "%", items: 1000}
+  val/loss:
+claims:
+- text: depth 2 is better
+  than: {depth: 2}
+  less: {depth: 1}
+  by: 2
+- text: the loss at a small rate is higher
+  than: {lr: 1e-2, metric: val/loss}
+  less: {lr: 0.1, metric: val/loss}
+"""
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    """Rows of a CSV file, and options -> the study's folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(rows: list[str], **options) -> Path:
+        Path("runs.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
+        claims = Path("claims.yaml") if Path("claims.yaml").exists() else None
+        assert Judge(Path("runs.csv"), claims=claims, **options).run() == 0
+        return tmp_path / "results/studies/runs/imported"
+
+    return run
+
+
+def values(folder: Path) -> dict[str, float]:
+    frame = recstudy.load(folder).runs
+    return {f"{row.label}, {row.seed}": row.accuracy for row in frame.itertuples()}
+
+
+def test_it_gives_estimates_figures_and_verdicts(judge, capsys):
+    Path("claims.yaml").write_text(CLAIMS)
+    loaded = recstudy.load(judge(ROWS))
+    first, *said = capsys.readouterr().out.splitlines()
+    assert first == (
+        "runs.csv: 12 runs; settings: lr, depth; seed: seed; metrics: accuracy (%, higher is better, 1,000 test items), "
+        "val/loss (lower is better); left out: none. Other columns: --settings A,B --metrics C,D --seed S"
+    )
+    frame = loaded.table("results").frame
+    assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [85.16, 90.16, 85.07, 90.07]
+    assert said[0].startswith("Supported (post hoc): depth 2 is better: ")
+    assert list(loaded.table("claims").frame.verdict) == ["supported", "undecided"]
+    assert set(loaded.parts) == {"claims", "results", "differences"}
+
+
+def test_every_run_is_marked_with_the_file_that_it_is_from(judge):
+    records = recstudy.load(judge(ROWS)).records
+    (file,) = records.plan.imported
+    assert {row.provenance.origin for row in records.rows} == {"imported"}
+    assert {row.provenance.source for row in records.rows} == {file.words}
+    page = (records.results.study("runs", "imported") / "report/report.html").read_text()
+    assert f"finished runs, imported from {file.words}: recstudy has run none of them" in page
+    assert not any(str(Path.cwd()) in path.read_text() for path in Path("results").rglob("*.json"))
+
+
+def test_the_same_file_changes_nothing_and_a_longer_one_adds_runs(judge):
+    folder = judge(ROWS[:6])
+    before = (folder / "imported.json").read_bytes()
+    judge(ROWS[:6])
+    assert (folder / "imported.json").read_bytes() == before
+    judge(ROWS)
+    after = json.loads((folder / "imported.json").read_text())
+    assert after["runs"].items() >= json.loads(before)["runs"].items()
+    assert len(after["runs"]) == 12
+    judge(ROWS[6:])  # what was imported stays in the report
+    assert len(values(folder)) == 12
+
+
+def test_a_changed_value_is_refused_unless_the_file_replaces_what_was_imported(judge):
+    folder = judge(ROWS)
+    changed = [ROWS[0].replace("84.93", "84.8"), *ROWS[1:11]]
+    with pytest.raises(ConfigError, match=r"runs.csv, line 2: accuracy of this run is 84.8, but 84.93 was imported.* --replace"):
+        judge(changed)
+    assert len(values(folder)) == 12
+    judge(changed, replace=True)
+    assert len(values(folder)) == 11
+    assert values(folder)["lr=0.1, depth=1, 3"] == 84.8
+
+
+def test_a_failed_run_is_replaced_by_its_repetition(judge):
+    folder = judge([ROWS[0].replace("finished", "crashed"), *ROWS[1:]])
+    assert recstudy.load(folder).runs.status.tolist().count("failed") == 1
+    judge(ROWS)
+    assert set(recstudy.load(folder).runs.status) == {"done"}
+
+
+def test_every_reading_command_takes_it(judge, tmp_path):
+    folder = judge([*ROWS, "0.01,4,3,,,killed"])
+    out = Console(record=True, width=200)
+    show_report(*studies_at(folder)[0], (), out)
+    show_cell(studies_at(folder), "results:1:1", out)
+    show_audits(studies_at(folder), False, out)
+    said = out.export_text()
+    assert "Imported from runs.csv (sha256 " in said
+    assert "imported/imported.json" in said
+    (found,) = status(Results(tmp_path / "results"))
+    assert (found.done, found.failed, found.planned) == (12, 1, 13)
+    poller = ResultsPoller(tmp_path / "results")
+    poller.poll()
+    assert sorted(run.outcome.status for run in poller.runs.values()) == ["done"] * 12 + ["failed"]
+    before = dict(poller.runs)
+    poller.poll()
+    assert all(poller.runs[run_id].outcome is run.outcome for run_id, run in before.items())
+    bundle, _ = publish(*studies_at(folder)[0], tmp_path / "bundle")
+    verified = verify(Bundle(bundle))
+    assert not verified.differences
+    assert any("the ids of 13 runs" in line for check in verified.checks for line in check.checked)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("- text: a\n  than: {lr: 0.1}\n- text: b\n  thn: {lr: 0.1}\n", "claims.yaml, line 3: .*'thn'.* Did you mean 'than'"),
+        ("claims:\n- just words\n", "claims.yaml, line 2: a claim has fields, such as text"),
+        ("claim:\n- text: a\n", "claims.yaml has 'claim', but may have claims, .*Did you mean 'claims'"),
+        ("- text: 'a\n", "claims.yaml: .*line 2"),
+        ("", "claims.yaml states nothing"),
+    ],
+)
+def test_a_mistake_in_a_file_of_claims_is_named_with_its_line(tmp_path, text, problem):
+    (tmp_path / "claims.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        read_claims(tmp_path / "claims.yaml")
+
+
+def test_a_refused_file_leaves_nothing_behind(judge):
+    Path("claims.yaml").write_text("- text: a\n  than: {lr: 0.5}\n")
+    with pytest.raises(ConfigError, match=r"the claim 'a' names lr=0.5, which no variant has: there are lr=0.01, lr=0.1"):
+        judge(ROWS)
+    assert not Path("results").exists()
+
+
+def test_a_metric_is_described_by_words(judge, capsys):
+    judge(ROWS, metrics="val/loss:nats,accuracy:lower:%:500", settings="depth,lr")
+    assert "metrics: val/loss (nats, lower is better), accuracy (%, lower is better, 500 test items);" in capsys.readouterr().out
+
+
+def test_it_loads_neither_torch_nor_ray_nor_optuna(judge):
+    judge(ROWS)
+    code = (
+        "import sys; from recstudy.command import main\n"
+        "try: main(['judge', 'runs.csv'])\nexcept SystemExit as end: assert not end.code\n"
+        "print({'torch', 'ray', 'optuna'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
