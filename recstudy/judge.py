@@ -39,8 +39,9 @@ from recstudy.report import Table as TableOfRuns
 from recstudy.report.claims import DEPTH, METRIC, TUNED
 from recstudy.report.names import plain, plural
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.plan import record_plan
-from recstudy.study.study import NAME, Plan, Run, Study, make_plan
+from recstudy.study.plan import Plan, Run, make_plan
+from recstudy.study.record import record_plan
+from recstudy.study.study import NAME, Study
 from recstudy.terminal import console, output, say
 
 PRESET = "imported"

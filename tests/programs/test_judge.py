@@ -73,7 +73,7 @@ def test_it_gives_estimates_figures_and_verdicts(judge, capsys):
     frame = loaded.table("results").frame
     assert frame[frame.metric == "accuracy"]["mean"].round(2).tolist() == [85.16, 90.16, 85.07, 90.07]
     assert said[0].startswith("Supported (post hoc): depth 2 is better: ")
-    assert list(loaded.table("claims").frame.verdict) == ["supported", "undecided"]
+    assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc)", "undecided (post hoc)"]
     assert set(loaded.parts) == {"claims", "results", "differences"}
 
 
