@@ -128,7 +128,7 @@ def run(
     changes = {**(set or {}), **_begun(begin)}
     plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, seeds_at_most=seeds_at_most)
     place = Results(options.results).pull()
-    with sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
+    with using_metrics(study.metrics), sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
         complete(plan, select(plan.runs, only), place, options, begin)
     from recstudy.analysis.report import load
 

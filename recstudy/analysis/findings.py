@@ -197,7 +197,8 @@ def _leaders(table: TableData) -> Sentence | None:
     """Name the best by the first measured metric that any two values have, or say that none can be told; None without two."""
     every = [(row.label, column, one) for row in table.rows for column, one in zip(table.columns, row.cells, strict=False)]
     known = [(label, column, one) for label, column, one in every if one.value is not None and (one.best or one.tied)]
-    name = next((one.metric for _, _, one in known if not metric(one.metric).computed), None)
+    ranked = {one.metric for _, _, one in known if not metric(one.metric).computed}
+    name = next((one.metric for _, _, one in every if one.metric in ranked), None)  # in the order of the table
     if name is None:
         return None
     named = [(label if column == metric(name).heading else f"{label}, {column}", one) for label, column, one in known]

@@ -47,7 +47,7 @@ from recstudy.analysis.written import ReportFiles
 from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
 from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
-from recstudy.report import FigurePart, OfVariants, Part
+from recstudy.report import BesidePublished, FigurePart, OfVariants, Part
 from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.terminal import shortest
@@ -272,13 +272,14 @@ class Loaded:
 
     @cached_property
     def epochs(self) -> pd.DataFrame:
-        """One row a run and epoch: label, seed, id, epoch, and what was measured in it."""
+        """One row a run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was measured in it."""
         frame = self.records.epochs(range(len(self.records.variants)))
         if frame.empty:
             return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
         labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
         frame.insert(0, "label", labels)
-        return frame.drop(columns="variant")
+        frame = frame.drop(columns="variant")
+        return frame.rename(columns={"epoch": "step"}) if self.records.is_own else frame
 
     @cached_property
     def findings(self) -> list[str]:
@@ -317,6 +318,10 @@ class Loaded:
         Raises:
             ConfigError: it names what the study does not have, or cannot be drawn here.
         """
+        if self.records.is_own:
+            part = part.of_metrics([*self.records.plan.metrics])
+            if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
+                raise ConfigError(f"{part.name!r} has a published table of yours: put it into the study's report, which reads it")
         made = self._made(part)
         return made.figure if made.table is None else made.table
 
@@ -330,11 +335,13 @@ class Loaded:
             return shown(self.records, part)
 
     def _repr_html_(self) -> str:
-        rows = [
-            (name, "not drawable", part.reason) if isinstance(part, Undrawable) else (name, type(part).__name__, heading(part))
-            for name, part in self.parts.items()
-        ]
         with self.records.standing():
+            rows = [
+                (name, "not drawable", part.reason)
+                if isinstance(part, Undrawable)
+                else (name, type(part).__name__, heading(part))
+                for name, part in self.parts.items()
+            ]
             head = found(self.records) + facts(summary(self.records))
         return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
 

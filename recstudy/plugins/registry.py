@@ -41,6 +41,7 @@ class Registry(dict[str, T], Generic[T]):
         super().__init__()
         self.kind = kind
         self.modules: dict[str, str] = {}  # by name: the module that registered it
+        self.whole = False  # whether a missing name is nowhere else, so that nothing is imported to find it
         _registries.append(weakref.ref(self))
 
     def add(self, name: str) -> Callable[[Added], Added]:
@@ -82,11 +83,12 @@ class Registry(dict[str, T], Generic[T]):
 
     def complete(self) -> Self:
         """Add the recursive models' names and those of installed packages, which otherwise waits until a name is missing."""
-        look_further()
+        if not self.whole:
+            look_further()
         return self
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (look_further() and super().__contains__(name))
+        return super().__contains__(name) or (not self.whole and look_further() and super().__contains__(name))
 
     def get(self, name: str, default: Any = None) -> Any:
         found = super().get(name)  # a dict has no __missing__ in get

@@ -131,5 +131,10 @@ def using_metrics(metrics: Mapping[str, Any]) -> Iterator[None]:
 
     A reader does so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
     """
+    before = METRICS.whole
     with Standing([Entry(METRICS, name, metric, "recstudy") for name, metric in metrics.items()]):
-        yield
+        METRICS.whole = before or bool(metrics)
+        try:
+            yield
+        finally:
+            METRICS.whole = before
