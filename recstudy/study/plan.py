@@ -15,7 +15,19 @@ from recstudy.programs.metric import METRICS, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, Config, RunSettings, digest, flatten, run_ids
 from recstudy.records.files import Json
 from recstudy.records.study_schema import VariantRecord, folder_of
-from recstudy.report import BesidePublished, Claims, LearningCurves, Part, Table, check_report
+from recstudy.report import (
+    BesidePublished,
+    Best,
+    Claims,
+    History,
+    Importance,
+    LearningCurves,
+    ParallelCoordinates,
+    Part,
+    Slices,
+    Table,
+    check_report,
+)
 from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
@@ -130,7 +142,8 @@ class Plan:
         """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
         stated = self.study.by_preset(self.study.report, self.preset)
         if not stated and self.base.metrics:
-            stated = [Table("results"), LearningCurves()]  # of all that a user's own program returns and reports
+            of_search = (History, Best, Importance, ParallelCoordinates, Slices)
+            stated = [kind() for kind in of_search] if self.is_search else [Table("results"), LearningCurves()]
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
         parts = [*([Claims(claims=claims)] if claims else []), *stated]
         return [part.scored_by(self.base.score) for part in fitted(parts, self.base)]

@@ -24,7 +24,7 @@ from recstudy.cluster.driver import run_study
 from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.records import Results
-from recstudy.study.study import Run, make_plan
+from recstudy.study.plan import Run, make_plan
 
 
 @dataclass
