@@ -53,7 +53,8 @@ def caption(records: StudyRecords, variants: Sequence[int], before: str = "") ->
     progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
     synthetic = " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
     settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
-    finish = f"Its command, as recorded: {records.plan.command}" if settled < len(runs) else ""
+    open_runs = settled < len(runs) and not records.plan.imported
+    finish = f"Its command, as recorded: {records.plan.command}" if open_runs else ""
     facts = "; ".join(filter(None, [before, data + synthetic, protocol, progress]))
     return Note(f"{facts}. Mean and 95 % interval over seeds", screen=finish)
 

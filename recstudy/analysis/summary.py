@@ -21,9 +21,9 @@ from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, plain, plural, setting_name
 from recstudy.terminal import duration, flops
 
-OF_RECURSIVE = {  # resources that mean something to the recursive models alone
+OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
     f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")
-}
+)
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
     "commit": "commit",
@@ -185,24 +185,26 @@ def failures(records: StudyRecords) -> str:
 
 def settings(records: StudyRecords) -> str:
     """Show the base config, and what each variant changes in it."""
-
-    def rows(fields: Mapping[str, object]) -> list[tuple[str, str]]:
-        known = {path: value for path, value in fields.items() if not records.is_own or path not in OF_RECURSIVE}
-        return [(setting_name(path), plain(value)) for path, value in known.items()]
-
-    base = words_table("Base settings", ("field", "value"), rows(flatten(records.plan.base)))
-    said = ["; ".join(map(" = ".join, rows(variant.changes))) or "nothing" for variant in records.variants]
+    base = words_table("Base settings", ("field", "value"), named_settings(records, flatten(records.plan.base)))
+    said = ["; ".join(map(" = ".join, named_settings(records, one.changes))) or "nothing" for one in records.variants]
     variants = [(variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)]
     changed = words_table("Variants", ("variant", "program" if records.is_own else "model", "changes"), variants)
     what = f"What the {plural(len(variants), 'variant')} change"
     return fold("Base settings, before a variant's changes", base) + fold(what, changed)
 
 
+def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return settings by the names that readers know, without resources that mean nothing to the program."""
+    left_out = ("place.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
+    return [(setting_name(path), plain(value)) for path, value in fields.items() if not path.startswith(left_out)]
+
+
 def provenance(records: StudyRecords) -> str:
     """Return which commits, versions, machines and data the numbers come from, with the count of runs of each."""
     rows = []
-    origins = Counter(tuple(map(origin(row.provenance).__getitem__, PROVENANCE)) for row in records.rows if row.result)
-    for title, known in zip(PROVENANCE.values(), zip(*origins, strict=True), strict=False):
+    known_of = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
+    origins = Counter(tuple(map(origin(row.provenance).__getitem__, known_of)) for row in records.rows if row.result)
+    for title, known in zip(known_of.values(), zip(*origins, strict=True), strict=False):
         found = Counter[str]()
         for value, count in zip(known, origins.values(), strict=True):
             found[plain(value)] += count * (value != "")

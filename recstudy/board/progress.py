@@ -103,6 +103,7 @@ class StudyProgress:
     wall: float  # seconds of it by the clock, with `at_once` runs at a time
     evaluated: bool  # whether that has the evaluation at a run's end
     at_once: int  # runs, of late
+    imported: bool = False  # from elsewhere, so that nothing is left to run
 
     @property
     def words(self) -> str:
@@ -121,7 +122,7 @@ class StudyProgress:
 
     @property
     def todo(self) -> int:
-        return self.planned - self.counts["done"] - self.counts["diverged"]
+        return 0 if self.imported else self.planned - self.counts["done"] - self.counts["diverged"]
 
 
 def progress(poller: ResultsPoller, planned: PlannedStudy) -> StudyProgress:
@@ -142,6 +143,7 @@ def progress(poller: ResultsPoller, planned: PlannedStudy) -> StudyProgress:
         wall=0.0 if lefts is None else wall(lefts, max(1, min(todo, lately))),
         evaluated=any(found.done and found.paid for found in outcomes.values()),
         at_once=max(1, min(todo, lately)),
+        imported=bool(planned.plan.imported),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.attention import TRACE
@@ -10,14 +11,14 @@ from recstudy.analysis.figures.learning import axis_of, learning_caption, learni
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row, origin
-from recstudy.analysis.summary import failures, provenance
+from recstudy.analysis.summary import failures, named_settings, provenance
 from recstudy.analysis.thinking import THINKING
 from recstudy.board.markup import Address, Page, PagePart, make_part, state, study_link, text
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
 from recstudy.errors import ConfigError
-from recstudy.opened import contents
+from recstudy.opened import descriptor
 from recstudy.programs.settings import flatten
 from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
 from recstudy.records.reading import dumped
@@ -42,6 +43,7 @@ from recstudy.terminal import duration
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
 CURVES = 6
 SHORT, LONG = 12, 2000  # lines of a log that are in sight, and those that unfold
+TAIL = 2**16  # bytes at the end of a file that are read for its last lines
 EVERY = ("done", "unfinished", "diverged")
 # Parts of the report on one run: heading, the file that they draw, the states of a run that they draw it of, and themselves.
 DRAWN: dict[str, tuple[str, str, Sequence[str], Sequence[Part]]] = {
@@ -78,9 +80,11 @@ def run_page(sources: Sources, address: Address) -> Page:
     for key, (title, file, states, drawn) in DRAWN.items():
         if file in kept and row.status in states and (key != "experts" or records.configs[0].get("model.experts")):
             parts.append(PagePart(key, title, "".join(part_html(records, part) for part in drawn)))
-    if row.result is not None:
+    if "output.log" in kept:
+        parts.append(make_part("output", "Output", lambda: _tail(folder.path / "output.log")))
+    if row.result is not None and row.provenance.origin != "imported":
         parts.append(make_part("machine", "Machine", lambda: _machine(row)))
-    parts.append(make_part("settings", "Settings", lambda: _settings(records.configs[0], baseline, records.plan.changes)))
+    parts.append(make_part("settings", "Settings", lambda: _settings(records, baseline)))
     parts.append(make_part("provenance", "Provenance", lambda: provenance(records)))
     return Page(f"{row.label}, seed {row.seed}", parts)
 
@@ -216,19 +220,25 @@ def _machine(row: Row) -> str:
     return facts([(name, str(value)) for name, value in [*where, *told] if value])
 
 
-def _settings(config: Json, baseline: Json | None, changes: Json) -> str:
-    own = words_table("Settings", ("field", "value"), [(setting_name(path), plain(value)) for path, value in config.items()])
+def _settings(records: StudyRecords, baseline: Json | None) -> str:
+    config, rows = records.configs[0], named_settings(records, records.plan.changes)
+    own = named_settings(records, config)
     told = "" if baseline is None else "<h3>Against the baseline</h3>" + difference([baseline, config], ("baseline", "this run"))
-    if changes:
-        rows = [(setting_name(path), plain(value)) for path, value in changes.items()]
+    if rows:
         told += words_table("Set on the command line", ("set on the command line, for the baseline too", "value"), rows)
-    return told + fold(f"All {len(config)} settings", own)
+    return told + fold(f"All {len(own)} settings", words_table("Settings", ("field", "value"), own))
 
 
 def _hang(folder: RunFolder) -> Html:
     """Show the last lines that a watchdog wrote of a worker that hung."""
     told = ""
     for log in sorted(folder.path.glob("hang-*.log")):
-        last = "\n".join(contents(log).decode(errors="replace").strip().splitlines()[-SHORT:])
-        told += f"<h3>{text(log.name)}</h3>{code(last)}"
+        told += f"<h3>{text(log.name)}</h3>{_tail(log)}"
     return Html(told)
+
+
+def _tail(log: Path) -> Html:
+    """Return the last lines of a file that may be long."""
+    with open(log, "rb", opener=descriptor) as file:
+        file.seek(max(0, log.stat().st_size - TAIL))
+        return Html(code("\n".join(file.read(TAIL).decode(errors="replace").strip().splitlines()[-SHORT:])))

@@ -145,21 +145,23 @@ def _of_row(row: "SourceRow", fields: dict[str, Any], why: str) -> Target:
     return Target(**fields, margin=margin, margin_reason=why, read_from=row)
 
 
-def of_program(targets: Sequence[Target], settings: RunSettings) -> tuple[Target, ...]:
+def of_program(targets: Sequence[Target], configs: Sequence[RunSettings]) -> tuple[Target, ...]:
     """Return targets with settings and metrics as the runs' program calls them; only those of a user's own table change.
 
     Args:
         targets: Of a part of a report.
-        settings: Of the runs.
+        configs: Settings of the runs.
 
     Raises:
         ConfigError: a column or metric of a table is none of the program. The message names file, line and column.
     """
-    from recstudy.papers.own_tables import target_fields
+    from recstudy.papers.own_tables import own_settings, target_fields
 
-    own = settings if settings.metrics else None
+    if not any(target.read_from for target in targets):
+        return tuple(targets)
+    own = (configs[0], own_settings(configs)) if configs[0].metrics else ()
     return tuple(
-        _of_row(target.read_from, target_fields(target.read_from, own), target.margin_reason) if target.read_from else target
+        _of_row(target.read_from, target_fields(target.read_from, *own), target.margin_reason) if target.read_from else target
         for target in targets
     )
 

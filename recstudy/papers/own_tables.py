@@ -25,6 +25,7 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
+from recstudy.records.files import Json
 
 NEEDED = ("metric", "value")
 COLUMNS = (*NEEDED, "unit", "model", "paper", "item", "id", "kind", "note", "assumed", "approximate")
@@ -103,20 +104,21 @@ def _check_heads(row: SourceRow, heads: Sequence[str]) -> None:
             row.refuse(head, f"no config has such a field.{nearest(head.removeprefix(REFERENCE), known)}")
 
 
-def target_fields(row: SourceRow, settings: RunSettings | None = None) -> dict[str, Any]:
+def target_fields(row: SourceRow, settings: RunSettings | None = None, known: Json | None = None) -> dict[str, Any]:
     """Return the fields of a `Target`.
 
     Args:
         row: Of the table.
-        settings: Of a user's own program, whose settings and metrics the table then names.
+        settings: Of a run of a user's own program, whose settings and metrics the table then names.
+        known: The names of the settings of all its runs, each with a value.
 
     Raises:
         UnknownNameError: a column or metric is none of the recursive models.
         ConfigError: some of it is no published number. The message names file, line and column.
     """
     cells = row.cells
-    found = _recursive_settings(row) if settings is None else _own_settings(row, settings)
-    metric = _metric(row, settings)
+    found = _recursive_settings(row) if settings is None else _own_settings(row, settings, known or {})
+    metric = _metric(row, settings.metrics if settings else {})
     where: dict[str, Any] = {}
     reference: dict[str, Any] = {}
     for column, (path, value) in found.items():
@@ -162,12 +164,12 @@ def plain_fields(row: SourceRow) -> dict[str, Any]:
     }
 
 
-def _metric(row: SourceRow, settings: RunSettings | None) -> Metric:
+def _metric(row: SourceRow, own: Mapping[str, Metric]) -> Metric:
     name = row.cells["metric"].partition("@")[0].partition(".")[0].removesuffix("_delta")
-    known = METRICS if settings is None else {**METRICS, **settings.metrics}
+    known = {**METRICS, **own} if own else METRICS
     metric = known.get(name) or known.get(name.removeprefix("train_").removeprefix("selection_"))
     if metric is None:
-        near = nearest(name, known if settings is None else settings.metrics)
+        near = nearest(name, own or known)
         row.refuse("metric", f"no metric is called {row.cells['metric']!r}.{near}", UnknownNameError)
     return metric
 
@@ -180,14 +182,21 @@ def _one_of(row: SourceRow, column: str, word: str, words: Collection[str]) -> N
 Settings = dict[str, tuple[str, Any]]  # column -> the setting's path, and its value as a plan has it; None of a blank
 
 
-def _own_settings(row: SourceRow, settings: RunSettings) -> Settings:
+def own_settings(configs: Sequence[RunSettings]) -> Json:
+    """Return the names of the settings of a user's own program, each with a value; imported runs need not have the same ones."""
+    fields: Json = {}
+    for config in reversed(configs):
+        fields.update(flatten(config.values))
+    return {path.removeprefix(PREFIX): value for path, value in fields.items() if path.startswith(PREFIX)}
+
+
+def _own_settings(row: SourceRow, settings: RunSettings, known: Json) -> Settings:
     """Read the columns as settings of a user's own program."""
-    known = {path.removeprefix(PREFIX): value for path, value in flatten(settings.values).items() if path.startswith(PREFIX)}
     given: dict[str, Any] = {}
     for column, text in row.settings.items():
         name = column.removeprefix(REFERENCE).removeprefix(PREFIX)
         if name not in known:
-            near = nearest(name, [*known, *COLUMNS])
+            near = nearest(name, known) or nearest(column, COLUMNS)
             replace(row, line=1).refuse(column, f"no setting is called so: there are {choices(known)}.{near}")
         if text:
             given[column] = None if text == BLANK else text if isinstance(known[name], str) else _read(text)

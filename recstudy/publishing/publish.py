@@ -209,7 +209,7 @@ class _Writer:
         file = self.asked.study or _study_file(self.plan)
         if file is not None and file.name not in self.code:
             self._put(file.name, file)
-        elif file is None and not self.code:
+        elif file is None and not self.code and not self.plan.imported:
             self.left["the study's file, which its command does not name (--study FILE adds it)"] = 1
 
     def _put(self, name: str, file: Path) -> None:

@@ -146,7 +146,7 @@ class Plan:
             stated = [kind() for kind in of_search] if self.is_search else [Table("results"), LearningCurves()]
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
         parts = [*([Claims(claims=claims)] if claims else []), *stated]
-        return [part.scored_by(self.base.score) for part in fitted(parts, self.base)]
+        return [part.scored_by(self.base.score) for part in fitted(parts, [self.base, *self.configs])]
 
     @property
     def claims(self) -> list[Claims]:
@@ -336,15 +336,16 @@ def _check_claims(plan: Plan) -> None:
             weights_each(claim, records, fields)
 
 
-def fitted(parts: Iterable[Part], settings: RunSettings) -> list[Part]:
-    """Return the parts of a report with what these settings' program calls its metrics and settings.
+def fitted(parts: Iterable[Part], configs: Sequence[RunSettings]) -> list[Part]:
+    """Return the parts of a report with what the program of these settings calls its metrics and settings.
 
     Raises:
         ConfigError: a part names what the program does not have.
     """
-    own = [part.of_metrics([*settings.metrics]) if settings.metrics else part for part in parts]
+    metrics = [*configs[0].metrics]
+    own = [part.of_metrics(metrics) if metrics else part for part in parts]
     return [
-        replace(part, targets=of_program(part.targets, settings)) if isinstance(part, BesidePublished) and part.targets else part
+        replace(part, targets=of_program(part.targets, configs)) if isinstance(part, BesidePublished) and part.targets else part
         for part in own
     ]
 

@@ -18,7 +18,7 @@ from recstudy.programs.metric import METRICS
 from recstudy.report import Curve, LearningCurves, Table, Tuned
 from recstudy.report.names import metric
 from recstudy.study.design import grid
-from recstudy.study.study import make_plan
+from recstudy.study.plan import make_plan
 
 FOREIGN = ("epoch", "image", "supervision", "trained", "weights", "PFLOP", "settings.", "selection", "not imported")
 
