@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from recstudy.programs.run_folder import wait_until_free
 from recstudy.programs.trial import Trial, failed
 from recstudy.records import Failure
 from recstudy.study.plan import Run
+
+KEPT_TRIALS = 100  # of those that have ended, which Tune may still ask something
 
 
 class OnRay(Running):
@@ -39,6 +42,7 @@ class TuneCallback(tune.Callback):
         self.announced: set[str] = set()  # those of them whose wait was told
         self.freed: deque[tuple[Run, str]] = deque()  # with the error of a wait in vain
         self.starved: list[Run] = []  # found no memory
+        self.finished: deque[TuneTrial] = deque()  # the last trials that have ended
         self.told = (sweep.view, source, *sweep.listeners)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,6 +114,8 @@ class TuneCallback(tune.Callback):
         if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
             self._ended(run, self.sweep.stopped(run, last, self.pruning.name if self.pruning else ""))
 
+        self._forget(trial)
+
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         self.sweep.metrics.show()
 
@@ -130,6 +136,17 @@ class TuneCallback(tune.Callback):
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
         self._ended(run, failed(failure))
+
+    def _forget(self, trial: TuneTrial) -> None:
+        """Free what Tune keeps of trials that have ended, once it has let go of them.
+
+        Statistics of each number that a trial has reported are 20 of the 29 KB of a trial: 2 GB for 100,000 runs.
+        """
+        self.finished.append(trial)
+        if len(self.finished) > KEPT_TRIALS:
+            old = self.finished.popleft()
+            old.run_metadata = type(old.run_metadata)()
+            old.config = {"trial": replace(old.config["trial"], config={})}
 
     def _wait(self, run: Run) -> None:
         error = ""
