@@ -3,7 +3,6 @@
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +144,10 @@ class TuneCallback(tune.Callback):
         self.finished.append(trial)
         if len(self.finished) > KEPT_TRIALS:
             old = self.finished.popleft()
-            old.run_metadata = type(old.run_metadata)()
-            old.config = {"trial": replace(old.config["trial"], config={})}
+            old.metric_analysis.clear()
+            old.run_metadata.metric_n_steps.clear()
+            old.run_metadata.last_result = {}
+            old.config = old.evaluated_params = {}
 
     def _wait(self, run: Run) -> None:
         error = ""
