@@ -27,6 +27,8 @@ LOOK_S = 5.0  # between two looks for nodes that are wanted back, of some 3 ms e
 
 def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     """Do one run as one Tune trial, in Tune's own process. Its last report carries the outcome."""
+    # A run that is stopped may need time to end. After two seconds Tune (2.60) would lose the next run, without a callback.
+    os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
         at_work(trial, work, tune.report, leave)

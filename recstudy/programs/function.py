@@ -24,6 +24,10 @@ class Diverged(BaseException):
     """Ends a function whose numbers are no longer finite; no Exception, so that its own handlers let it pass."""
 
 
+class Stopped(SystemExit):
+    """Ends a run that a search stops early."""
+
+
 class RunContext:
     """What a training function gets of its run.
 
@@ -79,7 +83,10 @@ class RunContext:
         append_line(records.epochs, line)
         alive()
         with waiting():  # for a driver that may be busy, or stopped, and then resumes
-            self._execution.report(line | {"epochs_done": step + 1, "epochs": 0})
+            try:
+                self._execution.report(line | {"epochs_done": step + 1, "epochs": 0})
+            except SystemExit as end:  # which is how Ray Tune stops a trial
+                raise Stopped(end.code) from None
 
     def should_stop(self) -> bool:
         """Return whether the run is to save its state and return early, without metrics: it resumes later.
@@ -178,6 +185,8 @@ class FunctionProgram(TrainingProgram):
         busy = time.process_time()
         try:
             return self.function(context)
+        except Stopped:
+            raise
         except SystemExit as left:  # it ends this run and not the study
             raise ConfigError(f"{self.name} ended its process: {raised_at(left)}") from left
         finally:

@@ -302,6 +302,47 @@ def test_a_search_stops_a_command_by_its_progress(study):
     assert not is_running(int(step.values["pid"]))
 
 
+PRUNED = """
+import time
+from recstudy import Command, LastLine, Metric, Search, Tunable, main
+
+def train(run):
+    for step in range(600 if run.settings["x"] == 0 else 1):
+        run.report(step, accuracy=run.settings["x"])
+        time.sleep(0.1)
+    return {"accuracy": run.settings["x"]}
+
+line = r"accuracy (?P<accuracy>\\S+)"
+command = Command("python train.py . {x}", metrics=LastLine(line), progress=line, grace_seconds=5)
+study = Search(
+    "search",
+    program=PROGRAM,
+    settings={"x": 9},
+    metrics={"accuracy": Metric("%")},
+    ranges={"x": Tunable([9, 8, 7, 0])},
+    first=[{"x": 8}, {"x": 7}, {"x": 0}],
+    budget="4 runs",
+    stopping="median",
+    confirm=0,
+)
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("program", ["command", "train"])
+def test_a_search_on_ray_stops_a_run_that_needs_time_to_end(program, study):
+    ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    study(ignore + "print('accuracy', sys.argv[2]); time.sleep(600 * (sys.argv[2] == '0'))")
+    Path("search.py").write_text(PRUNED.replace("PROGRAM", program))
+
+    subprocess.run([sys.executable, "search.py", "--set", f"place.cpus_per_run={os.cpu_count()}"], check=True)
+
+    assert len([*Path("results/runs").glob("*/stopped.json")]) == 1
+    assert len([*Path("results/runs").glob("*/result.json")]) == 3
+
+
 # ---------------------------------------------------------------------------------------------------- stops and resumes
 
 STUDY = """
