@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import tyro
 import yaml
+from pydantic import Field
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.options import File, ForPaper, Name, ResultsPlace
 from recstudy.papers import Target, published
 from recstudy.programs.metric import Metric, using_metrics
-from recstudy.programs.settings import canonical
+from recstudy.programs.settings import Config, canonical, configure
 from recstudy.programs.table import (
     LOWER,
     PREFIX,
@@ -33,11 +34,11 @@ from recstudy.programs.table import (
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported, record_look
 from recstudy.records.reading import adapter
-from recstudy.records.study_schema import Imported, ImportedRun
+from recstudy.records.study_schema import Imported, ImportedRun, MetricRecord
 from recstudy.report import Claim, Curve, Differences, Part
 from recstudy.report import Table as TableOfRuns
 from recstudy.report.claims import DEPTH, METRIC, TUNED
-from recstudy.report.names import plain, plural
+from recstudy.report.names import plural
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
@@ -46,10 +47,10 @@ from recstudy.terminal import console, output, say
 
 PRESET = "imported"
 SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it shows the best 50 alone
+POINTS = 1000  # levels along a figure
 FEW = 12  # variants that are compared with the first one, and lines of a figure
 Listed = Annotated[str, tyro.conf.arg(metavar="A,B")]
 KEYS = (DEPTH, METRIC, TUNED, "of", "over")  # of a claim's selectors that name no setting
-CLAIMS = ("claims", "metrics", "question", "title", "data")  # what a file of claims may state
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Judge:
     """The columns that are settings. Others are then no settings."""
     metrics: Annotated[str, tyro.conf.arg(metavar="A[:WORD...],B")] = ""
     """The columns that are metrics, the most important first. Words behind a name, with colons: higher or lower is better, the
-    unit, and the number of test items of a share, such as accuracy:%%:10000,loss:lower."""
+    unit, and the number of test items of a share, such as accuracy:%:10000,loss:lower."""
     seed: Name = ""
     """The column that is the seed. Without one, runs of the same settings are numbered in their order."""
     name: Name = ""
@@ -87,10 +88,11 @@ class Judge:
 
         name = self.name or self.file.stem
         if not NAME.fullmatch(name):
-            raise ConfigError(f"{name!r} cannot be the name of a study: give one by --name")
-        stated = read_claims(self.claims) if self.claims else {}
-        described = {head: _words(words) for head, *words in (metric.split(":") for metric in _listed(self.metrics))}
-        described = described or stated.get("metrics", {})
+            such = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
+            raise ConfigError(f"{name!r} cannot be the name of a study: give one, such as --name {such}")
+        stated = read_claims(self.claims) if self.claims else ClaimsFile()
+        given = {head: _words(words) for head, *words in (metric.split(":") for metric in _listed(self.metrics))}
+        described: Mapping[str, Mapping[str, Any] | None] = given or stated.metrics
         table = read_table(self.file)
         roles = assign(table, _listed(self.settings), list(described), self.seed)
         metrics = {column.name: _metric(column, described) for column in roles.metrics}
@@ -101,7 +103,7 @@ class Judge:
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
             imported = merged(read_imported(folder), Imported(files=(table.file,), runs=runs), self.replace)
-            program = Table(name, metrics, stated.get("title", ""), stated.get("data", ""), imported.files)
+            program = Table(name, metrics, stated.title, stated.data, imported.files)
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
             study = judged_study(name, program, imported.runs.values(), stated, targets)
@@ -135,14 +137,15 @@ def _words(words: Sequence[str]) -> dict[str, Any]:
 def _metric(column: Column, described: Mapping[str, Any]) -> Metric:
     """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above 1."""
     stated = described.get(column.head, described.get(column.name)) or {}
-    known = [field.name for field in fields(Metric)]
+    known = [field.name for field in fields(MetricRecord)]
     for name in stated:
         if name not in known:
             raise ConfigError(f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}")
     is_percent = re.search("acc(uracy)?(_|$)", column.name.lower()) and 1 < max(column.numbers, default=0) <= 100
     usual = {"better": "lower" if LOWER.fullmatch(column.name.lower()) else "higher", "unit": "%" if is_percent else ""}
-    title = {} if column.head.endswith(column.name) else {"title": PREFIX.sub("", column.head)}
-    return Metric(**{**usual, **title, **stated})
+    head = PREFIX.sub("", column.head)
+    title = head if head != column.name else head.replace("_", " ").capitalize()
+    return Metric(**{"title": title, **usual, **stated})
 
 
 def _assignment(table: RunTable, roles: Roles, metrics: Mapping[str, Metric], runs: int) -> str:
@@ -161,8 +164,18 @@ def _assignment(table: RunTable, roles: Roles, metrics: Mapping[str, Metric], ru
     )
 
 
-def read_claims(file: Path) -> dict[str, Any]:
-    """Return what a YAML file states: `claims`, and what describes the table.
+class ClaimsFile(Config):
+    """What a file of claims states; of metrics, the fields of `recstudy.Metric`."""
+
+    claims: list[Any] = Field(default_factory=list)
+    metrics: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
+    question: str = ""
+    title: str = ""
+    data: str = ""
+
+
+def read_claims(file: Path) -> ClaimsFile:
+    """Return what a YAML file states: a list of claims, or a `ClaimsFile`.
 
     Raises:
         ConfigError: It cannot be read or states something else. The message names file and line.
@@ -173,24 +186,22 @@ def read_claims(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise ConfigError(f"--claims {file}: {why}") from None
-    if isinstance(stated, list):
-        stated, entries = {"claims": stated}, node
-    elif isinstance(stated, dict):
-        entries = next((value for key, value in node.value if key.value == "claims"), None)
-    else:
+    if not isinstance(stated, list | dict):
         raise ConfigError(f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr: 0.1}}}}")
-    for name in stated:
-        if name not in CLAIMS:
-            raise ConfigError(f"{file.name} has {name!r}, but may have {choices(CLAIMS)}.{nearest(str(name), CLAIMS)}")
+    try:
+        found = configure(ClaimsFile, {"claims": stated} if isinstance(stated, list) else stated)
+    except ConfigError as error:
+        raise ConfigError(f"{file.name}: {error}") from None
+    entries = node if isinstance(stated, list) else {key.value: value for key, value in node.value}.get("claims")
     claims = []
-    for entry, place in zip(stated.get("claims") or (), entries.value if entries else (), strict=True):
+    for entry, place in zip(found.claims, entries.value if entries else (), strict=True):
         try:
             if not isinstance(entry, dict):
                 raise ConfigError(f"a claim has fields, such as text: ..., than: {{lr: 0.1}}, but got {entry!r}")
             claims.append(Claim(**{name: value if name == "text" else _named(value, name) for name, value in entry.items()}))
         except ConfigError as error:
             raise ConfigError(f"{file.name}, line {place.start_mark.line + 1}: {error}") from None
-    return stated | {"claims": claims}
+    return found.model_copy(update={"claims": claims})
 
 
 def _named(given: Any, key: str = "") -> Any:
@@ -237,7 +248,7 @@ def merged(before: Imported, new: Imported, replace_values: bool) -> Imported:
 
 
 def judged_study(
-    name: str, program: Table, runs: Iterable[ImportedRun], stated: Mapping[str, Any], targets: tuple[Target, ...]
+    name: str, program: Table, runs: Iterable[ImportedRun], stated: ClaimsFile, targets: tuple[Target, ...]
 ) -> Study:
     """Return the study of these runs: a variant for each combination of settings, in the order of their levels."""
     settings = list({canonical(run.settings): run.settings for run in runs}.values())
@@ -245,13 +256,13 @@ def judged_study(
     levels = {setting: _levels(values.get(setting) for values in settings) for setting in names}
     axes = {setting: setting for setting, found in levels.items() if len(found) > 1}
     places = {axis: {canonical(level): place for place, level in enumerate(levels[axis])} for axis in axes}
+    shown = [axis for axis in axes if not _follows(axis, levels, settings)]
     variants, labels = [], {}
     for values in sorted(settings, key=lambda values: [places[axis][canonical(values.get(axis))] for axis in axes]):
-        found = {axis: values.get(axis) for axis in axes}
-        changes = {axis: level for axis, level in found.items() if level is not None}
-        label = ", ".join(f"{axis}={plain(level) if level is None else level}" for axis, level in found.items())
-        labels[canonical(values)] = label or program.title
-        variants.append(Variant(label or program.title, changes, found, axes))
+        label = ", ".join(f"{axis}={'none' if values.get(axis) is None else values[axis]}" for axis in shown) or program.title
+        changes = {axis: values[axis] for axis in axes if axis in values}
+        labels[canonical(values)] = label
+        variants.append(Variant(label, changes, {axis: values.get(axis) for axis in axes}, axes))
     score = next(iter(program.metrics))
     table = TableOfRuns("results", metrics=tuple(program.metrics)[:SHOWN], targets=targets)
     if len(variants) > MANY:
@@ -259,10 +270,14 @@ def judged_study(
         title = f"{program.metrics[score].title}: the best {BEST} of {len(variants):,} variants, by their means"
         table = replace(table, title=title, where={"variant": best})
     parts: list[Part] = [table]
-    for axis in axes if len(axes) <= 2 else ():
-        others = [other for other in axes if other != axis]
-        if len(levels[axis]) > 2 and all(map(_is_number, levels[axis])) and all(len(levels[other]) <= FEW for other in others):
-            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
+    for axis in shown if len(shown) <= 2 else ():
+        lines = [other for other in shown if other != axis]
+        if (
+            2 < len(levels[axis]) <= POINTS
+            and all(map(_is_number, levels[axis]))
+            and all(len(levels[one]) <= FEW for one in lines)
+        ):
+            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(lines), None)))
     if 1 < len(variants) <= FEW:
         parts.append(Differences(metric=score, base=variants[0].label, targets=targets))
     return Study(
@@ -271,9 +286,17 @@ def judged_study(
         variants,
         program=program,
         report=parts,
-        claims=stated.get("claims", ()),
-        question=stated.get("question", "") or f"What do the runs of {program.imported[-1].name} show?",
+        claims=stated.claims,
+        question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
     )
+
+
+def _follows(axis: str, levels: Mapping[str, Sequence[Any]], settings: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a number follows from a name, as a model's size does: then labels do without it."""
+    texts = [name for name, found in levels.items() if name != axis and any(isinstance(level, str) for level in found)]
+    pairs = [{(values.get(name), values.get(axis)) for values in settings} for name in texts]
+    is_text = any(isinstance(level, str) for level in levels[axis])
+    return not is_text and any(len(pair) == len(levels[name]) for name, pair in zip(texts, pairs, strict=True))
 
 
 def _best(runs: Iterable[ImportedRun], score: str, sign: int) -> list[str]:

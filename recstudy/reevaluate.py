@@ -48,6 +48,8 @@ def evaluate(
         ConfigError: no such study, or no such metric that is computed from answers.
     """
     records = load_study(results, study, preset, trust)
+    if records.plan.imported:
+        raise ConfigError(f"the runs of {study} were imported: they have their metrics alone, of which no other follows")
     with records.standing():
         for line in records.not_here:
             out.print(Text(line), soft_wrap=True)

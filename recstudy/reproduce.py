@@ -64,6 +64,8 @@ class Reproduce:
 
         with opened(self.bundle) as theirs:
             plan_file = read_plan(theirs.study)
+            if plan_file is not None and plan_file.imported:
+                raise ConfigError(f"the runs of {plan_file.study} were finished elsewhere and imported: recstudy cannot run them")
             modules = [entry["module"] for entry in plan_file.plugins if entry["module"]] if plan_file is not None else []
             if modules and not self.trust:
                 raise ConfigError(

@@ -37,7 +37,7 @@ BOOKKEEPING = re.compile(
     """(run_|display_|experiment_)?name|(run_|trial_|experiment_)?id|artifact_uri|lifecycle_stage|state|status|number|created(_at)?
     |updated(_at)?|(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|host(name)?|pid|user(name)?
     |entity|project|group|job_type|sweep|agent|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
-    |epoch|(trainer_)?(global_)?step""",
+    |epoch|(trainer_)?(global_)?step|(.*_)?(std|stdev|stddev|stderr|sem)""",
     re.VERBOSE,
 )
 STATES = {
@@ -255,11 +255,7 @@ def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str]
     roles = Roles(named[SETTING], named[METRIC], next(iter(seeds), None), state)
     if roles.settings and not settings:
         roles = replace(roles, settings=_deciding(roles))
-    problem = f"unclear: {heads(named[UNCLEAR])}" if named[UNCLEAR] else ""
-    for kind, columns in (("setting", roles.settings), ("metric", roles.metrics)):
-        problem = problem or ("" if columns else f"no column is a {kind}")
-    if not problem and not settings and roles.seed and roles.seed.levels > 1 and _count(roles.settings) == len(table.lines) > 2:
-        problem = "there are several seeds, but no two runs have the same settings"
+    problem = _problem(roles, named[UNCLEAR], bool(settings or metrics))
     if problem:
         taken = f"settings: {heads(roles.settings)}; seed: {heads([roles.seed])}; metrics: {heads(roles.metrics)}"
         how = "Say which columns are which: --settings A,B --metrics C,D --seed S"
@@ -269,6 +265,22 @@ def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str]
             alike = heads(column for column in table.columns if column.name == name)
             raise ConfigError(f"{table.file.name}: the columns {alike} would both be called {name!r}. Rename or leave out one")
     return roles
+
+
+def _problem(roles: Roles, unclear: Sequence[Column], is_stated: bool) -> str:
+    """Return why the roles that columns were given cannot be right; empty if they can."""
+    if sum(column.name.isdigit() for column in roles.metrics) > 1:
+        return "columns called by numbers look like seeds, but each run needs a line of its own, as pandas.melt makes it"
+    once = not is_stated and len(roles.settings) > 0 and _count(roles.settings) == len(roles.settings[0].cells)
+    if once and len(roles.metrics) > 1:  # what differs from row to row may then be a setting
+        unclear = [*unclear, *(one for one in roles.metrics if not one.stated and not USUAL_METRIC.fullmatch(one.name.lower()))]
+    if unclear:
+        return f"unclear: {heads(unclear)}"
+    if not roles.settings or not roles.metrics:
+        return f"no column is a {METRIC if roles.settings else SETTING}"
+    if once and roles.seed and roles.seed.levels > 1:
+        return "there are several seeds, but no two runs have the same settings"
+    return ""
 
 
 def _is_state(column: Column) -> bool:
@@ -284,7 +296,7 @@ def _role(table: RunTable, column: Column) -> str:
         _refuse_number(table, column, wrong[0])
     if column.stated == METRIC:
         return METRIC if column.numbers else NEITHER
-    if column.stated or wrong or column.name in USUAL_SETTINGS:
+    if column.stated or wrong or column.name in USUAL_SETTINGS or name.startswith("params_"):  # as Optuna calls them
         return SETTING
     if USUAL_METRIC.fullmatch(name):
         return METRIC
@@ -365,7 +377,8 @@ def finished_runs(table: RunTable, roles: Roles, program: str) -> tuple[dict[str
             same = ", ".join(f"{name}={value}" for name, value in settings.items())
             raise ConfigError(
                 f"{table.file.name}, lines {before.line} and {line}: the same settings and seed ({same}, seed {run.seed}). "
-                f"Remove one or, if another column tells them apart, name it too: --settings {','.join(values)},COLUMN"
+                "Remove one, such as all but the last epoch of a run. If another column tells them apart, name it too: "
+                f"--settings {','.join(values)},COLUMN"
             )
         left["failed, and repeated"] += before is not run
         runs[run_id] = before if status == "failed" else run

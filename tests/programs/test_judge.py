@@ -20,6 +20,8 @@ from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
+from recstudy.reevaluate import evaluate
+from recstudy.reproduce import Reproduce
 
 HEAD = "lr,depth,seed,accuracy,val/loss,state\n"
 ROWS = [
@@ -139,6 +141,10 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     verified = verify(Bundle(bundle))
     assert not verified.differences
     assert any("the ids of 13 runs" in line for check in verified.checks for line in check.checked)
+    with pytest.raises(ConfigError, match="the runs of runs were imported"):
+        evaluate(*studies_at(folder)[0], (), tmp_path, out)
+    with pytest.raises(ConfigError, match="finished elsewhere and imported: recstudy cannot run them"):
+        Reproduce(bundle, "results:1:1").run()
 
 
 @pytest.mark.parametrize(
@@ -146,8 +152,9 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     [
         ("- text: a\n  than: {lr: 0.1}\n- text: b\n  thn: {lr: 0.1}\n", "claims.yaml, line 3: .*'thn'.* Did you mean 'than'"),
         ("claims:\n- just words\n", "claims.yaml, line 2: a claim has fields, such as text"),
-        ("claim:\n- text: a\n", "claims.yaml has 'claim', but may have claims, .*Did you mean 'claims'"),
+        ("claim:\n- text: a\n", "claims.yaml: no field 'claim': ClaimsFile has claims, .*Did you mean 'claims'"),
         ("- text: 'a\n", "claims.yaml: .*line 2"),
+        ("metrics: [f1]\n", "claims.yaml: 'metrics' must be a dictionary, but got \\['f1'\\]"),
         ("", "claims.yaml states nothing"),
     ],
 )
@@ -155,6 +162,13 @@ def test_a_mistake_in_a_file_of_claims_is_named_with_its_line(tmp_path, text, pr
     (tmp_path / "claims.yaml").write_text(text)
     with pytest.raises(ConfigError, match=problem):
         read_claims(tmp_path / "claims.yaml")
+
+
+def test_published_values_stand_beside_the_variants_that_they_are_of(judge):
+    Path("paper.csv").write_text("metric,value,unit,depth,lr\naccuracy,90.2,percent,2,0.01\naccuracy,20,percent,1,0.1\n")
+    loaded = recstudy.load(judge(ROWS, published=Path("paper.csv")))
+    verdicts = loaded.table("results").frame.dropna(subset="verdict").set_index("row").verdict
+    assert verdicts.to_dict() == {"lr=0.01, depth=2": "consistent", "lr=0.1, depth=1": "differs"}
 
 
 def test_a_refused_file_leaves_nothing_behind(judge):

@@ -137,14 +137,14 @@ WRONG = {
     GRID.replace(
         "0.1,1,1,", "0.1,1,x,"
     ): "runs.csv, line 3, column 'seed': 'x' is no seed. A seed is a whole number of at least 0",
-    GRID.replace(
-        "0.1,1,1,", "0.1,1,0,"
-    ): "runs.csv, lines 2 and 3: the same settings and seed (lr=0.1, depth=1, seed 0). Remove one "
-    "or, if another column tells them apart, name it too: --settings lr,depth,COLUMN",
+    GRID.replace("0.1,1,1,", "0.1,1,0,"): "runs.csv, lines 2 and 3: the same settings and seed (lr=0.1, depth=1, seed 0). Remove "
+    "one, such as all but the last epoch of a run. If another column tells them apart, name it too: --settings lr,depth,COLUMN",
     "lr,seed,samples\n1,0,9123\n1,1,9140\n2,0,9200\n2,1,9201\n": "runs.csv: settings: lr; seed: seed; metrics: none; unclear: samples. "
     "Say which columns are which: --settings A,B --metrics C,D --seed S",
     "model,seed\nA,0\nB,0\n": "runs.csv: settings: model; seed: seed; metrics: none; no column is a metric. Say which",
     "model,seed,x,f1\nA,0,a,0.1\nA,1,b,0.2\nB,0,b,0.3\nB,1,a,0.4\n": "there are several seeds, but no two runs have the same settings",
+    "model,0,1\nA,0.5,0.25\nB,0.75,0.5\n": "metrics: 0, 1; columns called by numbers look like seeds, but each run needs a line of its own",
+    "lr,momentum,acc\n0.3,0.91,0.5\n0.2,0.93,0.6\n": "settings: lr; seed: none; metrics: momentum, acc; unclear: momentum. Say which",
     "model,val/f1,val f1\nA,0.1,0.3\nA,0.4,0.5\n": "the columns val/f1, val f1 would both be called 'val_f1'. Rename or leave out one",
 }
 
