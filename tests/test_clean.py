@@ -78,7 +78,7 @@ def planned(study: Path, *names: str) -> None:
 
 
 def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]:
-    return {str(path.relative_to(results.root)): (size, why) for path, size, why in reclaimable(results, orphans)[0]}
+    return {str(path.relative_to(results.root)): (size, why) for path, size, why, _ in reclaimable(results, orphans)[0]}
 
 
 def cleaned(results: Results, capsys, *arguments: str, code: str = "0") -> str:
@@ -111,7 +111,7 @@ CAN_GO = {
 
 def test_what_can_go_is_what_no_report_and_no_run_under_way_needs(results):
     """A run that no study names goes only when that is asked for."""
-    with locked(results.run("busy").lock, "a worker"):
+    with locked(results.run("busy").lock):
         assert dict(sorted(found(results).items())) == CAN_GO
     assert found(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
 
@@ -124,14 +124,14 @@ def test_what_a_living_writer_has_half_written_is_not_listed(results):
     assert not any("report" in name for name in found(results))
 
     grown_old(report)
-    with locked(results.study("depths", "quick") / "lock", "a driver"):
+    with locked(results.study("depths", "quick") / "lock"):
         assert not any(name.startswith(("studies/", "recstudy-")) for name in found(results))  # nor its scratch
     assert found(results)["studies/depths/quick/report/.report.html.7.tmp"] == (4, "left half-written by a killed process")
 
 
 def test_the_command_shows_first_and_removes_with_yes(results, capsys):
     before = sorted(results.root.rglob("*"))
-    with locked(results.run("busy").lock, "a worker"):
+    with locked(results.run("busy").lock):
         shown = cleaned(results, capsys, "--orphans")
         assert "no study names this run" in shown
         assert "0.0 MB in all. Nothing was removed; --yes removes it." in shown
@@ -150,7 +150,7 @@ WORK = """
 import pathlib, sys
 from recstudy.records import Result, RunFolder, locked
 run = RunFolder(pathlib.Path(sys.argv[1]))
-with locked(run.lock, "a worker", wait=True):
+with locked(run.lock, wait=True):
     for file in (run.config, run.weights):
         file.write_text("of the worker")
     print("holds it", flush=True)
@@ -234,7 +234,7 @@ def test_a_checkpoint_that_a_run_goes_on_from_by_now_stays(results):
     run.failure.unlink()
 
     (checkpoint,) = (item for item in found if item.path == run.path / "checkpoint-000001.pt")
-    assert not clean._removed(results, checkpoint)
+    assert not clean._remove(results, checkpoint)
     assert checkpoint.path.exists()
 
 
@@ -293,7 +293,7 @@ import sys, time
 from contextlib import ExitStack
 from pathlib import Path
 from recstudy.records.locks import locked, temporary
-with temporary() as own, locked(Path(sys.argv[1], "ray/session_7/recstudy.lock"), "a driver"):
+with temporary() as own, locked(Path(sys.argv[1], "ray/session_7/recstudy.lock")):
     (own / "state").write_bytes(b"x" * 100)
     print(own.parent.name, flush=True)
     time.sleep(60)
@@ -308,7 +308,7 @@ def test_what_killed_processes_left_in_temporary_folders_is_listed_and_what_livi
         name = process.stdout.readline().strip()
         assert list(left_outside()) == []
         process.kill()
-    left = {path: why for path, _, why in left_outside()}
+    left = {path: why for path, _, why, _ in left_outside()}
 
     assert left.pop(machine / "tmp" / name) == "temporary files of a killed process"
     assert left.pop(machine / "ray/session_7") == "the logs of a Ray whose driver was killed"

@@ -16,7 +16,7 @@ from logs import read_lines
 
 from recstudy.errors import DataError, StorageError
 from recstudy.files import cache_folder, sweep, whole
-from recstudy.records.files import append_line, read_json, write_json, write_whole
+from recstudy.records import append_line, read_json, write_json, write_whole
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6), st.data())

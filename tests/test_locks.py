@@ -2,6 +2,7 @@ import errno
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -17,10 +18,14 @@ from recstudy.records.locks import held, locked
 HOLD = """
 import pathlib, sys, time
 from recstudy.records import locks
-with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
+with locks.locked(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
 """
+
+
+def name(process: int) -> str:
+    return f"process {process} on {socket.gethostname()}"
 
 
 def holding(lock: Path, seconds: float = 60) -> subprocess.Popen[str]:
@@ -35,14 +40,14 @@ def test_a_lock_says_who_holds_it_and_is_freed_by_a_kill(tmp_path):
     lock = tmp_path / "study/lock"
     assert not held(lock)
     with holding(lock) as holder:
-        with pytest.raises(StorageError, match="in use by process 7 on moon"), locked(lock, "me"):
+        with pytest.raises(StorageError, match=f"in use by {name(holder.pid)}"), locked(lock):
             pass
         assert held(lock)
         holder.kill()
         holder.wait()
 
-        with locked(lock, "me"):
-            assert json.loads(lock.read_text()) == {"holder": "me"}
+        with locked(lock):
+            assert json.loads(lock.read_text()) == {"holder": name(os.getpid())}
     assert not held(lock)
 
 
@@ -50,12 +55,12 @@ def test_a_lock_is_waited_for_and_its_holder_named_once(tmp_path):
     told = []
     with holding(tmp_path / "lock") as holder:
 
-        def hear(name: str) -> None:
-            told.append(name)
+        def hear(other: str) -> None:
+            told.append(other)
             holder.kill()
 
-        with locked(tmp_path / "lock", "me", wait=True, on_wait=hear):
-            assert told == ["process 7 on moon"]
+        with locked(tmp_path / "lock", wait=True, on_wait=hear):
+            assert told == [name(holder.pid)]
 
 
 def test_a_lock_file_of_version_0_1_names_its_holder(tmp_path):
@@ -63,11 +68,11 @@ def test_a_lock_file_of_version_0_1_names_its_holder(tmp_path):
     (tmp_path / "lock").write_text("process 9 on mars")
     with open(tmp_path / "lock") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(StorageError, match="in use by process 9 on mars"), locked(tmp_path / "lock", "me"):
+        with pytest.raises(StorageError, match="in use by process 9 on mars"), locked(tmp_path / "lock"):
             pass
 
-    with locked(tmp_path / "lock", "me"):
-        assert json.loads((tmp_path / "lock").read_text())["holder"] == "me"
+    with locked(tmp_path / "lock"):
+        assert json.loads((tmp_path / "lock").read_text())["holder"] == name(os.getpid())
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
@@ -76,7 +81,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", none)
 
-    with pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"), locked(tmp_path / "lock", "me"):
+    with pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"), locked(tmp_path / "lock"):
         pass
 
 
@@ -85,19 +90,19 @@ def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
     lock, has, ends = tmp_path / "run/lock", threading.Event(), threading.Event()
 
     def second() -> None:
-        with locked(lock, "second", wait=True):
+        with locked(lock, wait=True):
             (lock.parent / "mine").touch()
             has.set()
             ends.wait()
 
     waiting = threading.Thread(target=second)
-    with locked(lock, "who removes it"):
+    with locked(lock):
         waiting.start()
         time.sleep(1)  # it has the file open by now, and waits
         discard(lock.parent)
     has.wait()
     assert held(lock)
-    with pytest.raises(StorageError, match="in use by second"), locked(lock, "me"):
+    with pytest.raises(StorageError, match=f"in use by {name(os.getpid())}"), locked(lock):
         pass
     assert sorted(os.listdir(lock.parent)) == ["lock", "mine"]
     ends.set()
@@ -109,13 +114,13 @@ def test_one_of_many_that_make_and_remove_it_holds_it(tmp_path):
     """Eight threads, each with its own file: a folder is never removed under one that holds its lock."""
     folder, missed = tmp_path / "run", []
 
-    def work(name: str) -> None:
+    def work(thread: str) -> None:
         for _ in range(20):
-            with locked(folder / "lock", name, wait=True):
-                (folder / "name").write_text(name)
+            with locked(folder / "lock", wait=True):
+                (folder / "name").write_text(thread)
                 time.sleep(0.001)
-                if (folder / "name").read_text() != name:
-                    missed.append(name)
+                if (folder / "name").read_text() != thread:
+                    missed.append(thread)
                 discard(folder)
 
     threads = [threading.Thread(target=work, args=(str(at),)) for at in range(8)]

@@ -192,7 +192,7 @@ def test_what_grows_while_it_is_fetched_is_fetched_whole(object_store, tmp_path)
 
 def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):
     """The store takes no checkpoint: a folder is in its place."""
-    monkeypatch.setattr(mirror, "PAUSES", (0.1,))
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
     here = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
     (tmp_path / "store/runs/x/a.pt").mkdir(parents=True)
     fill(here.root, a_pt="checkpoint", result_json="{}", zz_jsonl="1\n", weights_safetensors="w")

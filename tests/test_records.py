@@ -133,7 +133,7 @@ def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
     (tmp_path / "runs/notes.txt").touch()
 
     assert (results.states(), [run_id for run_id, _ in results.finished()]) == ({"a": "done"}, ["a"])
-    assert [folder.name for folder in results.run_folders()] == ["a"]
+    assert results.run_ids() == ["a"]
 
 
 def test_a_file_in_place_of_a_folder_is_named(tmp_path):

@@ -24,7 +24,7 @@ from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
 from recstudy.errors import EXIT_CODES, ClusterError
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.records.clean import SESSION
-from recstudy.records.locks import locked, this_process
+from recstudy.records.locks import locked
 from recstudy.study.record import command
 from recstudy.terminal import stop_on_sigterm
 
@@ -78,7 +78,7 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     stop_on_sigterm()
     with ExitStack() as opened:
         if address is None:  # the lock tells `recstudy clean` the folder of a cluster whose driver was killed
-            opened.enter_context(locked(Path(context.address_info["session_dir"], SESSION), this_process()))
+            opened.enter_context(locked(Path(context.address_info["session_dir"], SESSION)))
         try:
             with watched_head(ray.get_runtime_context().gcs_address, address is None, partial(_leave, on_lost)):
                 token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""

@@ -38,7 +38,6 @@ from recstudy.metrics import TASKS
 from recstudy.plugins.bundle import code_key
 from recstudy.programs.settings import canonical, digest
 from recstudy.records import locked, read_record
-from recstudy.records.locks import this_process
 from recstudy.records.reading import dumped
 from recstudy.records.schema import record
 
@@ -318,7 +317,7 @@ def alone(name: str) -> Iterator[None]:
     lock = cache_folder() / f".{name}.lock"
     with ExitStack() as stack:
         with caching(IMAGES, lock.parent):
-            stack.enter_context(locked(lock, this_process(), wait=True))
+            stack.enter_context(locked(lock, wait=True))
         yield
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from recstudy.errors import StorageError
 from recstudy.files import discard
 from recstudy.records import RunFolder, locked
-from recstudy.records.locks import this_process
 from recstudy.records.mirror import Mirror, scratch
 
 log = logging.getLogger(__name__)
@@ -32,11 +31,11 @@ def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[Ru
     if not store:
         run = RunFolder(Path(folder))
         run.wait_until_there()
-        with locked(run.lock, this_process(), wait):
+        with locked(run.lock, wait):
             yield run
         return
     mirror = _mirror(folder, store)
-    with locked(mirror.root / "lock", this_process(), wait):
+    with locked(mirror.root / "lock", wait):
         mirror.pull(("*",))
         try:
             yield RunFolder(mirror.root, lambda: _send_some(mirror))
@@ -54,14 +53,14 @@ def beside(folder: str, store: str) -> Iterator[RunFolder]:
     mirror = _mirror(folder, store)
     mirror.pull(CHECKPOINTS)
     yield RunFolder(mirror.root)
-    with suppress(StorageError), locked(mirror.root / "lock", this_process()):  # unless the first is on this node, and goes on
+    with suppress(StorageError), locked(mirror.root / "lock"):  # unless the first is on this node, and goes on
         discard(mirror.root)
 
 
 def wait_until_free(folder: str, store: str) -> None:
     """Wait for whoever works on the run (StorageError: it is silent, or the store fails)."""
     here = RunFolder(_mirror(folder, store).root if store else Path(folder))
-    with locked(here.lock, this_process(), wait=True):
+    with locked(here.lock, wait=True):
         pass
 
 

@@ -80,7 +80,7 @@ def check_settings(bundle: Bundle, check: Check) -> None:
             for path in stated  # places decide nothing
             if path in planned_values and not path.startswith("place.") and stated[path] != planned_values[path]
         ]
-    strange = sorted({folder.name for folder in bundle.results.run_folders()} - {run.id for run in plan.runs})
+    strange = sorted(set(bundle.results.run_ids()) - {run.id for run in plan.runs})
     check.differs += [f"runs/{name} is no run of the plan" for name in strange]
     check.unchecked += unchecked
     if count:

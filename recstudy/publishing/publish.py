@@ -21,6 +21,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pydantic_core import from_json
+
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
@@ -32,7 +34,7 @@ from recstudy.publishing.bundle import CODE, REPORT, RESULTS, Bundle, called, sh
 from recstudy.publishing.scrub import private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
-from recstudy.records.files import parsed, whole_lines
+from recstudy.records.files import whole_lines
 from recstudy.records.plans import record_look
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import About
@@ -180,7 +182,7 @@ class _Writer:
             if file.suffix == ".jsonl":
                 target.write_text("".join(self._line(line, file) + "\n" for line in whole_lines(file)), encoding="utf-8")
             elif file.suffix == ".json":
-                values = self._scrubbed(parsed(contents(file)), file)
+                values = self._scrubbed(from_json(contents(file)), file)
                 target.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             else:
                 with open(file, "rb", opener=descriptor) as content, open(target, "wb") as copy:
@@ -189,7 +191,7 @@ class _Writer:
             raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
 
     def _line(self, line: bytes, file: Path) -> str:
-        return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(parsed(line), file), ensure_ascii=False)
+        return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(from_json(line), file), ensure_ascii=False)
 
     def _scrubbed(self, values: Any, file: Path) -> Any:
         kept = self.private.values(values)

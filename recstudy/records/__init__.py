@@ -1,8 +1,8 @@
 """The one owner of what is on disk: what stands in the files, the folders, whole-file writes, locks and object stores."""
 
-from recstudy.records.files import MARKER, Json, append_line, read_json, write_json, write_whole
+from recstudy.records.files import MARKER, Json, append_line, write_json, write_whole
 from recstudy.records.locks import held, locked
-from recstudy.records.reading import append_record, read_log, read_record, write_record
+from recstudy.records.reading import append_record, read_json, read_log, read_record, write_record
 from recstudy.records.results import Results
 from recstudy.records.run_folder import RunFolder
 from recstudy.records.schema import FORMAT, Attempt, EpochLine, Failure, Later, LossLine, Measured, Result, Stopped, score_name

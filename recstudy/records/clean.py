@@ -4,7 +4,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from recstudy.opened import entries, there
 from recstudy.opened import folders as folders_in
 from recstudy.records import Results, held, locked
 from recstudy.records.files import MARKER, megabytes
-from recstudy.records.locks import TEMPORARY, Held, this_process
+from recstudy.records.locks import TEMPORARY, Held
 from recstudy.records.plans import named_runs
 
 ABANDONED_S = 60.0
@@ -32,6 +32,7 @@ class Reclaimable(NamedTuple):
     path: Path
     size: int  # bytes
     why: str
+    lock: Path  # of the run, study or process that it belongs to
 
 
 def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
@@ -59,7 +60,7 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         out.print(shown if found else Text(f"nothing to remove in {path}"))
         total = megabytes(sum(item.size for item in found))
         if remove:
-            left = [item.path.name for item in found if not _removed(results, item)]
+            left = [item.path.name for item in found if not _remove(results, item)]
             in_use = f" In use by now and left alone: {', '.join(left)}." if left else ""
             out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}.{in_use}"), soft_wrap=True)
         elif found:
@@ -81,7 +82,7 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     Raises:
         StorageError: with `orphans`, a driver plans or runs a study.
     """
-    folders = list(folders_in(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
+    runs = list(folders_in(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
     studies = [study for name in folders_in(results.root / "studies") for study in folders_in(name)]
     busy = [study for study in studies if held(study / "lock")]
     if orphans and busy:
@@ -93,23 +94,20 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
             named |= named_runs(Path(entry.path))
         except StorageError as damage:
             damaged.append(damage)
-    found: list[Reclaimable] = []
-    for folder in folders:
+    items: list[Reclaimable] = []
+    for folder in (*runs, *studies):
         if folder.name.startswith("."):
-            found.append(_item(folder, "left half-removed by a killed process"))
+            items.append(_item(folder, "left half-removed by a killed process"))
         elif held(folder / "lock"):
             continue
-        elif orphans and not damaged and folder.name not in named:
-            found.append(_item(folder, "no study names this run"))
+        elif orphans and not damaged and folder.parent == results.root / "runs" and folder.name not in named:
+            items.append(_item(folder, "no study names this run"))
         else:
-            found += _of_run(results, folder)
-    for study in studies:
-        if study not in busy:
-            found += _half_written(study.rglob(".*.tmp"))
+            items += _leftovers(results, folder)
     if not busy:  # scratch belongs to a driver, which holds its study
         scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith(TEMPORARY))
-        found += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
-    return found, damaged
+        items += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
+    return items, damaged
 
 
 def left_outside() -> Iterator[Reclaimable]:
@@ -123,48 +121,39 @@ def left_outside() -> Iterator[Reclaimable]:
             with suppress(FileNotFoundError):  # its process has just removed it
                 ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
                 if ours and there(folder / lock) and not held(folder / lock):
-                    yield _item(folder, why)
+                    yield _item(folder, why)._replace(lock=folder / lock)
 
 
-def _half_written(files: Iterable[Path]) -> Iterator[Reclaimable]:
-    """Yield the files that nobody has written to for a minute: some writers, as of a report, hold no lock."""
-    for file in sorted(files):
+def _leftovers(results: Results, folder: Path) -> Iterator[Reclaimable]:
+    """Yield the files of a run's or a study's folder that can go."""
+    for file in sorted(folder.rglob(".*.tmp")):
         with suppress(FileNotFoundError):  # it is whole by now
-            if time.time() - file.lstat().st_mtime > ABANDONED_S:
-                yield _item(file, "left half-written by a killed process")
-
-
-def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
-    state = results.state(folder.name) or "interrupted"
-    yield from _half_written(folder.glob(".*.tmp"))
+            if time.time() - file.lstat().st_mtime > ABANDONED_S:  # some writers, as of a report, hold no lock
+                yield _item(file, "left half-written by a killed process", folder)
     for file in sorted(folder.glob("hang-*.log")):
-        yield _item(file, "where a run hung, which the next command would tell")
-    for file in sorted(folder.glob("checkpoint-*.pt")) if state != "interrupted" else ():
+        yield _item(file, "where a run hung, which the next command would tell", folder)
+    if state := results.state(folder.name):
         run = "finished run" if state == "done" else f"{state} run, which would begin anew"
-        yield _item(file, f"a checkpoint of a {run}")
+        for file in sorted(folder.glob("checkpoint-*.pt")):
+            yield _item(file, f"a checkpoint of a {run}", folder)
 
 
-def _item(path: Path, why: str) -> Reclaimable:
+def _item(path: Path, why: str, owner: Path | None = None) -> Reclaimable:
     files = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
     sizes = (file.lstat().st_size for file in files if file.is_symlink() or not file.is_dir())
-    return Reclaimable(path, sum(sizes), why)
+    return Reclaimable(path, sum(sizes), why, (owner or path) / "lock")
 
 
-def _removed(results: Results, item: Reclaimable) -> bool:
-    """Remove it, unless its run or study has begun since it was listed, or it is what a run goes on from by now."""
-    if not item.path.is_relative_to(results.root):
-        discard(item.path)
-        return True
-    parts = item.path.relative_to(results.root).parts
-    depth = {"runs": 2, "studies": 3}.get(parts[0])  # of the folder whose writer holds its lock
+def _remove(results: Results, item: Reclaimable) -> bool:
+    """Remove an item, unless its run or study has begun since it was listed, or a run would resume from it by now."""
     try:
-        with locked(results.root.joinpath(*parts[:depth], "lock"), this_process()) if depth else nullcontext():
-            if item.path.is_dir() and not item.path.is_symlink():
+        with locked(item.lock):
+            if item.path == item.lock.parent:
                 discard(item.path)
-            elif depth != 2 or item in _of_run(results, item.path.parent):
+                return True
+            is_due = item in _leftovers(results, item.lock.parent)
+            if is_due:
                 item.path.unlink(missing_ok=True)
-            else:
-                return False
+            return is_due
     except Held:
         return False
-    return True

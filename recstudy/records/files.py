@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from recstudy import opened
 from recstudy.errors import StorageError
@@ -53,30 +53,6 @@ def write_json(path: Path, values: Any) -> None:
     write_whole(path, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Json | None:
-    """Return the object in a file, or None where there is none. A damaged file is an error that names it."""
-    try:
-        content = parsed(opened.contents(path))
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise StorageError(f"{path} is damaged: it is no JSON object. Remove it and run the study again.")
-    return content
-
-
-def parsed(content: bytes) -> Any:
-    """Return the values that JSON states (ValueError, also where it is nested too deep, or of half a letter)."""
-    try:
-        values = json.loads(content)
-        if b"\\ud" in content.lower():
-            json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is text that cannot be written
-        return values
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-
-
 def append_line(path: Path, values: Json) -> None:
     """Append one line, after cutting off a torn one. Raises StorageError as `write_whole` does."""
     line = (json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -108,24 +84,38 @@ def whole_lines(path: Path) -> list[bytes]:
     return lines
 
 
-def persistently(write: Callable[[], T], path: Path) -> T:
-    """Return what `write` gives, called until it works, with growing pauses, as long as what fails may pass.
+def persistently(call: Callable[[], T], path: Path) -> T:
+    """Return what `call` returns, called again for ten seconds if it fails and that may pass.
 
     Raises:
-        StorageError: it failed to the last. The message says what to free or to mend.
-        OSError: what does not pass by itself, such as a folder in the file's place.
+        StorageError: The last call failed, too. The message says what to free or to mend.
+        OSError: An error that does not pass by itself, such as a folder in the file's place.
     """
-    for pause in PAUSES:
+    return retried(
+        call,
+        may_pass=lambda error: error.errno in PASSING,
+        failure=lambda error: f"cannot write {path}: {error.strerror}. {_remedy(path, error)}",
+    )
+
+
+def retried(call: Callable[[], T], may_pass: Callable[[OSError], bool], failure: Callable[[OSError], str]) -> T:
+    """Return what `call` returns, called again after growing pauses as long as `may_pass` is true of its error.
+
+    Raises:
+        StorageError: The last call failed, too; in the words of `failure`.
+        OSError: An error that does not pass.
+    """
+    pauses = iter(PAUSES)
+    while True:
         try:
-            return write()
+            return call()
         except OSError as error:
-            if error.errno not in PASSING:
+            if not may_pass(error):
                 raise
-        time.sleep(pause)
-    try:
-        return write()
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}. {_remedy(path, error)}") from error
+            pause = next(pauses, None)
+            if pause is None:
+                raise StorageError(failure(error)) from error
+            time.sleep(pause)
 
 
 def megabytes(count: int) -> str:
@@ -146,13 +136,10 @@ def _remedy(path: Path, error: OSError) -> str:
     return "Free some space; the same command then goes on."
 
 
-def _whole_length(file: Any, length: int) -> int:
-    """Return the length up to and including the last newline before `length`."""
-    while length:
-        start = max(0, length - 4096)
-        file.seek(start)
-        newline = file.read(length - start).rfind(b"\n")
-        if newline >= 0:
-            return int(start + newline + 1)
-        length = start
-    return 0
+def _whole_length(file: IO[bytes], end: int) -> int:
+    """Return the length of a log up to and including its last newline, which is at its end unless a line is torn."""
+    file.seek(max(0, end - 1))
+    if file.read(1) == b"\n":
+        return end
+    file.seek(0)
+    return file.read(end).rfind(b"\n") + 1

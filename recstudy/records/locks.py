@@ -23,12 +23,8 @@ from recstudy.records.files import persistently
 
 POLL = 0.2  # seconds between two tries to get a lock
 TEMPORARY = "recstudy-"  # what the names of our temporary folders begin with
+UNKNOWN = "a process that has not said its name yet"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-
-
-def this_process() -> str:
-    """Return the name of this process for those who wait."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 class Held(StorageError):
@@ -40,12 +36,11 @@ class Held(StorageError):
 
 
 @contextmanager
-def locked(path: Path, holder: str, wait: bool = False, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
+def locked(path: Path, wait: bool = False, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
     """Hold the lock while the block runs.
 
     Args:
-        path: The lock file. It stays when the lock is released.
-        holder: The name of this process for those who wait.
+        path: The lock file, which names this process from now on. It stays when the lock is released.
         wait: Wait until the lock is free. If false, raise `Held` at once.
         on_wait: Called once, with the holder's name, before a wait.
 
@@ -53,7 +48,7 @@ def locked(path: Path, holder: str, wait: bool = False, on_wait: Callable[[str],
         Held: Another process holds the lock and `wait` is false.
         StorageError: The file cannot be written, or its file system has no locks.
     """
-    line = json.dumps({"holder": holder}).encode() + b"\n"
+    line = json.dumps({"holder": f"process {os.getpid()} on {socket.gethostname()}"}).encode() + b"\n"
 
     def write_holder(file: int) -> None:
         with suppress(OSError):  # on a full disk the lock is held all the same
@@ -64,11 +59,11 @@ def locked(path: Path, holder: str, wait: bool = False, on_wait: Callable[[str],
     try:
         _acquire(lock, path, timeout=0)
     except Timeout:
-        name = holder_of(path)
+        holder = holder_of(path)
         if not wait:
-            raise Held(path.parent, name) from None
+            raise Held(path.parent, holder) from None
         if on_wait is not None:
-            on_wait(name)
+            on_wait(holder)
         _acquire(lock, path, timeout=-1)
     try:
         yield
@@ -92,10 +87,10 @@ def _acquire(lock: FileLock, path: Path, timeout: float) -> None:
     except Timeout:
         raise
     except OSError as error:
+        why = f"{error.strerror}. Use a folder that can be written"
         if error.errno in NO_LOCKS:
             why = "its file system has no locks. Mount it with locks, or give another folder with --results"
-            raise StorageError(f"cannot lock {path}: {why}.") from error
-        raise StorageError(f"cannot lock {path}: {error.strerror}. Use a folder that can be written.") from error
+        raise StorageError(f"cannot lock {path}: {why}.") from error
 
 
 @contextmanager
@@ -106,7 +101,7 @@ def temporary(folder: Path | None = None) -> Iterator[Path]:
     """
     own = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder))
     try:
-        with locked(own / "lock", this_process()):
+        with locked(own / "lock"):
             (own / "files").mkdir()
             yield own / "files"
     finally:
@@ -114,25 +109,21 @@ def temporary(folder: Path | None = None) -> Iterator[Path]:
 
 
 def held(path: Path) -> bool:
-    """Return whether some process holds the lock. A missing file is free; a file that cannot be asked counts as held."""
+    """Return whether some process holds the lock. A missing file is free; a file that cannot be opened counts as held."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # two that ask at once do not take each other for a holder
-            replaced = not os.path.samestat(os.fstat(file.fileno()), path.stat())
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look at once do not take each other for a holder
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    return replaced and held(path)
+    return False
 
 
 def holder_of(path: Path) -> str:
     """Return the name in a lock file. Files of version 0.1 contain nothing but the name."""
     try:
         content = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        content = ""
-    try:
-        return str(json.loads(content.splitlines()[0])["holder"])
-    except (ValueError, TypeError, KeyError, IndexError):
-        return content.strip() or "a process that has not said its name yet"
+        return str(json.loads(content)["holder"]) if content.startswith("{") else content.strip() or UNKNOWN
+    except (OSError, ValueError, KeyError):
+        return UNKNOWN

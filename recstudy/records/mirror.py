@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from recstudy.errors import StorageError
 from recstudy.files import cache_folder
 from recstudy.opened import largest, too_large
-from recstudy.records.files import PAUSES, write_whole
+from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.stores import PROBE, check, filesystem, first_line, write_object
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 RECORDS = ("*.json", "*.jsonl", "*.npz")  # what a report is made of; a checkpoint is a hundred times as large
 ON_DEMAND = ("answers.npz",)  # up to 4 MB a run, which few reports read: fetched by their names alone
-LOCAL = ("lock", "lease-*", "hang-*.log", ".*")  # never sent: they speak of processes here
+LOCAL = ("lock", "hang-*.log", ".*")  # never sent: they speak of processes here
 LATE = ("*.pt", "failure.json", "stopped.json", "result.json")  # sent in this order, after all else
 YOUNG_S = 5.0  # after an object's time, in which it may change within that second; clocks differ by some
 AT_ONCE = 16  # objects on their way: a small one takes some 30 ms, most of it waiting
@@ -156,7 +156,7 @@ class Mirror:
     @contextmanager
     def still(self) -> Iterator[None]:
         """Nobody else here reads the store, so that a file may be changed and sent."""
-        with locked(self.root.with_suffix(".lock"), f"process {os.getpid()}", wait=True):
+        with locked(self.root.with_suffix(".lock"), wait=True):
             yield
 
     def check(self) -> None:
@@ -164,22 +164,14 @@ class Mirror:
         check(self.uri, self.fs, self.base)
 
     def _patiently(self, call: Callable[[], T], key: str) -> T:
-        """Return what `call` gives, tried again for ten seconds: a store that fails may come back."""
-        for pause in PAUSES:
-            try:
-                return call()
-            except FileNotFoundError:
-                raise
-            except OSError:
-                time.sleep(pause)
-        try:
-            return call()
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise StorageError(
+        """Return what `call` returns, tried again for ten seconds: a store that fails may come back."""
+        return retried(
+            call,
+            may_pass=lambda error: not isinstance(error, FileNotFoundError),
+            failure=lambda error: (
                 f"the results' store fails at {key}: {first_line(error)}. The same command goes on from what it holds."
-            ) from None
+            ),
+        )
 
 
 def _sent(name: str, patterns: Sequence[str] = ("*",)) -> bool:

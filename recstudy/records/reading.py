@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from recstudy.errors import StorageError
 from recstudy.opened import contents
-from recstudy.records.files import Json, append_line, parsed, whole_lines, write_whole
+from recstudy.records.files import Json, append_line, whole_lines, write_whole
 from recstudy.records.schema import FORMAT, Marker, Result
 from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 
@@ -18,8 +19,9 @@ Proposed = TrialLine | ConfirmLine | ClockLine
 
 AGAIN = "Remove it and run the study again."
 REMOVE = "Remove that line."
+UNNAMED = ("scores", "values", "int", "constrained-int", "float")  # parts of pydantic's paths that a file does not have
 REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Write {{"format": {FORMAT}}} into it.'}
-NUMBER, INT = "a number", ("int", "constrained-int")
+NUMBER, INT = "a number", (("int",), ("constrained-int",))  # where pydantic found a value that is no whole number
 RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER, "string_too_long": "shorter"}
 KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
 
@@ -37,6 +39,11 @@ def read_record(path: Path | str, kind: type[R]) -> R | None:
     except FileNotFoundError:
         return None
     return _checked(content, kind, path, REMEDIES.get(kind, AGAIN))
+
+
+def read_json(path: Path) -> Json | None:
+    """Return the object in a file, or None where there is none (StorageError: it is damaged)."""
+    return read_record(path, Json)
 
 
 def read_log(path: Path, kind: type[R]) -> list[R]:
@@ -107,12 +114,10 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 def fault(error: ValidationError) -> str:
     """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
     faults = error.errors(include_url=False)
-    kinds = [fault["loc"][-1:] for fault in faults[:2]]
-    takes_any_number = kinds in [[(kind,), ("float",)] for kind in INT]  # then the last fault is the one about both kinds
-    first = faults[-1 if takes_any_number else 0]
+    first = next((fault for fault in faults if fault["loc"][-1:] not in INT), faults[0])  # of a number: the fault of any number
     if first["type"] == "json_invalid":
         return "it is not JSON"
-    place = [str(part) for part in first["loc"] if part not in ("scores", "values", *INT, "float")]
+    place = [str(part) for part in first["loc"] if part not in UNNAMED]
     field = ".".join(place) or "it"
     if first["type"] == "missing":
         return f"{field} is missing"
@@ -126,20 +131,20 @@ def fault(error: ValidationError) -> str:
 def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
     try:
         record: R = adapter(kind).validate_json(content)
-        told: Any = getattr(record, "format", FORMAT)
+        written: Any = getattr(record, "format", FORMAT)
     except ValidationError as error:
         values = _json(content)
-        told = values.get("format") if isinstance(values, dict) else None
-        if not isinstance(told, int) or told <= FORMAT:
+        written = values.get("format") if isinstance(values, dict) else None
+        if not isinstance(written, int) or written <= FORMAT:
             raise StorageError(f"{place} is damaged: {fault(error)}. {remedy}") from None
-    if told > FORMAT:
-        raise StorageError(f"{place} was written by a newer recstudy (format {told}). Update this one.")
+    if written > FORMAT:
+        raise StorageError(f"{place} was written by a newer recstudy (format {written}). Update this one.")
     return record
 
 
 def _json(content: bytes) -> Any:
-    """None where it is no JSON."""
+    """Return the values that JSON states; None where it is no JSON."""
     try:
-        return parsed(content)
+        return from_json(content)
     except ValueError:
         return None

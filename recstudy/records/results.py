@@ -30,7 +30,7 @@ the driver.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from typing import Any
 from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.records.files import MARKER, write_whole
-from recstudy.records.locks import locked, this_process
+from recstudy.records.locks import locked
 from recstudy.records.mirror import Mirror, scratch
 from recstudy.records.reading import read_record, write_record
 from recstudy.records.run_folder import RunFolder
@@ -60,7 +60,7 @@ class Results:
         self._read: dict[str, tuple[int, int]] = {}  # run id -> time and size of its result when it was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         opened.below(self.root)
-        opened.there(self.root / MARKER)  # refuses a folder that this user may not enter
+        opened.there(self._marker)  # refuses a folder that this user may not enter
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Results, (self.store or self.root,)  # another machine has its own copy
@@ -74,7 +74,7 @@ class Results:
         if self.mirror is not None:
             with self.mirror.still():
                 if not run_id:
-                    self._marked(self.mirror)
+                    self._fetch_marker(self.mirror)
                 for folder in (f"runs/{run_id}",) if run_id else ("runs", "studies"):
                     self.mirror.pull(under=folder)
         return self
@@ -92,10 +92,7 @@ class Results:
 
         Nothing else is: what another process here has fetched meanwhile may be older than what the store has by then.
         """
-        if self.mirror is None:
-            yield
-            return
-        with self.mirror.still():
+        with self.mirror.still() if self.mirror else nullcontext():
             yield
             self.send(*files)
 
@@ -105,22 +102,29 @@ class Results:
             self.mirror.push(*places)
 
     def check(self) -> None:
-        """Refuse (StorageError) a folder that is not ours or cannot be written, and make nothing."""
+        """Refuse (StorageError) a folder of another program or a newer version, or one that cannot be written; make nothing."""
         if self.mirror is not None:
-            if not self.mirror.empty and not self._marked(self.mirror):  # in this order: the marker comes before all else
+            if not self.mirror.empty and not self._fetch_marker(self.mirror):  # in this order: the marker comes before all else
                 raise StorageError(_foreign(self.store))
             self.mirror.check()
-        elif self.root.exists():
-            with self._writing():
-                self._ours()
+        if not self.root.exists():
+            return
+        with self._writing():
+            # Without files that a file manager leaves, and half a marker, which is ours.
+            strange = [path for path in self.root.iterdir() if not (path.name.startswith(".") and path.is_file())]
+            if strange and not self._marker.exists():  # in this order: another driver that begins here writes it before all else
+                raise StorageError(_foreign(self.root))
+            if not os.access(self.root, os.W_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            read_record(self._marker, Marker)
 
     def create(self) -> "Results":
         """Make the folder, or check that it is ours and can be written."""
-        if self.mirror is None:
-            return self._create()
         self.check()
-        self._create()
-        self.mirror.write(self.mirror.key(self.root / MARKER), (self.root / MARKER).read_bytes())
+        with self._writing():
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._mark()
+        self.send(self._marker)
         return self
 
     @contextmanager
@@ -137,75 +141,55 @@ class Results:
 
         Raises:
             Held: somebody else holds it, and we do not wait.
-            StorageError: the holder is silent, or the folder cannot be written.
+            StorageError: the folder cannot be written.
         """
         new = self.mirror is None and not self.root.exists()
         folder = self.create().study(name, preset)
-        with locked(folder / "lock", this_process(), wait, on_wait), ExitStack() as kept:
+        with locked(folder / "lock", wait, on_wait), ExitStack() as kept:
             if new:
                 kept.callback(self._remove_unused, folder)
             if self.mirror is None:
                 with self.cleaning():  # whoever removes runs now has not seen our lock, and comes to an end first
                     self._mark()  # again, where another start was refused meanwhile and has taken away what it had made
-            else:
-                self.pull()
+            self.pull()
             yield folder
 
     @contextmanager
     def drawing(self, name: str, preset: str) -> Iterator[None]:
         """Draw a study's report in one process at a time, so that the last one to draw it has read the most runs."""
-        with locked(self.study(name, preset) / "report/.lock", this_process(), wait=True):
+        with locked(self.study(name, preset) / "report/.lock", wait=True):
             yield
 
-    def _remove_unused(self, folder: Path) -> None:
+    def _remove_unused(self, study: Path) -> None:
         """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""
-        made = [folder / "lock", folder, folder.parent, self.root / "studies", self.root / "runs"]
-        made += [self.root / "lock", self.root / MARKER, self.root]
+        made = [study / "lock", study, study.parent, self.root / "studies", self.root / "runs"]
         with suppress(OSError, StorageError):
-            if not _unused(folder):  # asked before, too: to lock what is gone with its file system would make it anew
-                return
-            with self.cleaning():
-                for path in made if _unused(folder) else ():  # a folder that others use is not empty: then the rest stays too
-                    path.unlink() if path.is_file() else path.rmdir()
+            if [path.name for path in study.iterdir()] == ["lock"]:
+                with self.cleaning():
+                    for path in (*made, self.root / "lock", self._marker, self.root):
+                        path.unlink() if path.is_file() else path.rmdir()  # an OSError, and the end, where others use the folder
 
     @contextmanager
     def cleaning(self) -> Iterator[None]:
         """Let no driver begin, as long as runs are removed: it would take for finished what is gone a moment later."""
-        with locked(self.root / "lock", this_process(), wait=True):
+        with locked(self.root / "lock", wait=True):
             yield
 
-    def _marked(self, mirror: Mirror) -> bool:
-        """Return whether the store says that it is ours, and in which format: this is then here too."""
-        marker = mirror.read(mirror.key(self.root / MARKER))
-        if marker is not None:
-            write_whole(self.root / MARKER, marker)
-        return marker is not None
-
-    def _create(self) -> "Results":
-        with self._writing():
-            self.root.mkdir(parents=True, exist_ok=True)
-            self._ours()
-            self._mark()
-        return self
+    @property
+    def _marker(self) -> Path:
+        return self.root / MARKER
 
     def _mark(self) -> None:
-        if not (self.root / MARKER).exists():
-            write_record(self.root / MARKER, Marker())
+        if not self._marker.exists():
+            write_record(self._marker, Marker())
         (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
 
-    def _ours(self) -> None:
-        """Refuse a folder of another program, of a newer version, or one that cannot be written."""
-        marker = self.root / MARKER
-        found = [
-            path
-            for path in self.root.iterdir()  # without files that a file manager leaves, and half a marker, which is ours
-            if not (path.name.startswith(".") and path.is_file())
-        ]
-        if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
-            raise StorageError(_foreign(self.root))
-        if not os.access(self.root, os.W_OK):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        read_record(marker, Marker)
+    def _fetch_marker(self, mirror: Mirror) -> bool:
+        """Return whether the store says that it is ours, and in which format: this is then here too."""
+        marker = mirror.read(mirror.key(self._marker))
+        if marker is not None:
+            write_whole(self._marker, marker)
+        return marker is not None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -227,14 +211,9 @@ class Results:
         """Return where the weights of this digest lie, from which runs start."""
         return self.root / "weights" / f"{digest}.safetensors"
 
-    def run_folders(self) -> list[os.DirEntry[str]]:
-        """Return the folders of all runs; neither a stray file, such as a file manager leaves, nor what a killed cleaning left.
-
-        Raises:
-            StorageError: they cannot be read.
-        """
-        found = opened.entries(self.root / "runs")
-        return [entry for entry in found if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
+    def run_ids(self) -> list[str]:
+        """Return the ids of all runs that have a folder here (StorageError: the folders cannot be read)."""
+        return [folder.name for folder in opened.folders(self.root / "runs") if not folder.name.startswith(".")]
 
     def study(self, name: str, preset: str) -> Path:
         return self.root / "studies" / name / preset
@@ -245,7 +224,7 @@ class Results:
         Args:
             run_ids: The runs to read. By default all.
         """
-        for run_id in self._all_ids() if run_ids is None else run_ids:
+        for run_id in self.run_ids() if run_ids is None else run_ids:
             with suppress(StorageError):  # a damaged one will be run again
                 if result := self._read_result(run_id):
                     yield run_id, result
@@ -256,7 +235,7 @@ class Results:
         Args:
             run_ids: The runs to look at. By default all.
         """
-        every = self._all_ids() if run_ids is None else run_ids
+        every = self.run_ids() if run_ids is None else run_ids
         return {run_id: state for run_id in every if (state := self.state(run_id))}
 
     def state(self, run_id: str) -> str:
@@ -276,9 +255,6 @@ class Results:
             return self._read.get(run_id) == (status.st_mtime_ns, status.st_size)
         return False
 
-    def _all_ids(self) -> list[str]:
-        return [folder.name for folder in self.run_folders()]
-
     def _read_result(self, run_id: str) -> Result | None:
         """Return a run's result, and note which one it is, so that `state` need not read it again."""
         path = self._result(run_id)
@@ -290,11 +266,6 @@ class Results:
 
     def _result(self, run_id: str) -> str:
         return f"{self._runs}/{run_id}/result.json"
-
-
-def _unused(study: Path) -> bool:
-    """Return whether a study's folder has nothing but its lock."""
-    return [path.name for path in study.iterdir()] == ["lock"]
 
 
 def _foreign(place: object) -> str:

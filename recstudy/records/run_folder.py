@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic_core import from_json
+
 from recstudy.errors import StorageError
-from recstudy.records.files import parsed, persistently, whole_lines, write_whole
+from recstudy.records.files import persistently, whole_lines, write_whole
 from recstudy.records.reading import append_record, read_log, read_record, write_record
 from recstudy.records.schema import Attempt, Failure, Measured, Result
 
@@ -179,7 +181,7 @@ class RunFolder:
 def _epoch(line: bytes) -> int:
     """Return which epoch a line of a log states; -1 for a damaged one."""
     try:
-        stated = dict(parsed(line)).get("epoch")
+        epoch = dict(from_json(line)).get("epoch")
     except (ValueError, TypeError):
         return -1
-    return stated if isinstance(stated, int) else -1
+    return epoch if isinstance(epoch, int) else -1

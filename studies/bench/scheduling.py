@@ -112,7 +112,7 @@ def idle_study() -> Study:
 def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     """A worker's records, in a worker's order, without a run."""
     folder = RunFolder(Path(trial.folder))
-    with locked(folder.path / "lock", f"process {os.getpid()} on {socket.gethostname()}", wait=True):
+    with locked(folder.path / "lock", wait=True):
         append_line(folder.attempts, {"started": now(), "host": socket.gethostname(), "process": os.getpid()})
         write_json(folder.config, trial.config)
         folder.keep_epochs(below=0)

@@ -248,7 +248,7 @@ def test_show_status_says_which_runs_are_under_way(tmp_path):
 
     lines = [f"made_up (paper) runs {plan()['variants'][0]['label']}, seed 0: epoch 3, for 5.0 min"]
     assert said() == lines  # a mirror of an object store has no lock
-    with locked(results.run(run_id(0, 0)).lock, "process 1"):
+    with locked(results.run(run_id(0, 0)).lock):
         assert said() == lines
     assert said() == []
 

@@ -73,7 +73,7 @@ def test_a_run_runs_while_its_lock_is_held_or_its_logs_grow(results):
     """A copy of an object store has no locks."""
     folder = results.run(run_id(3, 2))
     without_lock = set(looked(results.root).poller.running)
-    with locked(folder.lock, "process 1"):
+    with locked(folder.lock):
         for file in folder.path.iterdir():
             os.utime(file, (0, time.time() - 100))
         locked_by_worker = set(looked(results.root).poller.running)

@@ -78,7 +78,7 @@ def played(tmp_path) -> Played:
 
 def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left(played):
     assert played.next() == FIRST.id
-    with locked(played.results.run(FIRST.id).lock, "process 7 on moon"):
+    with locked(played.results.run(FIRST.id).lock):
         played.tune(FIRST, HELD)
         assert played.next() == SECOND.id
         assert played.next() == ""
@@ -131,7 +131,7 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
 def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(played, monkeypatch):
     monkeypatch.setattr(played.watch.sweep.leaving, "tell", lambda: True)
     assert [played.next(), played.next()] == [FIRST.id, SECOND.id]
-    with locked(played.results.run(SECOND.id).lock, "process 7 on moon"):
+    with locked(played.results.run(SECOND.id).lock):
         played.tune(SECOND, HELD)
         played.leaving.asked = True
         played.watch.on_step_begin(0, [])

@@ -120,7 +120,7 @@ def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
     values = [recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() for study in (*studies, again)]
 
     assert values == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]
-    assert len(Results(tmp_path / "r").run_folders()) == 4  # the third study found its runs finished
+    assert len(Results(tmp_path / "r").run_ids()) == 4  # the third study found its runs finished
     with pytest.raises(ConfigError, match="two programs are called 'double'"):
         study_of(Function(triple, name="double"), {"depth": 1})
 

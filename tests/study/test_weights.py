@@ -52,8 +52,8 @@ def checkpoint(folder: Path, family: str) -> Path:
 
 
 def only_run(results: Results) -> str:
-    (folder,) = results.run_folders()
-    return folder.name
+    (run_id,) = results.run_ids()
+    return run_id
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -135,8 +136,8 @@ def test_a_driver_that_is_stopped_for_long_makes_no_run_hang(tmp_path):
 
 def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
     work = trial(tmp_path)
-    with locked(RunFolder(Path(work.folder)).lock, "process 7 on moon"):
-        assert run_trial(work, lambda line: None) == {"status": "held", "by": "process 7 on moon"}
+    with locked(RunFolder(Path(work.folder)).lock):
+        assert run_trial(work, lambda line: None) == {"status": "held", "by": f"process {os.getpid()} on {socket.gethostname()}"}
         assert not RunFolder(Path(work.folder)).begun
     assert run_trial(work, lambda line: None)["status"] == "done"
 

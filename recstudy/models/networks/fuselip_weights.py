@@ -15,7 +15,7 @@ from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.models.networks.fuselip import FuseLIPNetwork
 from recstudy.models.networks.vq import ImageTokenizer
 from recstudy.models.networks.weight_files import check_names, check_shape, public_names, read_weights
-from recstudy.records.files import read_json
+from recstudy.records import read_json
 
 # Our names to the public ones, by pattern; LAYERS come last.
 LAYERS = {
