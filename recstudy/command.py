@@ -232,13 +232,32 @@ class Register:
 
 @dataclass(frozen=True)
 class New:
-    """Write a study with a small model of its own, which runs as it stands: a starting point."""
+    """Write a study that runs as it stands in under a minute: a starting point.
+
+    --function (default): your training function, in any framework. It reports its steps and returns its metrics.
+    --command "python train.py": your script, once for each setting and seed. Without that script, a small one is written.
+    --model: a recursive model of your own, which recstudy trains.
+
+    Then: python NAME.py, or python NAME.py --help.
+    """
 
     name: tyro.conf.Positional[Name]
-    """Of the file, in this folder, and of the study."""
+    """Name of the study and of its file, which is written into this folder."""
+    function: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Begin with a training function."""
+    command: Annotated[str, tyro.conf.arg(metavar="COMMAND")] = ""
+    """Begin with a script. Give its command without options: the study file has them."""
+    model: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Begin with a recursive model."""
 
     def run(self) -> int:
-        say(f"{new(self.name, Path())}: run it with python {self.name}.py")
+        kinds = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or ["function"]
+        if len(kinds) > 1:
+            raise ConfigError(f"a study has one program: give --{kinds[0]} or --{kinds[1]}")
+        study, *scripts = new(self.name, Path(), kinds[0], self.command)
+        for script in scripts:
+            say(f"{script}: a script that it runs")
+        say(f"{study}: run it with python {study}")
         return 0
 
 

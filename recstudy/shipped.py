@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from recstudy.errors import ConfigError, nearest
+from recstudy.programs.command import script_of
 from recstudy.study.repository import INSIDE, PACKAGE
 
-STARTER = PACKAGE / "starter.txt"  # of which `recstudy new` writes a copy under another name
-STARTERS_NAME = "own_model"
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -40,16 +39,40 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, str(file), *arguments])
 
 
-def new(name: str, folder: Path) -> Path:
-    """Write the starter's copy under another name.
+def new(name: str, folder: Path, kind: str = "function", command: str = "") -> list[Path]:
+    """Write a study to begin with.
+
+    Args:
+        name: Of the study and of its file.
+        folder: Where the file is written.
+        kind: What its runs execute: `function`, `command` or `model`.
+        command: Of the kind `command`, without its options, such as `python train.py`. If that script does not exist, a small
+            one is written.
+
+    Returns:
+        The files that were written, the study first.
 
     Raises:
-        ConfigError: the name is no module's, or the file is there.
+        ConfigError: The name is not a module's, the file exists, or the command has placeholders or no script.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"a study's name is that of a Python module: small letters, digits and '_', but got {name!r}")
-    file = folder / f"{name}.py"
+    file, script = folder / f"{name}.py", script_of(command.split()) if command else ""
     if file.exists():
         raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
-    file.write_text(STARTER.read_text(encoding="utf-8").replace(STARTERS_NAME, name), encoding="utf-8")
-    return file
+    if "{" in command:
+        raise ConfigError(f"give the command without its options, such as 'python train.py': the study has them. Got {command!r}")
+    text = _starter(kind).replace("my_study", name).replace("COMMAND", command).replace("SCRIPT", script)
+    files = [file]
+    if script.endswith(".py") and not (folder / script).exists():
+        files.append(folder / script)
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        files[-1].write_text(_starter("script"), encoding="utf-8")
+    elif command:
+        text = re.sub(r"    (data|is_synthetic)=.*\n", "", text)  # which the small script has
+    file.write_text(text, encoding="utf-8")
+    return files
+
+
+def _starter(kind: str) -> str:
+    return (PACKAGE / f"starter_{kind}.txt").read_text(encoding="utf-8")

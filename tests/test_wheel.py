@@ -53,7 +53,7 @@ def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
     assert {name.parts[0].partition("-")[0] for name in names} == {"recstudy"}
     studies = {name.name for name in names if name.parent.name == "studies"}
     assert studies == {file.name for file in shipped().values()}
-    assert {"py.typed", "starter.txt", "papers"} <= {name.parts[1] for name in names}
+    assert {"py.typed", "starter_model.txt", "starter_function.txt", "papers"} <= {name.parts[1] for name in names}
 
 
 @pytest.mark.whole
@@ -69,7 +69,7 @@ def test_its_studies_and_one_that_it_writes_run_in_an_empty_folder(programs, tmp
     assert "recstudy run vitrm_depth_sweep --smoke" in " ".join(output.split())
     assert list(tmp_path.glob("results/studies/vitrm_depth_sweep/*/report/report.html"))
 
-    run(programs, tmp_path, "recstudy", "new", "mine")
+    run(programs, tmp_path, "recstudy", "new", "mine", "--model")
     run(programs, tmp_path, "python", "mine.py", *few[:2])
     assert list(tmp_path.glob("results/studies/mine/*/report/tables/*.md"))
 

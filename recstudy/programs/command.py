@@ -10,7 +10,7 @@ import string
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -183,8 +183,7 @@ class CommandProgram(TrainingProgram):
             raise ConfigError(f"the command cannot be split into words: {error}: {command.command}") from None
         if not self.words:
             raise ConfigError("the command is empty: give one, such as python train.py --lr {lr}")
-        scripts = (word for word in self.words if re.fullmatch(r"[^-{=][^{=]*\.[A-Za-z_]\w*", word))
-        name = command.name or Path(next(scripts, self.words[0])).name
+        name = command.name or Path(script_of(self.words)).name
         title = command.title or name
         super().__init__(f"{name}: {command.command}", settings, metrics, title, command.data, command.is_synthetic)
         self._check()
@@ -317,6 +316,11 @@ class CommandProgram(TrainingProgram):
         code = status["code"]
         how = f"was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exited with code {code}"
         return f"{self.title} {how}{f': {tail[-1]}' if tail else ''}"
+
+
+def script_of(words: Sequence[str]) -> str:
+    """Return the word that names the program of a command: its first file, such as `train.py`, or its first word."""
+    return next((word for word in words if re.fullmatch(r"[^-{=][^{=]*\.[A-Za-z_]\w*", word)), words[0])
 
 
 def _failure_class(code: int | None, output: str) -> str:

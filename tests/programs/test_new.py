@@ -1,0 +1,64 @@
+"""What `recstudy new` writes runs as it stands. Starters of a model: tests/test_docs.py."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recstudy.command import main
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch, capsys):
+    """The words behind `recstudy new` -> exit code and output."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["new", *words])
+        output = capsys.readouterr()
+        return end.value.code or 0, output.out + output.err
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("words", "scripts"), [([], []), (["--command", "python src/train.py"], ["src/train.py: a script that it runs\n"])]
+)
+def test_a_starter_runs_and_its_claims_are_supported(words, scripts, new):
+    assert new("mine", *words) == (0, "".join([*scripts, "mine.py: run it with python mine.py\n"]))
+
+    subprocess.run([sys.executable, "mine.py", "--no-ray"], check=True, capture_output=True)
+
+    with open("results/studies/mine/default/report/tables/claims.csv") as file:
+        assert {claim["verdict"] for claim in csv.DictReader(file)} == {"supported"}
+    assert not {"my_study", "COMMAND", "SCRIPT"} & set(Path("mine.py").read_text().split())
+
+
+def test_a_script_that_exists_is_left_as_it_is(new):
+    Path("train.py").write_text("mine")
+
+    assert new("study", "--command", "python -u train.py") == (0, "study.py: run it with python study.py\n")
+
+    assert Path("train.py").read_text() == "mine"
+    text = Path("study.py").read_text()
+    assert '"python -u train.py --lr {lr} --seed {seed} --out {folder}"' in text
+    assert "generated" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["mine", "--function", "--model"], "a study has one program: give --function or --model"),
+        (["mine", "--command", "python train.py {lr}"], "give the command without its options"),
+        (["My study"], "a study's name is that of a Python module"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(words, said, new):
+    code, output = new(*words)
+
+    assert code == 2
+    assert output.startswith(f"ConfigError: {said}")
+    assert not list(Path().iterdir())
