@@ -50,6 +50,8 @@ def evaluate(
     records = load_study(results, study, preset, trust)
     if records.plan.imported:
         raise ConfigError(f"the runs of {study} were imported: they have their metrics alone, of which no other follows")
+    if records.is_own:
+        raise ConfigError(f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics from")
     with records.standing():
         for line in records.not_here:
             out.print(Text(line), soft_wrap=True)

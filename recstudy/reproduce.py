@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from recstudy.cli import complete, exit_code
-from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, choices
 from recstudy.options import Address, Folder, ResultsPlace, StudyOptions, data_folder
 from recstudy.plugins import bundle_of, use
-from recstudy.programs.settings import configure
+from recstudy.programs.base import read_settings
+from recstudy.programs.settings import PREFIX, RunSettings, flatten
 from recstudy.publishing.bundle import CODE, Bundle, opened
 from recstudy.publishing.command import Imports
 from recstudy.records import Results, read_json
@@ -96,6 +96,12 @@ class Reproduce:
                 return int(compare(theirs.records, here, self.cell))
 
 
+def _changes(config: RunSettings) -> dict[str, Any]:
+    """Return all that decides the runs of a config, as changes of another one."""
+    own = {path: value for path, value in flatten(config.values).items() if path.startswith(PREFIX)}
+    return own or {part: getattr(config, part) for part in ("model", "data", "train")}
+
+
 def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:
     """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next seeds instead.
 
@@ -103,16 +109,14 @@ def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan
         ConfigError: this recstudy makes other runs of these settings.
     """
     rows = {row.id: row for row in theirs.records.rows}
-    configs = {rows[run].variant: configure(RunConfig, read_json(theirs.results.run(run).config) or {}) for run in published}
-    variants = [
-        Variant(theirs.records.variants[variant].label, {part: getattr(config, part) for part in ("model", "data", "train")})
-        for variant, config in configs.items()
-    ]
+    configs = {rows[run].variant: read_settings(read_json(theirs.results.run(run).config) or {}) for run in published}
+    base = next(iter(configs.values()))
     study = Study(
         name=theirs.about.study,
-        presets={theirs.about.preset: next(iter(configs.values()))},
-        variants=variants,
+        presets={theirs.about.preset: base},
+        variants=[Variant(theirs.records.variants[variant].label, _changes(config)) for variant, config in configs.items()],
         report=[Table("again")],
+        program=base.program if theirs.records.is_own else None,
     )
     seeds = 1 + max(row.seed for row in rows.values())
     plan = make_plan(study, seeds=seeds + fresh)

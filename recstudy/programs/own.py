@@ -170,15 +170,22 @@ class OwnProgram(Program):
     def register(self, module: str) -> None:
         """Make the program known under its name; `module` is the user's, which other processes import.
 
+        At a prompt and in a notebook it takes the place of the one before.
+
         Raises:
-            ConfigError: another program has the name.
+            ConfigError: another program has the name, or the same one with other settings or metrics.
         """
-        known = dict.get(PROGRAMS, self.name)
-        if known is not None and not self.same_as(known):
-            raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
-        if known is None:
-            typed = module == "__main__" and study_file() is None  # at a prompt: it is sent by value
-            PROGRAMS.put(self.name, self, "recstudy" if typed else module)
+        known, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
+        if isinstance(known, OwnProgram) and not is_typed:
+            if not self.same_as(known):
+                raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
+            if (known.defaults, known.metrics) != (self.defaults, self.metrics):
+                raise ConfigError(
+                    f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
+                    f"Function({self.title}, name={self.title + '2'!r})"
+                )
+        if known is None or is_typed:
+            PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)  # at a prompt it is sent by value
 
     def same_as(self, other: Program) -> bool:
         """Whether another program does the same, so that both may have one name."""

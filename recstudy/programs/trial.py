@@ -118,7 +118,8 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
 def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], writes: bool) -> Json:
     """Run the program and, on the worker that writes, record what came of it."""
     started = now()
-    use(Bundle(**trial.plugins))
+    if trial.plugins:  # else the driver's own process runs it, which has them
+        use(Bundle(**trial.plugins))
     import_all()
     if trial.programs:
         import_module("recstudy.programs.own").receive(trial.programs)
