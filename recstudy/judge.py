@@ -18,15 +18,17 @@ from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import Config, canonical, configure
 from recstudy.programs.table import (
     LOWER,
+    METRIC,
+    NEITHER,
     PREFIX,
     PROGRAM,
+    SEED,
+    SETTING,
     Column,
-    Roles,
     RunTable,
     Table,
     assign,
     finished_runs,
-    heads,
     name_of,
     read_table,
     value_of,
@@ -34,10 +36,10 @@ from recstudy.programs.table import (
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported, record_look
 from recstudy.records.reading import adapter
-from recstudy.records.study_schema import Imported, ImportedRun, MetricRecord
+from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun, MetricRecord
 from recstudy.report import Claim, Curve, Differences, Part
 from recstudy.report import Table as TableOfRuns
-from recstudy.report.claims import DEPTH, METRIC, TUNED
+from recstudy.report.claims import DEPTH, TUNED
 from recstudy.report.names import plural
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.plan import Plan, Run, make_plan
@@ -50,7 +52,7 @@ SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it sho
 POINTS = 1000  # levels along a figure
 FEW = 12  # variants that are compared with the first one, and lines of a figure
 Listed = Annotated[str, tyro.conf.arg(metavar="A,B")]
-KEYS = (DEPTH, METRIC, TUNED, "of", "over")  # of a claim's selectors that name no setting
+KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that name no setting
 
 
 @dataclass(frozen=True)
@@ -91,23 +93,21 @@ class Judge:
             such = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
             raise ConfigError(f"{name!r} cannot be the name of a study: give one, such as --name {such}")
         stated = read_claims(self.claims) if self.claims else ClaimsFile()
-        given = {head: _words(words) for head, *words in (metric.split(":") for metric in _listed(self.metrics))}
-        described: Mapping[str, Mapping[str, Any] | None] = given or stated.metrics
+        described = {head: _words(words) for head, *words in (metric.split(":") for metric in _list(self.metrics))}
+        described = described or stated.metrics
         table = read_table(self.file)
-        roles = assign(table, _listed(self.settings), list(described), self.seed)
-        metrics = {column.name: _metric(column, described) for column in roles.metrics}
-        runs, lines = finished_runs(table, roles, PROGRAM + name)
-        say(_assignment(table, roles, metrics, len(runs)))
-        for line in lines:
+        assign(table, _list(self.settings), list(described), self.seed)
+        metrics = {column.name: _metric(column, described) for column in table.of(METRIC)}
+        runs, lines = finished_runs(table, PROGRAM + name)
+        for line in (_assignment(table, metrics, len(runs)), *lines):
             say(line)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
-            imported = merged(read_imported(folder), Imported(files=(table.file,), runs=runs), self.replace)
-            program = Table(name, metrics, stated.title, stated.data, imported.files)
+            imported = merged(Imported() if self.replace else read_imported(folder), table.file, runs)
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
-            study = judged_study(name, program, imported.runs.values(), stated, targets)
-            plan = finished_plan(study, imported.runs)
+            program = Table(name, metrics, stated.title, stated.data, imported.files)
+            plan = finished_plan(name, program, imported.runs, stated, targets)
             with results.changing(folder / IMPORTED):
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
             record_plan(plan, results)
@@ -118,50 +118,53 @@ class Judge:
         return 0
 
 
-# ------------------------------------------------------------------------------------------------------------- options
+# ------------------------------------------------------------------------------------------------------------- metrics
 
 
-def _listed(words: str) -> list[str]:
+def _list(words: str) -> list[str]:
     return [word.strip() for word in words.split(",") if word.strip()]
 
 
-def _words(words: Sequence[str]) -> dict[str, Any]:
-    """Return what words of the command line say of a metric."""
-    said: dict[str, Any] = {}
+def _words(words: Sequence[str]) -> dict[str, Any] | None:
+    """Return the fields of a metric that words of the command line state."""
+    fields: dict[str, Any] = {}
     for word in words:
-        kind = "better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit"
-        said[kind] = int(word) if kind == "items" else word
-    return said
+        fields |= {"better": word} if word in ("higher", "lower") else {"items": int(word)} if word.isdigit() else {"unit": word}
+    return fields
 
 
-def _metric(column: Column, described: Mapping[str, Any]) -> Metric:
+def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
     """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above 1."""
-    stated = described.get(column.head, described.get(column.name)) or {}
+    stated = next((fields for name, fields in described.items() if name == column.head or name_of(name) == column.name), None)
     known = [field.name for field in fields(MetricRecord)]
-    for name in stated:
+    for name in stated or ():
         if name not in known:
             raise ConfigError(f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}")
-    is_percent = re.search("acc(uracy)?(_|$)", column.name.lower()) and 1 < max(column.numbers, default=0) <= 100
-    usual = {"better": "lower" if LOWER.fullmatch(column.name.lower()) else "higher", "unit": "%" if is_percent else ""}
-    head = PREFIX.sub("", column.head)
-    title = head if head != column.name else head.replace("_", " ").capitalize()
-    return Metric(**{"title": title, **usual, **stated})
+    head, name = PREFIX.sub("", column.head), column.name.lower()
+    is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
+    usual = {
+        "title": head.replace("_", " ").capitalize() if head == column.name else head,
+        "better": "lower" if LOWER.fullmatch(name) else "higher",
+        "unit": "%" if is_percent else "",
+    }
+    return Metric(**usual | dict(stated or {}))
 
 
-def _assignment(table: RunTable, roles: Roles, metrics: Mapping[str, Metric], runs: int) -> str:
+def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:
     """Return the first line: which columns were taken as settings, seed and metrics."""
-    read = []
-    for column in roles.metrics:
+    parts = []
+    for column in table.of(METRIC):
         metric = metrics[column.name]
         items = f"{metric.items:,} test items" if metric.items else ""
-        read.append(f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})")
-    used = {*roles.settings, *roles.metrics, roles.seed, roles.state}
-    left = heads((column for column in table.columns if column not in used), most=6)
-    seed = roles.seed.head if roles.seed else "none, so runs of the same settings are numbered in their order"
+        parts.append(f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})")
+    seed = table.heads(SEED) if table.of(SEED) else "none, so runs of the same settings are numbered in their order"
     return (
-        f"{table.file.name}: {plural(runs, 'run')}; settings: {heads(roles.settings)}; seed: {seed}; metrics: {', '.join(read)}; "
-        f"left out: {left}. Other columns: --settings A,B --metrics C,D --seed S"
+        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}; seed: {seed}; metrics: {', '.join(parts)}; "
+        f"left out: {table.heads(NEITHER, most=6)}. Other columns: --settings A,B --metrics C,D --seed S"
     )
+
+
+# -------------------------------------------------------------------------------------------------------------- claims
 
 
 class ClaimsFile(Config):
@@ -210,113 +213,36 @@ def _named(given: Any, key: str = "") -> Any:
         return {name if name in KEYS else name_of(name): _named(value, name) for name, value in given.items()}
     if isinstance(given, list):
         return [_named(value, key) for value in given]
-    return given if not isinstance(given, str) else name_of(given) if key in (METRIC, TUNED) else value_of(given)
+    return given if not isinstance(given, str) else name_of(given) if key in ("metric", TUNED) else value_of(given)
 
 
 # -------------------------------------------------------------------------------------------------------------- study
 
 
-def merged(before: Imported, new: Imported, replace_values: bool) -> Imported:
-    """Return the imported runs with those of a new file. A known run keeps its values, and its file where nothing is added.
+def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
+    """Return the imported runs with those of a file, in which a run that failed before may have finished.
 
     Raises:
-        ConfigError: A known run has another value now.
+        ConfigError: A finished run has another value now.
     """
-    if replace_values:
-        return new
-    files = before.files
-    if new.files[0].sha256 not in {file.sha256 for file in files}:
-        files = (*files, *new.files)
-    place = [file.sha256 for file in files].index(new.files[0].sha256)
-    runs, is_new = dict(before.runs), False
-    for run_id, run in new.runs.items():
-        known = runs.get(run_id)
-        if known and (known.status != "failed" or run.status == "failed"):
-            for name, value in known.metrics.items():
-                if run.status != known.status or run.metrics.get(name, value) != value:
-                    now = run.metrics.get(name, value) if run.status == known.status else run.status
-                    raise ConfigError(
-                        f"{new.files[0].name}, line {run.line}: {name} of this run is {now}, but {value} was imported from "
-                        f"{files[known.file].words}. --replace takes this file in place of all that was imported"
-                    )
-            if known.metrics.keys() >= run.metrics.keys():
-                continue
-            run = replace(run, metrics=known.metrics | run.metrics)
-        runs[run_id] = replace(run, file=place) if place else run
-        is_new = True
-    return Imported(files=files, runs=runs) if is_new else before
-
-
-def judged_study(
-    name: str, program: Table, runs: Iterable[ImportedRun], stated: ClaimsFile, targets: tuple[Target, ...]
-) -> Study:
-    """Return the study of these runs: a variant for each combination of settings, in the order of their levels."""
-    settings = list({canonical(run.settings): run.settings for run in runs}.values())
-    names = dict.fromkeys(setting for values in settings for setting in values)
-    levels = {setting: _levels(values.get(setting) for values in settings) for setting in names}
-    axes = {setting: setting for setting, found in levels.items() if len(found) > 1}
-    places = {axis: {canonical(level): place for place, level in enumerate(levels[axis])} for axis in axes}
-    shown = [axis for axis in axes if not _follows(axis, levels, settings)]
-    variants, labels = [], {}
-    for values in sorted(settings, key=lambda values: [places[axis][canonical(values.get(axis))] for axis in axes]):
-        label = ", ".join(f"{axis}={'none' if values.get(axis) is None else values[axis]}" for axis in shown) or program.title
-        changes = {axis: values[axis] for axis in axes if axis in values}
-        labels[canonical(values)] = label
-        variants.append(Variant(label, changes, {axis: values.get(axis) for axis in axes}, axes))
-    score = next(iter(program.metrics))
-    table = TableOfRuns("results", metrics=tuple(program.metrics)[:SHOWN], targets=targets)
-    if len(variants) > MANY:
-        best = [labels[key] for key in _best(runs, score, program.metrics[score].sign)]
-        title = f"{program.metrics[score].title}: the best {BEST} of {len(variants):,} variants, by their means"
-        table = replace(table, title=title, where={"variant": best})
-    parts: list[Part] = [table]
-    for axis in shown if len(shown) <= 2 else ():
-        lines = [other for other in shown if other != axis]
-        if (
-            2 < len(levels[axis]) <= POINTS
-            and all(map(_is_number, levels[axis]))
-            and all(len(levels[one]) <= FEW for one in lines)
-        ):
-            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(lines), None)))
-    if 1 < len(variants) <= FEW:
-        parts.append(Differences(metric=score, base=variants[0].label, targets=targets))
-    return Study(
-        name,
-        {PRESET: {setting: found[0] for setting, found in levels.items() if setting not in axes}},
-        variants,
-        program=program,
-        report=parts,
-        claims=stated.claims,
-        question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
-    )
-
-
-def _follows(axis: str, levels: Mapping[str, Sequence[Any]], settings: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a number follows from a name, as a model's size does: then labels do without it."""
-    texts = [name for name, found in levels.items() if name != axis and any(isinstance(level, str) for level in found)]
-    pairs = [{(values.get(name), values.get(axis)) for values in settings} for name in texts]
-    is_text = any(isinstance(level, str) for level in levels[axis])
-    return not is_text and any(len(pair) == len(levels[name]) for name, pair in zip(texts, pairs, strict=True))
-
-
-def _best(runs: Iterable[ImportedRun], score: str, sign: int) -> list[str]:
-    """Return the settings, as canonical JSON, with the best means."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        if run.status == "done" and (value := run.metrics.get(score)) is not None:
-            values.setdefault(canonical(run.settings), []).append(value)
-    return sorted(values, key=lambda settings: -sign * fmean(values[settings]))[:BEST]
-
-
-def _levels(values: Iterable[Any]) -> list[Any]:
-    """Return the different levels of a setting: numbers in their order, others as they come."""
-    found = list({canonical(value): value for value in values}.values())
-    is_ordered = all(_is_number(value) for value in found if value is not None)
-    return sorted(found, key=lambda value: (value is not None, value or 0)) if is_ordered else found
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    digests = [one.sha256 for one in before.files]
+    place = digests.index(file.sha256) if file.sha256 in digests else len(digests)
+    found = dict(before.runs)
+    for run_id, run in runs.items():
+        earlier = found.get(run_id)
+        if earlier is None or earlier.status == "failed" != run.status:
+            found[run_id] = replace(run, file=place) if place else run
+            continue
+        measured = {name: value for name, value in earlier.metrics.items() if name in run.metrics}
+        if run.status != earlier.status or measured.items() - run.metrics.items():
+            raise ConfigError(
+                f"{file.name}, line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
+                f"{earlier.status} with {measured} from {before.files[earlier.file].words}. "
+                "--replace takes this file in place of all that was imported"
+            )
+        if run.metrics.keys() - earlier.metrics.keys():
+            found[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
+    return Imported(files=(*before.files, file)[: max(len(digests), place + 1)], runs=found) if found != before.runs else before
 
 
 @dataclass(frozen=True)
@@ -326,15 +252,87 @@ class FinishedPlan(Plan):
     runs: Sequence[Run] = ()  # type: ignore[assignment]
 
 
-def finished_plan(study: Study, runs: Mapping[str, ImportedRun]) -> Plan:
-    """Return the plan of exactly these runs."""
+def finished_plan(
+    name: str, program: Table, runs: Mapping[str, ImportedRun], stated: ClaimsFile, targets: tuple[Target, ...]
+) -> Plan:
+    """Return the plan of these runs: a variant for each combination of settings, in the order of their levels."""
     if len(runs) > MOST_RUNS:
-        raise ConfigError(f"{study.name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file")
+        raise ConfigError(f"{name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file")
+    settings = {canonical(run.settings): run.settings for run in runs.values()}
+    levels = _levels(list(settings.values()))
+    axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
+    labelled = [axis for axis in axes if not _follows(axis, levels, settings.values())]
+    variants = {}
+    for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
+        values = {axis: settings[key].get(axis) for axis in axes}
+        label = ", ".join(f"{axis}={'none' if values[axis] is None else values[axis]}" for axis in labelled)
+        changes = {axis: value for axis, value in values.items() if value is not None}
+        variants[key] = Variant(label or program.title, changes, values, axes)
+    study = Study(
+        name,
+        {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
+        list(variants.values()),
+        program=program,
+        report=_report(program, runs.values(), variants, {axis: list(levels[axis]) for axis in labelled}, targets),
+        claims=stated.claims,
+        question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
+    )
     plan = make_plan(study)
-    places = {canonical(config.values["settings"]): place for place, config in enumerate(plan.configs)}
-    found = []
+    places = {key: place for place, key in enumerate(variants)}
+    planned = []
     for run_id, run in runs.items():
         place = places[canonical(run.settings)]
-        found.append(Run(place, plan.variants[place].label, run.seed, plan.configs[place], run_id))
-    found.sort(key=lambda run: (run.seed, run.variant))
-    return FinishedPlan(**{field.name: getattr(plan, field.name) for field in fields(Plan)}, runs=found)
+        planned.append(Run(place, plan.variants[place].label, run.seed, plan.configs[place], run_id))
+    planned.sort(key=lambda run: (run.seed, run.variant))
+    return FinishedPlan(**{field.name: getattr(plan, field.name) for field in fields(Plan)}, runs=planned)
+
+
+def _report(
+    program: Table,
+    runs: Iterable[ImportedRun],
+    variants: Mapping[str, Variant],
+    levels: Mapping[str, Sequence[Any]],
+    targets: tuple[Target, ...],
+) -> list[Part]:
+    """Return a table of the metrics, figures of one or two settings, and the differences of few variants."""
+    score, metric = next(iter(program.metrics.items()))
+    table = TableOfRuns("results", metrics=tuple(program.metrics)[:SHOWN], targets=targets)
+    if len(variants) > MANY:
+        values: dict[str, list[float]] = {}
+        for run in runs:
+            if run.status == "done" and (value := run.metrics.get(score)) is not None:
+                values.setdefault(canonical(run.settings), []).append(metric.sign * value)
+        best = sorted(values, key=lambda key: fmean(values[key]), reverse=True)[:BEST]
+        title = f"{metric.title}: the best {BEST} of {len(variants):,} variants, by their means"
+        table = replace(table, title=title, where={"variant": [variants[key].label for key in best]})
+    parts: list[Part] = [table]
+    for axis, found in levels.items() if len(levels) <= 2 else ():
+        others = [other for other in levels if other != axis]
+        if 2 < len(found) <= POINTS and all(map(_is_number, found)) and all(len(levels[other]) <= FEW for other in others):
+            parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
+    if 1 < len(variants) <= FEW:
+        parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
+    return parts
+
+
+def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
+    """Return each setting's levels with their places: numbers in their order, others as they come."""
+    found = {}
+    for name in dict.fromkeys(name for values in settings for name in values):
+        levels = list(dict.fromkeys(values.get(name) for values in settings))
+        if all(map(_is_number, set(levels) - {None})):
+            levels.sort(key=lambda level: (level is not None, level or 0))
+        found[name] = {level: place for place, level in enumerate(levels)}
+    return found
+
+
+def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a number follows from a name, as a model's size does: then labels do without it."""
+    texts = {name: found for name, found in levels.items() if any(isinstance(level, str) for level in found)}
+    return axis not in texts and any(
+        len({(values.get(name), values.get(axis)) for values in settings}) == len({*found}) for name, found in texts.items()
+    )
+
+
+def _is_number(level: Any) -> bool:
+    return isinstance(level, int | float) and not isinstance(level, bool)

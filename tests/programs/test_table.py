@@ -5,7 +5,7 @@ import pytest
 from recstudy.errors import ConfigError
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnSettings
-from recstudy.programs.table import PROGRAM, Table, assign, finished_runs, read_table
+from recstudy.programs.table import METRIC, PROGRAM, SEED, SETTING, Table, assign, finished_runs, read_table
 
 GRID = "lr,depth,seed,accuracy\n0.1,1,0,90.1\n0.1,1,1,90.4\n0.1,2,0,91.1\n0.1,2,1,91.8\n"
 WANDB = """"Name","State","Notes","User","Tags","Created","Runtime","Sweep","GPU Type","ID","lr","optimizer","seed","accuracy","val/loss","_step","_runtime","_timestamp"
@@ -41,13 +41,15 @@ def table(tmp_path):
     return read
 
 
-def named(roles) -> tuple[list[str], str | None, list[str]]:
-    seed = roles.seed.head if roles.seed else None
-    return [column.name for column in roles.settings], seed, [column.name for column in roles.metrics]
+def named(table, **stated) -> tuple[list[str], str, list[str]]:
+    assign(table, **stated)
+    settings, metrics = ([column.name for column in table.of(role)] for role in (SETTING, METRIC))
+    return settings, table.heads(SEED), metrics
 
 
 def imported(table, **stated):
-    return finished_runs(table, assign(table, **stated), PROGRAM + "runs")
+    assign(table, **stated)
+    return finished_runs(table, PROGRAM + "runs")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def imported(table, **stated):
         (PANDAS, (["lr"], "config.seed", ["accuracy"])),
         (EXAMPLE, (["lr", "opt_name"], "config.seed", ["accuracy"])),
         ("﻿model;random_seed;mAP@0.5\nA;0;0.41\nA;1;0.42\nB;0;0.51\nB;1;0.55\n", (["model"], "random_seed", ["mAP_0_5"])),
-        ("lr\tscore\n0.1\t3.25\n0.1\t3.5\n0.2\t4.125\n0.2\t4.5\n", (["lr"], None, ["score"])),
+        ("lr\tscore\n0.1\t3.25\n0.1\t3.5\n0.2\t4.125\n0.2\t4.5\n", (["lr"], "none", ["score"])),
         ("model,train_seed,Seed,f1\nA,10,0,0.4\nA,11,1,0.5\nB,10,0,0.6\nB,11,1,0.7\n", (["model"], "Seed", ["f1"])),
     ],
     ids=[
@@ -74,7 +76,7 @@ def imported(table, **stated):
     ],
 )
 def test_roles_follow_from_names_and_cells(table, text, roles):
-    assert named(assign(table(text))) == roles
+    assert named(table(text)) == roles
 
 
 def test_states_and_numbers_of_a_tracker_decide_what_a_run_is(table):
@@ -123,8 +125,8 @@ WRONG = {
     "": "runs.csv is empty. It needs a line with the names of settings, seed and metrics, and a line for each run",
     "lr,seed,acc\n": "runs.csv has a head and no run. It needs a line with",
     "lr,lr,acc\n1,2,3\n": "runs.csv, line 1, column 'lr': 2 columns are called so. Rename or remove one",
-    "lr,acc\n1,2,3\n": "runs.csv, line 2: it has 3 cells, but the head has 2. If a cell holds the separator, put it in quotation",
-    'lr,acc\n1,2\n1,"2\n1,3\n': "runs.csv, line 3: unexpected end of data. If a quotation mark is not closed there, close it",
+    "lr,acc\n1,2,3\n": "runs.csv, line 2: it has 3 cells, but the head has 2. Put a cell with the separator in quotes",
+    'lr,acc\n1,2\n1,"2\n1,3\n': "runs.csv, line 3: unexpected end of data. A quote that opens a cell must be closed, and be doubled in it",
     b"lr,acc\n1,\xed\xa0\x80\n": "runs.csv, line 2: it is no text in UTF-8. Export it again as CSV in UTF-8",
     GRID.replace(
         "90.1", '"90,1"'
@@ -145,7 +147,7 @@ WRONG = {
     "model,seed,x,f1\nA,0,a,0.1\nA,1,b,0.2\nB,0,b,0.3\nB,1,a,0.4\n": "there are several seeds, but no two runs have the same settings",
     "model,0,1\nA,0.5,0.25\nB,0.75,0.5\n": "metrics: 0, 1; columns called by numbers look like seeds, but each run needs a line of its own",
     "lr,momentum,acc\n0.3,0.91,0.5\n0.2,0.93,0.6\n": "settings: lr; seed: none; metrics: momentum, acc; unclear: momentum. Say which",
-    "model,val/f1,val f1\nA,0.1,0.3\nA,0.4,0.5\n": "the columns val/f1, val f1 would both be called 'val_f1'. Rename or leave out one",
+    "model,val/f1,val f1\nA,0.1,0.3\nA,0.4,0.5\n": "metrics: val/f1, val f1; 2 of these columns would be called 'val_f1'",
 }
 
 
@@ -158,7 +160,7 @@ def test_one_line_names_file_line_column_and_fix(table, text):
 
 
 def test_stated_columns_are_taken_in_their_order(table):
-    roles = assign(table(WANDB), settings=["lr"], metrics=["val/loss", "accuracy"], seed="seed")
-    assert named(roles) == (["lr"], "seed", ["val_loss", "accuracy"])
+    stated = {"settings": ["lr"], "metrics": ["val/loss", "accuracy"], "seed": "seed"}
+    assert named(table(WANDB), **stated) == (["lr"], "seed", ["val_loss", "accuracy"])
     with pytest.raises(ConfigError, match=r"runs.csv has no column 'acuracy'.* Did you mean 'accuracy'"):
         assign(table(GRID), metrics=["acuracy"])
