@@ -259,6 +259,9 @@ def preamble(paper: Paper) -> list[str]:
 OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
 
 
+OF_RECURSIVE = ("decode", "caption_notes", "selected.epoch", "selected.split", "provenance.data_notes")
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A study's records and report: `runs`, `epochs`, `findings`, and its tables and figures by name: `loaded["table1"]`."""
@@ -268,7 +271,8 @@ class Loaded:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """One row a planned run: label, seed, id, status, levels, varied settings, metrics, costs, where it was made."""
-        return self.records.runs.drop(columns=[name for name in OURS if name in self.records.runs])
+        left_out = (*OURS, *(OF_RECURSIVE if self.records.is_own else ()))
+        return self.records.runs.drop(columns=[name for name in left_out if name in self.records.runs])
 
     @cached_property
     def epochs(self) -> pd.DataFrame:

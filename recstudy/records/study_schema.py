@@ -49,7 +49,7 @@ class Deviation:
 
     @property
     def of_config(self) -> bool:
-        return self.field.startswith(("data.", "model.", "train."))
+        return self.field.startswith(("data.", "model.", "train.", "settings."))
 
 
 @record

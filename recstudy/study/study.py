@@ -15,7 +15,7 @@ from recstudy.explained import explained
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import RunSettings
+from recstudy.programs.settings import RunSettings, flatten
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
 from recstudy.study.design import Levels, Variant, crossed
@@ -196,6 +196,9 @@ class Study(Stated):
             path = self.bases(self.preset_named())[0].path
             stated = {preset: self.by_preset(self.variants, preset) for preset in self.presets}
             self._replace(variants={preset: [with_paths(one, path) for one in ones] for preset, ones in stated.items()})
+            names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
+            named = [replace(one, field=path(one.field)) if one.field in names else one for one in self.deviations]
+            self._replace(deviations=named)
 
     def varied(self, preset: str, axes: Mapping[str, Levels]) -> Self:
         """Return the study with each variant of a preset at every combination of these axes' levels.

@@ -8,7 +8,7 @@ import pytest
 from golden_pages import Tags
 from own_study import run_study, silent, train
 
-from recstudy import Claim, Function, Metric, Study, published
+from recstudy import Claim, Deviation, Function, Metric, Study, published
 from recstudy.analysis.explain import find
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import shown
@@ -172,3 +172,16 @@ def test_reading_imports_neither_the_program_nor_the_recursive_models(tmp_path):
     made = subprocess.run([sys.executable, "-c", READ, str(results.root)], capture_output=True, text=True, check=True)
 
     assert made.stdout.strip() == "[]"
+
+
+def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
+    """Of the preset `paper`, which need not state what the source leaves out."""
+    part = own_table(tmp_path, "metric,value,depth,reference.rate\naccuracy,83.0,1,0.2\n")
+    told = Deviation(field="rate", paper=0.2, ours=0.1, why="as we have it")
+    results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[told])
+    records = load_study(results, "depth", "paper")
+    with records.standing():
+        lines = find(records, "t:1:accuracy").behind(records).lines
+
+    assert any(line.startswith("Verdict: consistent") for line in lines)
+    assert lines[-1] == "    although rate 0.1, not 0.2: as we have it"
