@@ -26,6 +26,7 @@ from recstudy.study.plan import Plan, Run, make_plan, select
 from recstudy.study.repository import code_version, program, told_version, user_files
 from recstudy.study.search import Search
 from recstudy.study.study import Study
+from recstudy.study.trials import TrialLog, runs_of
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
             return 0
         refuse_removed(words)
         with using_metrics(study.metrics):
-            return start()
-
-    def start() -> int:
-        return _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions))
+            return carry_out(study, given(SearchOptions) if isinstance(study, Search) else given(StudyOptions))
 
     finish(work)
 
@@ -127,45 +125,60 @@ def run(
     begin = _begin(study, options)
     changes = {**(set or {}), **_begun(begin)}
     plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, seeds_at_most=seeds_at_most)
-    place = Results(options.results).pull()
+    records = Results(options.results).pull()
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
-        complete(plan, select(plan.runs, only), place, options, begin)
+        complete(plan, select(plan.runs, only), records, options, begin)
     from recstudy.analysis.report import load
 
-    record_look(place, study.name, plan.folder)
-    return load(place.study(study.name, plan.folder))
+    record_look(records, study.name, plan.folder)
+    return load(records.study(study.name, plan.folder))
 
 
 @kept()
-def carry_out(study: Study, options: StudyOptions, begin: "InitialWeights | None" = None) -> int:
-    """Do what the command line of a study says, and return its exit code; `begin`: what runs start from, where it is at hand."""
-    begin, vary = begin or _begin(study, options), axes(options.vary)
-    changes = changes_of(options, study.presets[study.preset_named(options.preset)]) | _begun(begin)
-    most = options.seeds_at_most
-    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=vary, seeds_at_most=most)
+def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begin: "InitialWeights | None" = None) -> int:
+    """Do what the command line of a study or search says, and return its exit code.
+
+    Args:
+        study: The study or search.
+        options: The command line.
+        begin: What runs start from; by default what `options` name.
+    """
+    begin = begin or _begin(study, options)
+    base = next(iter(study.bases(study.preset_named(options.preset))), None)
+    changes, vary = changes_of(options, base) | _begun(begin), axes(options.vary)
+    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan)
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
-    if options.register:
+    if isinstance(options, StudyOptions) and options.register:
         from recstudy.study.record import plan_record, register
 
         print(register(plan_record(plan)))
         return 0
     results = Results(options.results).pull()
-    plan, until = _until(plan, results, options)
-    runs = select(plan.runs, options.only)
+    until: Until | None = None
+    only: tuple[str, ...] = ()
+    if isinstance(options, StudyOptions):
+        plan, until = _until(plan, results, options)
+        only = options.only
+    runs = select(runs_of(plan, results), only)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
-        known = _outdated(runs, results, options, plan)
+        outdated = _outdated(plan, runs, results, options)
         _check_report(plan)
-        print_plan(plan, runs, known, results, as_json=options.json, until=until)
+        print_plan(plan, runs, outdated, results, as_json=options.json, until=until)
         return 0
     with output():
-        plan, why = complete(plan, runs, results, options, begin, until)
+        plan, runs = complete(plan, runs, results, options, begin, until)
         for line in until.told(plan, results) if until else ():
             say(line)
-        return exit_code(why) if _report(results, study.name, plan.folder, options) else EXIT_CODES["storage"]
+        if not _report(results, study.name, plan.folder, options):
+            return EXIT_CODES["storage"]
+    why = reasons(runs, results)
+    if plan.is_search:  # some of its settings may well diverge
+        return 0 if any(not results.run(run.id).reason for run in runs) else exit_code(why) or 1
+    return exit_code(why)
 
 
 def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
@@ -200,71 +213,44 @@ def complete(
     plan: Plan,
     runs: Sequence[Run],
     results: Results,
-    options: StudyOptions,
+    options: StudyOptions | SearchOptions,
     begin: "InitialWeights | None" = None,
     until: "Until | None" = None,
-) -> tuple[Plan, set[str]]:
-    """Run what of the plan is not finished, and with `until` what it lacks; give the plan with that, and why runs have no
-    numbers."""
-    known = _outdated(runs, results, options, plan)
-    _tell(known.notices)
+) -> tuple[Plan, Sequence[Run]]:
+    """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs with these."""
+    outdated = _outdated(plan, runs, results, options)
+    _tell(outdated.notices)
     results.check()
-    if not known.again and all(run.id in known.finished for run in runs):  # said without loading torch or Ray
+    storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
+    if not outdated.again and (settled := _settled(plan, runs, results, outdated, storage)):
         _record(plan, results, data_folder(options.data))
-        print(f"{plural(len(runs), 'run')}: all finished before")
+        print(settled)
         if not (until and until.further(plan, results)):
-            return plan, {known.finished[run.id] for run in runs} - {"done"}
-    where = _checked(plan, [run.config for run in runs], options)
-    from recstudy.cluster.driver import run_study
+            return plan, runs
+    where = _checked(plan, plan.space.bases.values() if plan.is_search else [run.config for run in runs], options)
+    from recstudy.cluster.driver import run_plan
     from recstudy.cluster.view import View
 
+    again = outdated.again
     with View(console()) as view:
-        plan = run_study(plan, runs, results, where, view, again=known.again, until=until, begin=begin)
-    return plan, reasons(plan.runs if until else runs, results)
+        plan = run_plan(plan, results, where, view, runs, again=again, until=until, begin=begin, storage=storage)
+    return plan, runs_of(plan, results) if until or plan.is_search else runs
 
 
-@kept()
-def _search(study: Search, options: SearchOptions) -> int:
-    begin = _begin(study, options)
-    plan = make_plan(
-        study,
-        options.preset,
-        changes_of(options, next(iter(study.presets[study.preset_named(options.preset)]), None)) | _begun(begin),
-        options.seeds,
-        options.smoke,
-        families=options.family,
-        budget=options.budget,
-        sampler=options.sampler,
-        stopping=options.stopping,
-    )
-    if options.write_config:
-        say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
-        return 0
-    results = Results(options.results).pull()
-    from recstudy.study.trials import TrialLog
-
+def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outdated", storage: str) -> str:
+    """Return a line that says that nothing is left to run; empty if something is. It loads neither torch nor Ray."""
+    if not plan.is_search:
+        is_finished = all(run.id in outdated.finished for run in runs)
+        return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
     log = TrialLog(plan, results)
-    known = _outdated([*log.runs, *log.confirmations], results, options)
-    if options.dry_run or options.json:
-        from recstudy.study.dry_run import print_search
+    if not log.params or not log.settled():
+        return ""
+    if storage:
+        from recstudy.study.space import Optimizer
 
-        _check_report(plan)
-        print_search(plan, results, known.notices, as_json=options.json)
-        return 0
-    with output():
-        _tell(known.notices)
-        runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
-        if not runs:
-            where = _checked(plan, plan.space.bases.values(), options)
-            from recstudy.cluster.searching import run_search
-            from recstudy.cluster.view import View
-
-            with View(console()) as view:
-                runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again, begin=begin)
-        if not _report(results, study.name, plan.folder, options):
-            return EXIT_CODES["storage"]
-    found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
-    return 0 if found else exit_code(reasons(runs, results)) or 1
+        Optimizer(plan, log.tried(), storage)  # writes there what it lacks
+    made = f"{log.made} runs made before, {len(log.fresh)} with fresh seeds"
+    return f"Budget: {plan.budget} in all; {made}: nothing is left to run"
 
 
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:
@@ -282,17 +268,17 @@ def exit_code(why: set[str]) -> int:
     return 0 if not why else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
 
 
-def _outdated(runs: Sequence[Run], results: Results, options: CommonOptions, plan: Plan | None = None) -> "Outdated":
+def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> "Outdated":
     from recstudy.study.rerun import outdated
 
     earlier: Collection[str] = ()
-    if plan is not None:
+    if not plan.is_search:
         folder = results.study(plan.study.name, plan.folder)
         earlier = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
     return outdated(runs, results, data_folder(options.data), options.rerun, earlier)
 
 
-def _check_report(plan: Plan | Plan) -> None:
+def _check_report(plan: Plan) -> None:
     """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
     from recstudy.analysis.report import check_drawable
     from recstudy.study.record import plan_record
@@ -305,7 +291,7 @@ def _tell(lines: Iterable[str]) -> None:
         console().print(line, soft_wrap=True)
 
 
-def _checked(plan: Plan | Plan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
+def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
     """Refuse and hint before anything starts; then give where and how it runs."""
     from recstudy.cluster.sources import Where
 
@@ -316,7 +302,7 @@ def _checked(plan: Plan | Plan, configs: Iterable[RunSettings], options: CommonO
     return Where(options.address, data, options.download, *code_version(), *how, files=user_files(plan.base.program))
 
 
-def _record(plan: Plan | Plan, results: Results, data: Path) -> None:
+def _record(plan: Plan, results: Results, data: Path) -> None:
     """Write the plan, unless the driver that runs this study now has written one that names all its runs: that one stands."""
     from recstudy.study.record import record_plan, recorded
 
@@ -329,23 +315,6 @@ def _record(plan: Plan | Plan, results: Results, data: Path) -> None:
 
             with View(console()) as view, results.holding(plan.study.name, plan.folder, on_wait=view.waits):
                 record_plan(plan, results, data)
-
-
-def _settled(plan: Plan, results: Results, storage: str, data: Path) -> list[Run]:
-    """All runs of a search of which nothing is left to do, and say so, without loading torch or Ray; none otherwise."""
-    from recstudy.study.trials import TrialLog
-
-    results.check()
-    log = TrialLog(plan, results)
-    if not log.params or not log.settled():
-        return []
-    _record(plan, results, data)
-    if storage:
-        from recstudy.study.space import Optimizer
-
-        Optimizer(plan, log.tried(), storage)  # writes there what it lacks
-    print(f"Budget: {plan.budget} in all; {log.made} runs made before, {len(log.fresh)} with fresh seeds: nothing is left to run")
-    return [*log.runs, *log.confirmations]
 
 
 def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:

@@ -143,6 +143,11 @@ class StudyOptions(CommonOptions):
     """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be given more than
     once. The study's claims are not judged then."""
 
+    @property
+    def of_plan(self) -> dict[str, Any]:
+        """Return what only the plan of a study is made with."""
+        return {"seeds_at_most": self.seeds_at_most}
+
 
 @dataclass(frozen=True)
 class SearchOptions(CommonOptions):
@@ -160,6 +165,15 @@ class SearchOptions(CommonOptions):
     """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
     optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
     """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
+    vary: Annotated[Several, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    """Search a field over these values, such as model.latent_steps=1,2,4, in place of its range. May be given more than once. Of
+    the settings to try first, only the preset's own remain."""
+
+    @property
+    def of_plan(self) -> dict[str, Any]:
+        """Return what only the plan of a search is made with."""
+        names = {"families": self.family, "budget": self.budget}
+        return {**names, "sampler": self.sampler, "stopping": self.stopping}
 
 
 def fields_first(words: Sequence[str]) -> list[str]:

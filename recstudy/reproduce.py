@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from recstudy.cli import complete, exit_code
+from recstudy.cli import complete, exit_code, reasons
 from recstudy.errors import ConfigError, choices
 from recstudy.options import Address, Folder, ResultsPlace, StudyOptions, data_folder
 from recstudy.plugins import bundle_of, use
@@ -84,8 +84,8 @@ class Reproduce:
                 return 0
             say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, published)}")
             options = StudyOptions(results=self.results, data=self.data, address=self.address, no_ray=self.no_ray)
-            _, why = complete(plan, runs, results, options)
-            if why:
+            complete(plan, runs, results, options)
+            if why := reasons(runs, results):
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
                 return exit_code(why)
             places = {variant.label: place for place, variant in enumerate(theirs.records.variants)}

@@ -4,14 +4,12 @@ A run is its id, so resuming, retrying and extending a study are one and the sam
 records; the driver writes the plan and names the runs that never came back.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from recstudy.cluster.address import check_address
-from recstudy.cluster.sources import Paid, Source, Where
+from recstudy.cluster.sources import Where, missing, study_steps
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
 from recstudy.programs.base import InitialWeights
@@ -20,9 +18,10 @@ from recstudy.programs.settings import Place, RunSettings
 from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
 from recstudy.records.locks import Held
-from recstudy.study.budget import Budget
+from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
-from recstudy.study.record import record_plan, recorded, resumed
+from recstudy.study.record import record_plan, recorded
+from recstudy.study.trials import TrialLog
 
 if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone
@@ -30,70 +29,88 @@ if TYPE_CHECKING:
     from recstudy.study.until import Until
 
 
-def run_study(
+def run_plan(
     plan: Plan,
-    runs: Sequence[Run],
     results: Results,
     where: Where,
     view: View,
+    runs: Sequence[Run] = (),
+    *,
     work: Work | None = None,
     again: Collection[str] = (),
     until: "Until | None" = None,
     begin: InitialWeights | None = None,
+    storage: str = "",
 ) -> Plan:
-    """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.
+    """Run what a plan lacks: unfinished runs of a study, or what a search proposes and confirms. Record the plan before.
 
-    The study's folder is locked meanwhile. With `--no-ray` it is locked only until the plan is recorded: any number of processes
-    then share the runs of a study, each of which is locked by itself.
+    The study's folder is locked meanwhile. If the runs of a study are shared, as by several processes with `--no-ray`, it is
+    locked only until the plan is recorded: each run is locked by itself.
 
-    With `until` it is all runs of the plan, and then block after block of further ones. What they `begin` from is kept beside
-    them.
+    Args:
+        plan: The plan of a study or search.
+        results: The results folder.
+        where: Cluster and data.
+        view: Is told what happens.
+        runs: Of a study, the runs to finish. With `until` it is all runs of the plan, and then block after block of further ones.
+        work: What is done with a trial; by default it is run.
+        again: Ids of finished runs that are run anew.
+        until: How far a study goes on for open questions.
+        begin: What runs start from. It is kept in the results folder.
+        storage: Where optuna-dashboard finds the trials of a search: a journal file or a database URL.
 
     Returns:
-        The plan with the blocks.
+        The plan with the further blocks.
 
     Raises:
-        ConfigError, StorageError, DataError, ClusterError: before anything is started.
+        ConfigError, StorageError, DataError, ClusterError: Before anything is started.
     """
-    check(plan.configs if until else [run.config for run in missing(runs, results, again)], results, where, view, begin)
-    shared = where.alone and not (until or results.store)
-    with ExitStack() as opened, ExitStack() as lock:
+    whole = [*plan.space.bases.values()] if plan.is_search else plan.configs
+    configs = whole if until or plan.is_search else [run.config for run in missing(runs, results, again)]
+    check(configs, results, where, view, begin)
+    shared = where.alone and not (until or plan.is_search or results.store)
+    with ExitStack() as lock, ExitStack() as opened:
         is_recorded = _lock_study(lock, plan, results, view, shared)
-        if until:
-            plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
-            runs = plan.runs
-            opened.callback(until.write, results)
-        todo = missing(runs, results, again)
-        view.planned(runs, todo)
+        if plan.is_search:
+            from recstudy.cluster.searching import search_steps  # it imports Optuna
+
+            log = TrialLog(plan, results)
+            meter: Meter | None = log.meter
+            steps = search_steps(log, view, storage, again)
+        else:
+            meter = until.meter if until else None
+            steps = study_steps(plan, runs, results, view, again, until, shared)
         sweep = None
-        while True:
-            if todo and not (until and until.spent):
-                if sweep is None:
-                    configs = plan.configs if until else [run.config for run in todo]
-                    places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
-                    sources = {place: _source(fit, until, shared) for place, fit in places.items()}
-                    sweep = sweep_of(plan.study.name, results, where, view, work)
-                if not is_recorded:
-                    record_plan(plan, results, where.data)  # from here on nothing is refused
-                if shared:
-                    lock.close()
-                if begin is not None:
-                    begin.keep(results)
-                archive(again, results)
-                again = ()
-                for place in dict.fromkeys(run.config.place for run in todo):  # a warm process serves runs of one size
-                    sweep.run(places[place], sources[place](deque(run for run in todo if run.config.place == place)))
-                    if sweep.hopeless:
-                        return plan
-            elif not is_recorded:
-                record_plan(plan, results, where.data)
-            further = until.further(plan, results) if until else None
-            if further is None:
-                return plan
-            known, plan = {run.id for run in plan.runs}, further
-            block = [run for run in plan.runs if run.id not in known]
-            todo = missing(block, results)
-            view.extended(block, todo)
+        for step in steps:
+            plan = step.plan
+            if step.sources and sweep is None:
+                places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
+                gpus = {place: gpus_of(fit, meter) for place, fit in places.items()}
+                sweep = sweep_of(plan.study.name, results, where, view, work)
+                if meter:
+                    opened.callback(keep_hours, meter, results)
+            if not is_recorded:
+                record_plan(plan, results, where.data)  # from here on nothing is refused
+            if sweep is None:
+                continue
+            if shared:
+                lock.close()
+            if begin is not None:
+                begin.keep(results)
+            archive(again, results)
+            again = ()
+            for place, source in step.sources.items():
+                if meter:
+                    meter.gpus = gpus[place]
+                sweep.run(places[place], source, step.pruning)
+                if sweep.hopeless:
+                    return plan
+        return plan
+
+
+def keep_hours(meter: Meter, results: Results) -> None:
+    with results.changing(meter.path):
+        meter.write()
 
 
 def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, shared: bool) -> bool:
@@ -110,25 +127,12 @@ def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, share
         return recorded(plan, results)
 
 
-def _source(place: Place, until: "Until | None", shared: bool) -> Callable[[deque[Run]], Source]:
-    """Return how the runs of a place are handed out: where hours are counted, by the meter."""
-    if until is None or until.budget is None or until.meter is None:
-        return partial(Source, shared=shared)
-    return partial(Paid, budget=until.budget, meter=until.meter, gpus=gpus_of(place, until.budget))
-
-
-def gpus_of(place: Place, budget: Budget) -> float:
-    """Return how many GPUs a run has (ClusterError: none, and the budget counts their hours)."""
+def gpus_of(place: Place, meter: Meter | None) -> float:
+    """Return how many GPUs a run has (ClusterError: none, and a budget counts their hours)."""
     gpus = (place.gpus_per_run or 0) * place.workers_per_run
-    if budget.unit == "gpuh" and not gpus:
-        raise ClusterError(f"--budget {budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
+    if meter and meter.budget.unit == "gpuh" and not gpus:
+        raise ClusterError(f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
     return gpus
-
-
-def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) -> list[Run]:
-    """Return each run without a result or with an id of `again`, once."""
-    states = results.states(run.id for run in runs)
-    return list({run.id: run for run in runs if states.get(run.id) != "done" or run.id in again}.values())
 
 
 def archive(again: Collection[str], results: Results) -> None:

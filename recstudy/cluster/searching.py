@@ -5,109 +5,72 @@ The trial log and the records are the truth: a killed driver's successor makes O
 
 import itertools
 from collections import deque
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
-from recstudy.cluster.driver import archive, check, gpus_of, missing, ready, sweep_of
-from recstudy.cluster.sources import Outcome, Paid, Where
+from recstudy.cluster.sources import Outcome, Source, Step, missing
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError, raised_at
-from recstudy.programs.trial import Work
 from recstudy.records import EpochLine, Results, read_log, write_record
-from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, Run
-from recstudy.study.record import record_plan
+from recstudy.study.plan import Run
 from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
 
-if TYPE_CHECKING:
-    from recstudy.programs.base import InitialWeights
-
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
 
 
-def run_search(
-    plan: Plan,
-    results: Results,
-    where: Where,
-    view: View,
-    storage: str = "",
-    work: Work | None = None,
-    again: Collection[str] = (),
-    begin: "InitialWeights | None" = None,
-) -> list[Run]:
-    """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.
+def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> Iterator[Step]:
+    """Yield a search's proposals as far as the budget goes, then the best with fresh seeds on what is kept of it.
 
     Args:
-        plan: the search.
-        results: the results folder.
-        where: cluster and data.
-        view: is told what happens.
-        storage: where optuna-dashboard finds the trials: a journal file or a database URL.
-        work: what is done with a trial, by default training.
-        again: ids of finished runs that are run anew.
-        begin: what runs start from, which is kept beside them.
-
-    Returns:
-        The search's runs and those with fresh seeds.
-
-    Raises:
-        ConfigError, StorageError, DataError, ClusterError: before anything is started.
+        log: The trials so far.
+        view: Is told what happens.
+        storage: Where optuna-dashboard finds the trials: a journal file or a database URL.
+        again: Ids of finished runs that are run anew.
     """
-    check(list(plan.space.bases.values()), results, where, view, begin)
-    with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
-        archive(again, results)  # first: the sampler hears of what is left
-        log = TrialLog(plan, results)
-        proposals = Proposals(plan, results, log, view, storage)
-        record_plan(plan, results, where.data)
-        if begin is not None:
-            begin.keep(results)
-        states = results.states()
-        view.searching(plan, log.made, sum(states.get(run_id) not in ("done", "stopped") for run_id in (*log.params, *log.fresh)))
-        with ready(plan.study.name, list(plan.space.bases.values()), results, where, view) as places:
-            (place,) = places.values()
-            proposals.meter = Meter(log.path, gpus_of(place, plan.budget))
-            sweep = sweep_of(plan.study.name, results, where, view, work)
-            try:
-                sweep.run(place, proposals, None if plan.stopping == "none" else PrunedBy(plan, results, log))
-                importance = folder / f"importance-{plan.definition}.json"
-                with results.changing(importance):
-                    write_record(importance, proposals.optimizer.importance())
-                if not sweep.hopeless and plan.kept:
-                    fresh = log.confirm()
-                    todo = missing(fresh, results)
-                    view.confirming(fresh, todo)
-                    sweep.run(place, Paid(deque(todo), plan.budget, proposals.meter))
-            finally:
-                with results.changing(log.path):
-                    proposals.meter.write()
-        return [*log.runs, *log.confirmations]
+    plan, results = log.plan, log.results
+    proposals = Proposals(log, view, storage, again)
+    known = [*log.params, *log.fresh]
+    view.searching(plan, log.made, sum(not has_ended(results, run_id) or run_id in again for run_id in known))
+    pruning = None if plan.stopping == "none" else PrunedBy(log, again)
+    yield Step(plan, {plan.base.place: proposals}, pruning)
+    importance = log.path.with_name(f"importance-{plan.definition}.json")
+    with results.changing(importance):
+        write_record(importance, proposals.optimizer.importance())
+    if plan.kept:
+        fresh = log.confirm()
+        todo = missing(fresh, results)
+        view.confirming(fresh, todo)
+        yield Step(plan, {plan.base.place: Source(deque(todo), log.meter)})
 
 
-class Proposals(Paid):
-    """What to run next, and what came of it.
+def has_ended(results: Results, run_id: str) -> bool:
+    return results.state(run_id) in ("done", "stopped")
+
+
+class Proposals(Source):
+    """What a search runs next, and what came of it.
 
     Args:
-        plan: the search.
-        results: with every run's records.
-        log: the trials so far, which grows.
-        view: is told of each proposal.
-        storage: see `Optimizer`.
+        log: The trials so far, which grows.
+        view: Is told of each proposal.
+        storage: See `Optimizer`.
+        again: Ids of finished runs that are run anew.
     """
 
-    def __init__(self, plan: Plan, results: Results, log: TrialLog, view: View, storage: str) -> None:
-        self.plan, self.results, self.log, self.view = plan, results, log, view
-        states, runs = results.states(), log.runs
-        self.waiting = deque(run for run in runs if states.get(run.id) not in ("done", "stopped"))
-        self.optimizer = Optimizer(plan, log.tried(), storage)
-        for run in self.waiting:
+    def __init__(self, log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> None:
+        waiting = [run for run in log.runs if not has_ended(log.results, run.id) or run.id in again]
+        super().__init__(deque(waiting), log.meter)
+        self.plan, self.results, self.log, self.view = log.plan, log.results, log, view
+        self.optimizer = Optimizer(self.plan, log.tried(again), storage)
+        for run in waiting:
             trial, _ = self.optimizer.ask(log.params[run.id])
             self.optimizer.begun(trial, run.id, run.label)
-        self.first = deque(params for params in plan.first if plan.run(0, params).id not in log.params)
-        self.rest = plan.space.combinations()
+        self.first = deque(params for params in self.plan.first if self.plan.run(0, params).id not in log.params)
+        self.rest = self.plan.space.combinations()
         self.exhausted = False
         self._asked, self._answer = (-1, -1), True
 
@@ -121,7 +84,7 @@ class Proposals(Paid):
         """Asked many times a second; of a budget in runs, the answer changes only with the trials."""
         now = self.log.made, self.optimizer.under_way
         if now != self._asked or self.plan.budget.unit != "runs":
-            self._asked, self._answer = now, self.log.room(self.meter, self.optimizer.under_way)
+            self._asked, self._answer = now, self.log.room(self.optimizer.under_way)
         return self._answer
 
     def next(self) -> Run | None:
@@ -182,22 +145,22 @@ class Proposals(Paid):
 
 
 class PrunedBy:
-    """Stops runs by a pruner, which is told the epochs of runs of before too: a search that goes on decides as it would have.
+    """Stops runs by a pruner, which also hears of the epochs of earlier runs: a search that resumes decides as before.
 
     Args:
-        plan: the search.
-        results: with the records of the runs of before.
-        log: with their ids.
+        log: The trials so far.
+        again: Ids of finished runs that are run anew.
     """
 
-    def __init__(self, plan: Plan, results: Results, log: TrialLog) -> None:
+    def __init__(self, log: TrialLog, again: Collection[str] = ()) -> None:
+        plan = log.plan
         self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
         self.objective, way = next(iter(plan.objectives.items()))
         self.sign = 1 if way == "max" else -1
-        self.epochs = max(config.steps or 0 for config in plan.space.bases.values())
+        self.epochs = max(base.steps or 0 for base in plan.space.bases.values())
         self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
-        for run_id in log.params:
-            for line in read_log(results.run(run_id).epochs, EpochLine):
+        for run_id in (run_id for run_id in log.params if run_id not in again):
+            for line in read_log(log.results.run(run_id).epochs, EpochLine):
                 self._hear(run_id, line.epoch + 1, line.values)
 
     def _hear(self, run_id: str, epochs: int, values: Mapping[str, Any]) -> bool:

@@ -2,16 +2,21 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from recstudy.cluster.view import View
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial, Work
 from recstudy.records import Results, Stopped, write_record
-from recstudy.study.budget import Budget, Meter
-from recstudy.study.plan import Run
+from recstudy.study.budget import Meter
+from recstudy.study.plan import Plan, Run
+from recstudy.study.record import resumed
+
+if TYPE_CHECKING:
+    from recstudy.study.until import Until
 
 Outcome = dict[str, Any]
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
@@ -126,20 +131,22 @@ class Running(ABC):
 
 @dataclass
 class Source:
-    """Where runs come from, and who is told of them: a list of runs, of which nobody is told.
+    """Hands out runs, and hears of them: here a list of runs.
 
     Args:
-        waiting: go first, in their order.
+        waiting: The next runs, in their order.
+        meter: Of a budget in hours, which ends everything once it is spent.
         shared: Whether other processes take runs of the same list.
     """
 
     waiting: deque[Run]
+    meter: Meter | None = None
     shared: bool = field(default=False, kw_only=True)
 
     @property
     def over(self) -> bool:
-        """Ends everything at once; what is under way goes on from its checkpoint another time."""
-        return False
+        """Whether everything ends at once; runs under way resume from their checkpoints another time."""
+        return self.meter is not None and self.meter.is_spent
 
     def next(self) -> Run | None:
         """Return the next run, or None for the time being; asked again as long as any run is under way."""
@@ -147,39 +154,68 @@ class Source:
 
     def started(self, run: Run) -> None:
         """Hear that its process has begun, for the first time or again."""
+        if self.meter is not None:
+            self.meter.started(run.id)
 
     def epoch(self, run: Run, line: Outcome) -> None:
         """Hear of an epoch, as Tune does."""
 
     def left(self, run: Run) -> None:
         """Hear that its process has left it without an outcome; it is begun again later."""
+        if self.meter is not None:
+            self.meter.ended(run.id)
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         """Hear of its end, `{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
+        self.left(run)
 
 
-@dataclass
-class Paid(Source):
-    """A list of runs that a budget pays for: one in hours ends everything once it is spent."""
+class Step(NamedTuple):
+    """What a sweep runs next.
 
-    budget: Budget
-    meter: Meter
-    gpus: float | None = None  # of each run, where not all that the meter counts hold as many
+    Args:
+        plan: The plan with these runs.
+        sources: Resources of a run -> the runs that get these: a process that is reused serves runs of one size.
+        pruning: What stops runs early.
+    """
 
-    def __post_init__(self) -> None:
-        if self.gpus is not None:
-            self.meter.gpus = self.gpus
+    plan: Plan
+    sources: Mapping[Place, Source]
+    pruning: Pruning | None = None
 
-    @property
-    def over(self) -> bool:
-        """Of a budget in runs, those that it pays for were chosen beforehand."""
-        return self.budget.unit != "runs" and self.meter.spent(self.budget.unit) >= self.budget.amount
 
-    def started(self, run: Run) -> None:
-        self.meter.started(run.id)
+def study_steps(
+    plan: Plan,
+    runs: Sequence[Run],
+    results: Results,
+    view: View,
+    again: Collection[str] = (),
+    until: "Until | None" = None,
+    shared: bool = False,
+) -> Iterator[Step]:
+    """Yield the unfinished runs of a study, and with `until` further blocks of seeds, each after the one before has ended."""
+    if until:
+        plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
+        runs = plan.runs
+    meter = until.meter if until else None
+    todo = missing(runs, results, again)
+    view.planned(runs, todo)
+    while True:
+        queues: dict[Place, deque[Run]] = {}
+        for run in [] if meter and meter.is_spent else todo:
+            queues.setdefault(run.config.place, deque()).append(run)
+        yield Step(plan, {place: Source(queue, meter, shared=shared) for place, queue in queues.items()})
+        further = until.further(plan, results) if until else None
+        if further is None:
+            return
+        known, plan = {run.id for run in plan.runs}, further
+        block = [run for run in plan.runs if run.id not in known]
+        todo = missing(block, results)
+        view.extended(block, todo)
 
-    def left(self, run: Run) -> None:
-        self.meter.ended(run.id)
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        self.meter.ended(run.id)
+def missing(runs: Iterable[Run], results: Results, again: Collection[str] = ()) -> list[Run]:
+    """Return each run without a result or with an id of `again`, once."""
+    unique = {run.id: run for run in runs}
+    states = results.states(unique)
+    return [run for run_id, run in unique.items() if states.get(run_id) != "done" or run_id in again]

@@ -49,30 +49,33 @@ class Budget:
 
 
 class Meter:
-    """Hours that a search has run, and the GPU hours of its runs, over all of its sessions.
+    """Hours that a plan has run, and the GPU hours of its runs, over all of its sessions.
 
     A session's total so far is written every minute, so that a kill loses no more than that.
 
     Args:
-        path: the trial log.
-        gpus: how many a run holds.
-        clock: monotonic seconds.
+        path: The log of trials or of hours.
+        budget: What may be spent.
+        clock: Monotonic seconds.
+
+    Attributes:
+        gpus: How many GPUs each run has.
     """
 
-    def __init__(self, path: Path, gpus: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.path, self.gpus, self.clock = path, gpus, clock
+    def __init__(self, path: Path, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path, self.budget, self.clock, self.gpus = path, budget, clock, 0.0
         self.session, self.began = datetime.now(UTC).isoformat(), clock()
         totals = {line.clock.session: line.clock for line in read_trials(path) if isinstance(line, ClockLine)}
-        self.before = {"h": sum(one.h for one in totals.values()), "gpuh": sum(one.gpuh for one in totals.values())}
+        self.before = {"h": sum(total.h for total in totals.values()), "gpuh": sum(total.gpuh for total in totals.values())}
         self.written = self.began
-        self.held = 0.0  # GPU seconds of runs that have ended
-        self.since: dict[str, float] = {}  # running run -> when it began
+        self.gpu_seconds = 0.0  # of runs that have ended
+        self.running: dict[str, float] = {}  # run id -> when the run began
 
     def started(self, run_id: str) -> None:
-        self.since.setdefault(run_id, self.clock())
+        self.running.setdefault(run_id, self.clock())
 
     def ended(self, run_id: str) -> None:
-        self.held += self.gpus * (self.clock() - self.since.pop(run_id, self.clock()))
+        self.gpu_seconds += self.gpus * (self.clock() - self.running.pop(run_id, self.clock()))
 
     def write(self) -> None:
         """Write the session's total so far to the log."""
@@ -82,10 +85,17 @@ class Meter:
     @property
     def now(self) -> dict[str, float]:
         """Return this session's hours and GPU hours so far."""
-        running = sum(self.clock() - since for since in self.since.values())
-        return {"h": (self.clock() - self.began) / 3600, "gpuh": (self.held + self.gpus * running) / 3600}
+        running = sum(self.clock() - began for began in self.running.values())
+        return {"h": (self.clock() - self.began) / 3600, "gpuh": (self.gpu_seconds + self.gpus * running) / 3600}
 
-    def spent(self, unit: str) -> float:
+    @property
+    def spent(self) -> float:
+        """Return the hours, or GPU hours, of a budget in these."""
         if self.clock() - self.written >= WRITTEN_S:
             self.write()
-        return self.before[unit] + self.now[unit]
+        return self.before[self.budget.unit] + self.now[self.budget.unit]
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether a budget in hours is spent. Who spends one in runs counts them beforehand."""
+        return self.budget.unit != "runs" and self.spent >= self.budget.amount

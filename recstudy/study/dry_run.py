@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -30,81 +30,88 @@ COLUMNS = ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFL
 
 
 def print_plan(
-    plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool, until: "Until | None" = None
+    plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool = False, until: "Until | None" = None
 ) -> None:
-    """Every run with its parameters, GFLOPs an image (forward; forward and backward), GB a worker and whether it is finished."""
-    kept = outdated.finished.keys() - outdated.again
-    rows = [_row(run, run.id in kept, outdated.kinds(run.id)) for run in runs]
+    """Print the runs of a study, or the ranges and first runs of a search, with what they cost and whether they are finished."""
+    log = TrialLog(plan, results) if plan.is_search else None
+    shown = [plan.run(0, params) for params in plan.first] if log else runs
+    finished = outdated.finished.keys() - outdated.again
+    rows = [_row(run, run.id in finished, outdated.kinds(run.id)) for run in shown]
     if as_json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(_search_summary(log) if log else rows, indent=1))
         return
-    program = plan.base.program
-    pflop = {run.id: program.pflop(run.config) for run in runs}
     table = Table(box=None)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
-    for row in rows:
-        spend = pflop[row["id"]]
-        price = "?" if spend is None else f"{spend:.3g}"
-        counts = (_count(row[name]) for name in ("gflops", "train_gflops"))
+    for run, row in zip(shown, rows, strict=True):
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in outdated.again else "to run"
-        params = "?" if row["params"] is None else f"{row['params']:,}"
-        memory = "?" if row["memory_gb"] is None else f"{row['memory_gb']:.2g}"
-        cells = row["label"], row["seed"], params, *counts, price, memory, state
-        table.add_row(*(Text(str(cell)) for cell in cells))
+        state = f"finished{changed}" if row["cached"] else "to run again" if run.id in outdated.again else "to run"
+        counts = [_count(row[name]) for name in ("gflops", "train_gflops")]
+        params, memory = _words(row["params"], ","), _words(row["memory_gb"], ".2g")
+        pflop = _words(plan.base.program.pflop(run.config), ".3g")
+        table.add_row(*(Text(str(cell)) for cell in (row["label"], row["seed"], params, *counts, pflop, memory, state)))
     out = console()
-    out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
+    for line in _search_lines(plan) if log else [f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs"]:
+        out.print(line, soft_wrap=True)
     out.print(table)
+    if log:
+        out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
-    priced = _price(rows, pflop, results) if program.name == RECURSIVE else _time(rows, results)
-    for line in (*outdated.notices, *outlook, *priced):
+    for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results)):
         out.print(line, soft_wrap=True)
 
 
+def _words(value: float | None, form: str) -> str:
+    return "?" if value is None else format(value, form)
+
+
 def _count(value: float | None) -> str:
-    return "?" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    return _words(value, ",.0f" if value and value >= 1000 else ".4g")
 
 
-def _time(rows: Sequence[dict[str, Any]], results: Results) -> Iterator[str]:
-    """Return how long the unfinished runs take, by finished runs. The FLOPs of a user's own program are unknown."""
-    todo = [row for row in rows if not row["cached"]]
-    if not todo:
+def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results) -> Iterator[str]:
+    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took if there are any.
+
+    Args:
+        plan: The plan.
+        runs: Of a study the runs that are asked for, of a search those so far.
+        finished: The ids of those that are not run again.
+        results: The results folder.
+    """
+    program, todo = plan.base.program, [run for run in runs if run.id not in finished]
+    count = len(todo)
+    if plan.is_search:  # like those that come first
+        todo, count = [plan.run(0, params) for params in plan.first], int(plan.budget.amount) - len(runs)
+    if not todo or count <= 0 or (plan.is_search and plan.budget.unit != "runs"):
         return
-    known = {row["id"] for row in rows}
-    seconds = [float(result.cost.get("seconds") or 0.0) for _, result in results.finished(known)]
-    if not seconds:
-        yield f"Price: {plural(len(todo), 'run')}. Their time and FLOPs are unknown: no run has finished."
+    costs = {run_id: result.cost for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))}
+    took = sum(float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds"))
+    made = plural(len(costs), "finished run")
+    if program.name != RECURSIVE and costs:
+        mean = duration(count * took / len(costs))
+        yield f"Price: {plural(count, 'run')}, about {mean} one after another, by {made}. Their FLOPs are unknown."
         return
-    left = duration(len(todo) * sum(seconds) / len(seconds))
-    finished = plural(len(seconds), "finished run")
-    yield f"Price: {plural(len(todo), 'run')}, about {left} one after another, by {finished}. Their FLOPs are unknown."
-
-
-def _price(rows: Sequence[dict[str, Any]], pflop: dict[str, float | None], results: Results) -> Iterator[str]:
-    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took where there are any."""
+    if program.name != RECURSIVE:
+        yield f"Price: {plural(count, 'run')}. Their time and FLOPs are unknown: no run has finished."
+        return
+    pflop = {run.id: program.pflop(run.config) for run in (*runs, *todo)}
     known = {run_id: spend for run_id, spend in pflop.items() if spend is not None}
     if len(known) < len(pflop):
         yield "What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images."
         return
-    todo = {row["id"]: row["memory_gb"] for row in rows if not row["cached"]}
-    if not todo:
-        return
-    core, gpu = _times(known[next(iter(todo))], start=START_S)
+    core, gpu = _times(known[todo[0].id], start=START_S)
     yield f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU."
-    left = sum(known[run_id] for run_id in todo)
-    made = [(result.cost, known[run_id]) for run_id, result in results.finished(known)]
-    took = sum(float(cost.get(name) or 0.0) for cost, _ in made for name in ("seconds", "evaluation_seconds"))
-    spent, cores = sum(share for _, share in made), len(os.sched_getaffinity(0))
+    left = count * sum(known[run.id] for run in todo) / len(todo)
+    spent, cores = sum(known[run_id] for run_id in costs), len(os.sched_getaffinity(0))
     if took and spent:
-        time = f"{duration(left * took / spent)} of runs, one after another, by what {plural(len(made), 'finished run')} took"
+        time = f"{duration(left * took / spent)} of runs, one after another, by what {made} took"
     else:
         at_cores, at_gpu = _times(left, cores)
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
-    most = max(todo.values())
+    most = max((program.memory(run.config) or 0) / 1e9 for run in todo)
     memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:.2g} MB"
     most_flops = f"at most {flops(left)} of training (halting saves some)"
-    yield f"Price: {plural(len(todo), 'run')}, {most_flops}, {memory} of memory each; about {time}."
+    yield f"Price: {plural(count, 'run')}, {most_flops}, {memory} of memory each; about {time}."
 
 
 def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
@@ -152,35 +159,21 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
                 yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."
 
 
-def print_search(plan: Plan, results: Results, told: Iterable[str], as_json: bool) -> None:
-    """The ranges of each family, the settings that come first with their cost, what was tried before and is `told` of it."""
-    log = TrialLog(plan, results)
-    if as_json:
-        print(json.dumps(_record(plan, log), indent=1))
-        return
-    out = console()
-    out.print(f"{plan.study.name}, preset {plan.folder}: by {plan.sampler}, stopping {plan.stopping}")
-    out.print(f"Budget: {plan.split}.", soft_wrap=True)
-    out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
-    ranges = Table("family", "field", "tried", box=None)
-    for family, fields in plan.space.ranges.items():
-        for path, range in fields.items():
-            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.space.when.get(path, {}).items())
-            ranges.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
-    out.print(ranges)
-    first = Table("first", "parameters", "GFLOPs", "training GFLOPs", box=None)
-    for run in (plan.run(0, params) for params in plan.first):
-        counted = run.config.program.cost(run.config)
-        known = [f"{counted.params:,}", f"{counted.gflops:.4g}", f"{counted.train_gflops:.4g}"] if counted else ["?"] * 3
-        cells = run.label, *known
-        first.add_row(*map(Text, cells))
-    out.print(first)
-    out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
-    for line in told:
-        out.print(line, soft_wrap=True)
+def _search_lines(plan: Plan) -> Iterator[str | Table]:
+    yield f"{plan.study.name}, preset {plan.folder}: by {plan.sampler}, stopping {plan.stopping}"
+    yield f"Budget: {plan.split}."
+    yield f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}"
+    table = Table("family", "field", "tried", box=None)
+    for family, ranges in plan.space.ranges.items():
+        for path, range in ranges.items():
+            conditions = plan.space.when.get(path, {}).items()
+            where = " and ".join(f"{other} is {choices(map(str, values))}" for other, values in conditions)
+            table.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
+    yield table
 
 
-def _record(plan: Plan, log: TrialLog) -> dict[str, Any]:
+def _search_summary(log: TrialLog) -> dict[str, Any]:
+    plan = log.plan
     when = {path: {"when": dict(conditions)} for path, conditions in plan.space.when.items()}
     return {
         "definition": plan.definition,
@@ -188,10 +181,10 @@ def _record(plan: Plan, log: TrialLog) -> dict[str, Any]:
         "kept for fresh seeds": plan.kept,
         "sampler": plan.sampler,
         "stopping": plan.stopping,
-        "objectives": dict(plan.objectives),
+        "objectives": plan.objectives,
         "space": {
-            family: {path: range.record | when.get(path, {}) for path, range in fields.items()}
-            for family, fields in plan.space.ranges.items()
+            family: {path: range.record | when.get(path, {}) for path, range in ranges.items()}
+            for family, ranges in plan.space.ranges.items()
         },
         "first": [{FAMILY: plan.base.family, **params} for params in plan.first],
         "tried": len(log.params),

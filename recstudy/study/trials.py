@@ -4,13 +4,10 @@
 time the search has used (`budget.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import pandas as pd
-
-from recstudy.analysis.search import ranked
 from recstudy.records import Result, Results, append_record, read_log, read_record
 from recstudy.records.reading import read_trials
 from recstudy.records.schema import EpochLine
@@ -46,6 +43,7 @@ class TrialLog:
         self.path = results.study(plan.study.name, plan.folder) / f"trials-{plan.definition}.jsonl"
         lines = read_trials(self.path)
         self.params: dict[str, Params] = {line.id: line.params for line in lines if isinstance(line, TrialLine)}
+        self.meter = Meter(self.path, plan.budget)
         again = (line for line in lines if isinstance(line, ConfirmLine))
         self.fresh: dict[str, tuple[int, int]] = {line.id: (line.confirms, line.seed) for line in again}
 
@@ -62,11 +60,11 @@ class TrialLog:
         """Return the runs of every trial, in their order."""
         return [self.plan.run(number, params) for number, params in enumerate(self.params.values())]
 
-    def tried(self) -> list[Tried]:
-        """Return what came of the trials that ended."""
+    def tried(self, without: Collection[str] = ()) -> list[Tried]:
+        """Return what came of the trials that ended, except for those with ids in `without`."""
         states, objective = self.results.states(self.params), self.plan.base.objective
         found: list[Tried] = []
-        for run_id in (run_id for run_id in self.params if states.get(run_id) in ("done", "stopped")):
+        for run_id in (run_id for run_id in self.params if states.get(run_id) in ("done", "stopped") and run_id not in without):
             result = result_of(self.results, run_id)
             values = [value for value in objective_values(self.plan.objectives, result) if value is not None]
             whole = len(values) == len(self.plan.objectives) and result is not None and result.status == "done"
@@ -85,6 +83,10 @@ class TrialLog:
         return [run for run in wanted if run.id not in unpaid]
 
     def _wanted(self) -> list[Run]:
+        import pandas as pd  # which --help does without
+
+        from recstudy.analysis.search import ranked
+
         objectives = list(self.plan.objectives)
         rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]
         table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
@@ -99,14 +101,13 @@ class TrialLog:
         """Return the runs that count: every trial, and every fresh seed that was decided on."""
         return len(self.params) + len(self.fresh)
 
-    def room(self, meter: Meter, under_way: int = 0) -> bool:
+    def room(self, under_way: int = 0) -> bool:
         """Tell whether the budget pays for one more setting, and then for the fresh seeds that it and the best may need.
 
         Hours are kept for those by what a run has taken so far.
 
         Args:
-            meter: the hours spent.
-            under_way: trials that have not ended.
+            under_way: Trials that have not ended.
         """
         budget, kept = self.plan.budget, self.plan.kept
         if budget.unit == "runs":
@@ -115,7 +116,7 @@ class TrialLog:
                 return True
             needed = sum(run.id not in self.fresh for run in self._wanted()) + self.plan.seeds * (under_way + 1)
             return left >= min(kept, needed)
-        spent, ended = meter.spent(budget.unit), self.made - under_way
+        spent, ended = self.meter.spent, self.made - under_way
         price = spent / ended if ended > 0 else 0.0
         return spent + min(kept * price, budget.amount / 2) < budget.amount
 
@@ -131,7 +132,7 @@ class TrialLog:
 
     def settled(self) -> bool:
         """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed has its numbers."""
-        if self.room(Meter(self.path, gpus=0)):
+        if self.room():
             return False
         if any(self.results.state(run_id) not in ("done", "stopped") for run_id in self.params):
             return False
@@ -140,8 +141,16 @@ class TrialLog:
     @property
     def confirmations(self) -> list[Run]:
         """Return the runs with fresh seeds that were decided on."""
-        known = list(self.params.values())
-        return [self.plan.run(number, known[number], seed) for number, seed in self.fresh.values()]
+        params = list(self.params.values())
+        return [self.plan.run(number, params[number], seed) for number, seed in self.fresh.values()]
+
+
+def runs_of(plan: Plan, results: Results) -> list[Run]:
+    """Return the runs of a study, or those that a search has made so far."""
+    if not plan.is_search:
+        return plan.runs
+    log = TrialLog(plan, results)
+    return [*log.runs, *log.confirmations]
 
 
 def objective_values(objectives: Mapping[str, Any], result: Result | None) -> list[float | None]:

@@ -81,9 +81,9 @@ class Until:
     """How far a study that runs until its questions are decided may go, and how far it is.
 
     Args:
-        at_most: seeds of a variant.
-        budget: what all its runs may cost, those of its first seeds included; None for no limit.
-        meter: of a budget in hours, what has been spent.
+        at_most: Seeds of a variant.
+        budget: What all its runs may cost, those of its first seeds included; None for no limit.
+        meter: Of a budget in hours, what has been spent.
     """
 
     at_most: int
@@ -108,7 +108,7 @@ class Until:
         found = Budget.parse(budget)
         if found.unit != "runs":
             log = results.study(name, plan.folder) / f"until-{plan.definition}.jsonl"
-            return cls(at_most, found, Meter(log, gpus=0))
+            return cls(at_most, found, Meter(log, found))
         if (first := len({run.id for run in plan.runs})) > found.amount:
             raise ConfigError(
                 f"{plural(plan.seeds, 'seed')} of each variant of {name} are {first:,} runs, but the budget is {found}: give "
@@ -116,22 +116,11 @@ class Until:
             )
         return cls(at_most, found)
 
-    @property
-    def spent(self) -> bool:
-        """Whether a budget in hours is, so that nothing is begun; one in runs pays for all that are planned."""
-        return self.budget is not None and self.meter is not None and self.meter.spent(self.budget.unit) >= self.budget.amount
-
-    def write(self, results: Results) -> None:
-        """Keep the hours that were spent."""
-        if self.meter is not None:
-            with results.changing(self.meter.path):
-                self.meter.write()
-
     def budget_left(self, plan: Plan) -> float:
         """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
         if self.budget is None:
             return inf
-        spent = self.meter.spent(self.budget.unit) if self.meter else len({run.id for run in plan.runs})
+        spent = self.meter.spent if self.meter else len({run.id for run in plan.runs})
         return self.budget.amount - spent
 
     def further(self, plan: Plan, results: Results) -> Plan | None:
@@ -144,7 +133,7 @@ class Until:
         seeds = plan.seeds_each
         prices = [1.0] * len(seeds)
         if self.meter:  # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
-            known = [_hours(rows, wall=self.budget is not None and self.budget.unit == "h") for rows in records.by_variant]
+            known = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
             told = [hours for hours in known if hours is not None]
             prices = [sum(told) / len(told) if hours is None and told else hours or 0.0 for hours in known]
         block = next_block(wanted(records), seeds, self.at_most, prices, left)

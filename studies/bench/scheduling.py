@@ -26,7 +26,7 @@ from ray.tune import RunConfig as TuneRunConfig
 from rich.console import Console
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
-from recstudy.cluster.driver import run_study
+from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.data import Digits
@@ -95,7 +95,7 @@ def through_driver() -> tuple[float, float]:
     plan = make_plan(idle_study())
     with tempfile.TemporaryDirectory() as folder, environment():
         results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
-        run_study(plan, plan.runs, results, Where(data=Path(folder)), clock, work=no_op)
+        run_plan(plan, results, Where(data=Path(folder)), clock, plan.runs, work=no_op)
         end = time.perf_counter()
         assert sum(state == "done" for state in results.states().values()) == RUNS
     return 1e3 * (end - clock.up) / RUNS, 1e3 * (clock.ends[-1] - clock.ends[0]) / (RUNS - 1)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from recstudy import RunConfig, Search, Tunable
 from recstudy.cluster.searching import Proposals
-from recstudy.cluster.sources import Paid
+from recstudy.cluster.sources import Source
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
@@ -35,8 +35,9 @@ class Searched:
         self.plan, self.results, self.said = plan, results.create(), io.StringIO()
         record_plan(plan, results)
         self.log = TrialLog(plan, results)
-        self.proposals = Proposals(plan, results, self.log, View(Console(file=self.said, width=300)), "")
-        self.proposals.meter = Meter(self.log.path, gpus=0, **({"clock": clock} if clock else {}))
+        if clock:
+            self.log.meter = Meter(self.log.path, plan.budget, clock)
+        self.proposals = Proposals(self.log, View(Console(file=self.said, width=300)))
 
     def end(self, run: Run, score: float) -> None:
         finish_runs(self.results, [run], score)
@@ -150,7 +151,7 @@ def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
     while run := search.proposals.next():
         now[0] += 900
         search.end(run, now[0])
-    source = Paid(search.proposals.waiting, search.plan.budget, search.proposals.meter)
+    source = Source(search.proposals.waiting, search.proposals.meter)
 
     assert (len(search.log.params), search.proposals.over, source.over) == (8, True, False)
     now[0] += 7200

@@ -187,7 +187,8 @@ def test_numbers_are_readable(value, short):
 def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
     """Two sessions by an injected clock: 2 h with a run of 1 h on 2 GPUs; then 1 h with a run under way for half an hour."""
     now, log = [0.0], tmp_path / "trials.jsonl"
-    first = Meter(log, gpus=2, clock=lambda: now[0])
+    first = Meter(log, Budget(9, "h"), clock=lambda: now[0])
+    first.gpus = 2
     first.started("a")
     now[0] = 3600
     first.ended("a")
@@ -195,11 +196,12 @@ def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
     first.write()
     now[0] = 99_999  # another process: its clock starts anywhere
 
-    second = Meter(log, gpus=2, clock=lambda: now[0])
+    hours, gpu_hours = (Meter(log, Budget(9, unit), clock=lambda: now[0]) for unit in ("h", "gpuh"))
+    gpu_hours.gpus = 2
     now[0] += 1800
-    second.started("c")
+    gpu_hours.started("c")
     now[0] += 1800
 
-    assert second.spent("h") == pytest.approx(2 + 1)
-    assert second.spent("gpuh") == pytest.approx(2 * 1 + 2 * 0.5)
-    assert len([json.loads(line) for line in log.read_text().splitlines()]) == 2
+    assert hours.spent == pytest.approx(2 + 1)
+    assert gpu_hours.spent == pytest.approx(2 * 1 + 2 * 0.5)
+    assert len([json.loads(line) for line in log.read_text().splitlines()]) == 3

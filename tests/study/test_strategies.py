@@ -82,7 +82,7 @@ def pruning(folder, rule: str, **changes) -> PrunedBy:
         results.run(run.id).path.mkdir(parents=True)
         for epoch in range(9):
             append_line(results.run(run.id).epochs, {"epoch": epoch, "selection_top1_accuracy": 91.0 + epoch})
-    return PrunedBy(plan, results, log)
+    return PrunedBy(log)
 
 
 @pytest.mark.parametrize("rule", ["asha", "median"])

@@ -12,7 +12,7 @@ import tiny_until
 from recstudy.analysis.findings import Wanted
 from recstudy.analysis.frame import load_study
 from recstudy.cli import main
-from recstudy.cluster.sources import Paid
+from recstudy.cluster.sources import Source
 from recstudy.records import Results, append_line
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
@@ -107,24 +107,24 @@ def test_a_budget_in_runs_counts_all_that_are_planned(results):
 
     assert Until.of(plan, results).budget_left(plan) == float("inf")
     assert Until.of(plan, results, "8 runs").budget_left(plan) == 2
-    assert not Until.of(plan, results, "6").spent
 
 
 def test_a_budget_in_hours_is_spent_over_all_sessions(results):
     plan, now = make_plan(tiny.study, seeds_at_most=10), [0.0]
     log = results.root / "until.jsonl"
     for gpus, left in ((1.0, 1.5), (0.5, 1.0)):  # of a run of half an hour, then of one of an hour
-        until = Until(10, Budget(2, "gpuh"), Meter(log, gpus=0, clock=lambda: now[0]))
+        until = Until(10, Budget(2, "gpuh"), Meter(log, Budget(2, "gpuh"), clock=lambda: now[0]))
+        until.meter.gpus = gpus
         (run, *_) = plan.runs
-        source = Paid(deque(), until.budget, until.meter, gpus)
+        source = Source(deque(), until.meter)
         source.started(run)
         now[0] += 1800 / gpus
         source.ended(run, {})
-        until.write(results)
+        until.meter.write()
         assert until.budget_left(plan) == pytest.approx(left)
 
-    assert not until.spent
-    assert Until(10, Budget(1, "gpuh"), until.meter).spent
+    assert not until.meter.is_spent
+    assert Meter(log, Budget(1, "gpuh")).is_spent
 
 
 @pytest.mark.whole
