@@ -66,12 +66,12 @@ def status(results: Results) -> list[StudyStatus]:
         folder = results.study(name, preset)
         try:
             plan = read_plan(folder)
+            imported = read_imported(folder).runs if plan is not None and plan.imported else {}
         except StorageError as damage:
             found.append(StudyStatus(name, preset, problem=str(damage)))
             continue
         if plan is not None:
             runs = {run.id for run in plan.runs}
-            imported = read_imported(folder).runs if plan.imported else {}
             states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)

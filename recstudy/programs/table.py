@@ -380,7 +380,7 @@ def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure
         else:
             status, error = "diverged", error or f"{column.head} is {number}"
     if failure:
-        status, error = "failed", f"its state is {failure}"
+        status, error, failure = "failed", f"its state is {failure}", f"{failure.lower()} elsewhere"
     elif status == "done" and not any(value is not None for value in metrics.values()):
         status, error, failure = "failed", "it has no metric", "no metric"
     error = f"{table.file.name}, line {table.lines[row]}: {error}" if error else ""
@@ -388,7 +388,7 @@ def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure
         settings=settings,
         seed=seed,
         status=status,
-        error_class=failure.lower(),
+        error_class=failure,
         error=error,
         metrics=metrics,
         line=table.lines[row],

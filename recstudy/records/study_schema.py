@@ -96,7 +96,7 @@ class ImportedRun:
     settings: Object
     seed: Whole
     status: Literal["done", "diverged", "failed"] = "done"
-    error_class: str = ""  # of one that failed: its state, as its tracker has it
+    error_class: str = ""  # of one that failed: its state in its tracker
     error: str = ""
     metrics: Values = Field(default_factory=dict)
     file: Whole = 0  # its place among the files

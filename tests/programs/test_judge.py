@@ -14,7 +14,7 @@ from recstudy.analysis.explain import show_cell
 from recstudy.analysis.report import show_report
 from recstudy.analysis.status import status, studies_at
 from recstudy.board.poller import ResultsPoller
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, StorageError
 from recstudy.judge import Judge, read_claims
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
@@ -171,6 +171,17 @@ def test_published_values_stand_beside_the_variants_that_they_are_of(judge):
     loaded = recstudy.load(judge(ROWS, published=Path("paper.csv")))
     verdicts = loaded.table("results").frame.dropna(subset="verdict").set_index("row").verdict
     assert verdicts.to_dict() == {"lr=0.01, depth=2": "consistent", "lr=0.1, depth=1": "differs"}
+
+
+def test_damaged_imports_are_one_line(judge, tmp_path):
+    folder = judge(ROWS)
+    (folder / "imported.json").write_text('{"runs": {"a": {"settings": {}, "seed": "b"}}}')
+    with pytest.raises(StorageError, match="imported.json is damaged: runs.a.seed must be a whole number"):
+        recstudy.load(folder)
+    assert "imported.json is damaged" in status(Results(tmp_path / "results"))[0].problem
+    poller = ResultsPoller(tmp_path / "results")
+    poller.poll()
+    assert "imported.json is damaged" in next(iter(poller.studies.values())).error
 
 
 def test_a_refused_file_leaves_nothing_behind(judge):
