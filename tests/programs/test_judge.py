@@ -176,7 +176,7 @@ def test_published_values_stand_beside_the_variants_that_they_are_of(judge):
 def test_damaged_imports_are_one_line(judge, tmp_path):
     folder = judge(ROWS)
     (folder / "imported.json").write_text('{"runs": {"a": {"settings": {}, "seed": "b"}}}')
-    with pytest.raises(StorageError, match="imported.json is damaged: runs.a.seed must be a whole number"):
+    with pytest.raises(StorageError, match=r"imported.json is damaged: runs.a.seed must be a whole number"):
         recstudy.load(folder)
     assert "imported.json is damaged" in status(Results(tmp_path / "results"))[0].problem
     poller = ResultsPoller(tmp_path / "results")

@@ -97,7 +97,7 @@ def test_a_failed_run_has_the_settings_that_all_others_share(table):
     failed = next(run for run in runs.values() if run.status == "failed")
     assert (failed.settings, failed.error_class, failed.error) == (
         {"opt": "sgd"},
-        "killed",
+        "killed elsewhere",
         "runs.csv, line 4: its state is killed",
     )
 
