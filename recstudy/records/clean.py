@@ -51,19 +51,19 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         raise StorageError(f"{path} is no results folder: {MARKER} is missing.")
     results = Results(path)
     with results.cleaning() if remove else nullcontext():
-        found, damaged = reclaimable(results, orphans)
-        found += (item for item in left_outside() if not item.path.is_relative_to(results.root))
-        shown = Table("file or folder", "size", "why")
-        for item in found:
+        items, damaged = reclaimable(results, orphans)
+        items += (item for item in left_outside() if not item.path.is_relative_to(results.root))
+        table = Table("file or folder", "size", "why")
+        for item in items:
             name = str(item.path).removeprefix(f"{results.root}/")
-            shown.add_row(*map(Text, (name, megabytes(item.size), item.why)))
-        out.print(shown if found else Text(f"nothing to remove in {path}"))
-        total = megabytes(sum(item.size for item in found))
+            table.add_row(*map(Text, (name, megabytes(item.size), item.why)))
+        out.print(table if items else Text(f"nothing to remove in {path}"))
+        total = megabytes(sum(item.size for item in items))
         if remove:
-            left = [item.path.name for item in found if not _remove(results, item)]
-            in_use = f" In use by now and left alone: {', '.join(left)}." if left else ""
-            out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}.{in_use}"), soft_wrap=True)
-        elif found:
+            in_use = [item.path.name for item in items if not _remove(results, item)]
+            exceptions = f" In use by now and left alone: {', '.join(in_use)}." if in_use else ""
+            out.print(Text(f"Removed {len(items) - len(in_use)} files and folders of {total}.{exceptions}"), soft_wrap=True)
+        elif items:
             out.print(Text(f"{total} in all. Nothing was removed; --yes removes it."), soft_wrap=True)
     if damaged:
         raise StorageError(f"{' '.join(map(str, damaged))} Until then no run counts as an orphan.")
@@ -84,14 +84,16 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     """
     runs = list(folders_in(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
     studies = [study for name in folders_in(results.root / "studies") for study in folders_in(name)]
-    busy = [study for study in studies if held(study / "lock")]
-    if orphans and busy:
-        raise StorageError(f"{busy[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans.")
-    named: set[str] = set()
+    studies_in_use = [study for study in studies if held(study / "lock")]
+    if orphans and studies_in_use:
+        raise StorageError(
+            f"{studies_in_use[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans."
+        )
+    named_ids: set[str] = set()
     damaged: list[StorageError] = []
     for entry in itertools.chain.from_iterable(map(entries, studies if orphans else ())):
         try:
-            named |= named_runs(Path(entry.path))
+            named_ids |= named_runs(Path(entry.path))
         except StorageError as damage:
             damaged.append(damage)
     items: list[Reclaimable] = []
@@ -100,11 +102,11 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
             items.append(_item(folder, "left half-removed by a killed process"))
         elif held(folder / "lock"):
             continue
-        elif orphans and not damaged and folder.parent == results.root / "runs" and folder.name not in named:
+        elif orphans and not damaged and folder.parent == results.root / "runs" and folder.name not in named_ids:
             items.append(_item(folder, "no study names this run"))
         else:
             items += _leftovers(results, folder)
-    if not busy:  # scratch belongs to a driver, which holds its study
+    if not studies_in_use:  # scratch belongs to a driver, which holds its study
         scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith(TEMPORARY))
         items += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
     return items, damaged

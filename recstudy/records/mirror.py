@@ -17,13 +17,14 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from recstudy.errors import StorageError
 from recstudy.files import cache_folder
 from recstudy.opened import largest, too_large
 from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
-from recstudy.records.stores import PROBE, check, filesystem, first_line, write_object
+from recstudy.records.stores import PROBE, ask, filesystem, first_line, write_object
 
 T = TypeVar("T")
 
@@ -32,13 +33,13 @@ ON_DEMAND = ("answers.npz",)  # up to 4 MB a run, which few reports read: fetche
 LOCAL = ("lock", "hang-*.log", ".*")  # never sent: they speak of processes here
 LATE = ("*.pt", "failure.json", "stopped.json", "result.json")  # sent in this order, after all else
 YOUNG_S = 5.0  # after an object's time, in which it may change within that second; clocks differ by some
-AT_ONCE = 16  # objects on their way: a small one takes some 30 ms, most of it waiting
+CONNECTIONS = 16  # objects on their way: a small one takes some 30 ms, most of it waiting
 
 
 def scratch(uri: str) -> Path:
     """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH`, or `mirrors` in the cache folder."""
-    given = os.environ.get("RECSTUDY_SCRATCH")
-    root = Path(given).expanduser() if given else cache_folder() / "mirrors"
+    setting = os.environ.get("RECSTUDY_SCRATCH")
+    root = Path(setting).expanduser() if setting else cache_folder() / "mirrors"
     return root.absolute() / sha256(uri.rstrip("/").encode()).hexdigest()[:16]
 
 
@@ -71,13 +72,11 @@ class Mirror:
         """
 
         def fetch() -> bytes:
-            while True:
-                with self.fs.open_input_stream(key, compression=None) as stream:
-                    content = bytes(stream.read())
-                if (size := self.fs.get_file_info(key).size) is None:
-                    raise FileNotFoundError(key)
-                if size == len(content):
-                    return content
+            with self.fs.open_input_stream(key, compression=None) as stream:
+                content = bytes(stream.read())
+            if len(content) != self.fs.get_file_info(key).size:
+                raise OSError("it changes while it is read")
+            return content
 
         try:
             return self._patiently(fetch, key)
@@ -87,25 +86,21 @@ class Mirror:
     def write(self, key: str, content: bytes) -> None:
         self._patiently(lambda: write_object(self.fs, key, content), key)
 
-    def delete(self, key: str) -> None:
-        with suppress(FileNotFoundError):
-            self._patiently(lambda: self.fs.delete_file(key), key)
-
-    def listed(self, key: str, below: bool = False) -> list[Any]:
+    def listed(self, key: str, recursive: bool = False) -> list[Any]:
         """Return what the store has in a folder, or also in all below it."""
         from pyarrow import fs
 
-        selector = fs.FileSelector(key, allow_not_found=True, recursive=below)
+        selector = fs.FileSelector(key, allow_not_found=True, recursive=recursive)
         return self._patiently(lambda: self.fs.get_file_info(selector), key)
 
     def pull(self, names: Sequence[str] = RECORDS, under: str = "") -> None:
         """Make the files of these names equal to the store's; those that it does not have are removed here."""
-        found = self.listed(f"{self.base}/{under}".rstrip("/"), below=True)
-        objects = [info for info in found if info.is_file and _wanted(info.base_name, names)]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            there = set(pool.map(self._fetch, objects))
+        infos = self.listed(f"{self.base}/{under}".rstrip("/"), recursive=True)
+        objects = [info for info in infos if info.is_file and _wanted(info.base_name, names)]
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            fetched_files = set(pool.map(self._fetch, objects))
         for path in (self.root / under).rglob("*"):
-            if path not in there and _wanted(path.name, names) and path.is_file():
+            if path not in fetched_files and _wanted(path.name, names) and path.is_file():
                 path.unlink(missing_ok=True)
                 self._equal.pop(path, None)
 
@@ -127,25 +122,26 @@ class Mirror:
 
     def push(self, *places: Path) -> None:
         """Send those files, or all below a folder, that changed since they were fetched or sent; a result after all else."""
-        below = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
-        files = [path for path in below if path.is_file() and _sent(path.name)]
-        changed = [path for path in sorted(files, key=_order) if self._equal.get(path) != _state(path)]
-        for path in changed:
-            key, content, before = self.key(path), path.read_bytes(), self._equal.get(path)
-            while True:
-                self.write(key, content)
-                info = self._patiently(partial(self.fs.get_file_info, key), key)
-                if (info.size, info.mtime_ns) != before:
-                    break
-                time.sleep(0.2)
-            _date(path, info)
-            self._equal[path] = _state(path)
+        paths = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
+        files = [path for path in paths if path.is_file() and _sent(path.name)]
+        for path in sorted(files, key=_order):
+            if self._equal.get(path) != _state(path):
+                _date(path, self._patiently(partial(self._send, path), self.key(path)))
+                self._equal[path] = _state(path)
+
+    def _send(self, path: Path) -> Any:
+        self.write(self.key(path), path.read_bytes())
+        info = self.fs.get_file_info(self.key(path))
+        if (info.size, info.mtime_ns) == self._equal.get(path):
+            raise OSError("it has the size and the second of the object before, so that no reader would see the change")
+        return info
 
     def forget(self) -> None:
         """Remove from the store what was fetched or sent and is gone here."""
-        gone = [path for path in self._equal if not path.exists()]
-        for path in gone:
-            self.delete(self.key(path))
+        for path in [path for path in self._equal if not path.exists()]:
+            key = self.key(path)
+            with suppress(FileNotFoundError):
+                self._patiently(partial(self.fs.delete_file, key), key)
             del self._equal[path]
 
     @property
@@ -161,7 +157,17 @@ class Mirror:
 
     def check(self) -> None:
         """Refuse a store that this process cannot write, read and delete in (StorageError)."""
-        check(self.uri, self.fs, self.base)
+        token = uuid4().bytes
+        key = f"{self.base}/{PROBE}{token.hex()}"
+
+        def probe() -> None:
+            write_object(self.fs, key, token)
+            with self.fs.open_input_stream(key) as stream:
+                if bytes(stream.read()) != token:
+                    raise OSError("what was written is not what is read")
+            self.fs.delete_file(key)
+
+        ask(self.uri, probe)
 
     def _patiently(self, call: Callable[[], T], key: str) -> T:
         """Return what `call` returns, tried again for ten seconds: a store that fails may come back."""

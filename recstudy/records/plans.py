@@ -47,8 +47,8 @@ def read_plan(folder: Path) -> PlanRecord | None:
     plan = read_record(folder / "plan.json", PlanRecord)
     if plan is None:
         return None
-    found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
-    return replace(found, looks=_looks(folder, plan))
+    plan = plan if plan.search is None else _with_trials(folder, plan, plan.search)
+    return replace(plan, looks=_looks(folder, plan))
 
 
 def read_imported(folder: Path) -> Imported:
@@ -91,8 +91,8 @@ def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]
     """Field -> the ranges that the families state; the choice of the family first where there are several."""
     ranges: dict[str, list[Range]] = {FAMILY: [Range(choices=tuple(space))]} if len(space) > 1 else {}
     for fields in space.values():
-        for path, stated in fields.items():
-            ranges.setdefault(path, []).append(stated)
+        for path, field_range in fields.items():
+            ranges.setdefault(path, []).append(field_range)
     return ranges
 
 
@@ -143,29 +143,30 @@ def kept_plans(folder: Path) -> list[PlanRecord]:
 
 def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
     lines = read_trials(folder / f"trials-{plan.definition}.jsonl")
-    proposed = {line.number: line for line in lines if isinstance(line, TrialLine)}
-    first: dict[str, TrialLine] = {}  # of one run, the first that proposed it
-    for line in proposed.values():
-        first.setdefault(line.id, line)
-    at = {run_id: index for index, run_id in enumerate(first)}
-    runs = {PlannedRun(at[run_id], line.seed, run_id): None for run_id, line in first.items()}
-    confirmed: dict[int, list[int]] = {}
-    for again in (line for line in lines if isinstance(line, ConfirmLine) and line.confirms in proposed):
-        run = PlannedRun(at[proposed[again.confirms].id], again.seed, again.id)
-        if run not in runs:
-            runs[run] = None
-            confirmed.setdefault(run.variant, []).append(run.seed)
+    trials = {line.number: line for line in lines if isinstance(line, TrialLine)}
+    first_trials: dict[str, TrialLine] = {}  # run id -> the trial that proposed the run first
+    for trial in trials.values():
+        first_trials.setdefault(trial.id, trial)
+    positions = {run_id: position for position, run_id in enumerate(first_trials)}
+    runs = {PlannedRun(positions[run_id], trial.seed, run_id): None for run_id, trial in first_trials.items()}
+    fresh_seeds: dict[int, tuple[int, ...]] = {}  # by variant
+    for line in lines:
+        if isinstance(line, ConfirmLine) and line.confirms in trials:
+            run = PlannedRun(positions[trials[line.confirms].id], line.seed, line.id)
+            if run not in runs:
+                runs[run] = None
+                fresh_seeds[run.variant] = (*fresh_seeds.get(run.variant, ()), run.seed)
     return replace(
         plan,
-        variants=tuple(line.variant for line in first.values()),
+        variants=tuple(trial.variant for trial in first_trials.values()),
         runs=tuple(runs),
         axes={name: path for path, name in short_names(ranges_of(search.space)).items()},
         search=replace(
             search,
             trials=tuple(
-                TrialRecord(number=number, params=line.params, variant=at[line.id]) for number, line in proposed.items()
+                TrialRecord(number=number, params=trial.params, variant=positions[trial.id]) for number, trial in trials.items()
             ),
-            confirmed={variant: tuple(seeds) for variant, seeds in confirmed.items()},
+            confirmed=fresh_seeds,
             importance=read_record(folder / f"importance-{plan.definition}.json", ImportanceRecord),
         ),
     )

@@ -1,7 +1,8 @@
 """Records read from their files and written to them; what a file does not hold as it should is said in one line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,15 +18,15 @@ from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 R = TypeVar("R")
 Proposed = TrialLine | ConfirmLine | ClockLine
 
-AGAIN = "Remove it and run the study again."
-REMOVE = "Remove that line."
+REMOVE_FILE = "Remove it and run the study again."
+REMOVE_LINE = "Remove that line."
 UNNAMED = ("scores", "values", "int", "constrained-int", "float")  # parts of pydantic's paths that a file does not have
 REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Write {{"format": {FORMAT}}} into it.'}
 NUMBER, INT = "a number", (("int",), ("constrained-int",))  # where pydantic found a value that is no whole number
 RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER, "string_too_long": "shorter"}
 KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
 
-ADAPTERS: dict[Any, TypeAdapter[Any]] = {}  # made once a kind
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_record(path: Path | str, kind: type[R]) -> R | None:
@@ -38,7 +39,7 @@ def read_record(path: Path | str, kind: type[R]) -> R | None:
         content = contents(path)
     except FileNotFoundError:
         return None
-    return _checked(content, kind, path, REMEDIES.get(kind, AGAIN))
+    return _checked(content, kind, path, REMEDIES.get(kind, REMOVE_FILE))
 
 
 def read_json(path: Path) -> Json | None:
@@ -52,7 +53,7 @@ def read_log(path: Path, kind: type[R]) -> list[R]:
     Raises:
         StorageError: another is damaged. The message names it and the field.
     """
-    return [_checked(line, kind, place, REMOVE) for line, place in _numbered(path)]
+    return [_checked(line, kind, place, REMOVE_LINE) for line, place in _numbered(path)]
 
 
 def read_trials(path: Path) -> list[Proposed]:
@@ -62,7 +63,7 @@ def read_trials(path: Path) -> list[Proposed]:
         values = _json(line)
         kind = next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
         if kind is not None:
-            records.append(_checked(line, kind, place, REMOVE))
+            records.append(_checked(line, kind, place, REMOVE_LINE))
     return records
 
 
@@ -105,12 +106,6 @@ def record_of(kind: type[R], values: Json) -> R:
     return record
 
 
-def adapter(kind: Any) -> TypeAdapter[Any]:
-    if kind not in ADAPTERS:
-        ADAPTERS[kind] = TypeAdapter(kind)
-    return ADAPTERS[kind]
-
-
 def fault(error: ValidationError) -> str:
     """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
     faults = error.errors(include_url=False)
@@ -124,8 +119,8 @@ def fault(error: ValidationError) -> str:
     if first["type"] == "value_error":
         return str(first["ctx"]["error"])
     rule = RULES.get(first["type"]) or first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    given = repr(first["input"])
-    return f"{field} must be {rule}, but it is {given if len(given) <= 60 else given[:59] + '…'}"
+    value = repr(first["input"])
+    return f"{field} must be {rule}, but it is {value if len(value) <= 60 else value[:59] + '…'}"
 
 
 def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:

@@ -14,7 +14,6 @@ from recstudy.records.reading import append_record, read_log, read_record, write
 from recstudy.records.schema import Attempt, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
-STAYS = ("lock",)
 EARLIER = "attempt"  # what folders of earlier attempts are called, with a number behind
 
 
@@ -145,15 +144,15 @@ class RunFolder:
 
         The result is first: from then on the run is not finished. Where the process dies, the next `sweep` moves the rest.
         """
-        numbers = (folder.stem.rpartition("-")[2] for folder in self.path.glob(f"{EARLIER}-*") if folder.suffix != MOVING)
-        last = max((int(number) for number in numbers if number.isdigit()), default=0)
-        whole = self.path / f"{EARLIER}-{last + 1}"
-        moving = whole.with_suffix(MOVING)
+        number = 1
+        while (archive := self.path / f"{EARLIER}-{number}").exists():
+            number += 1
+        moving = archive.with_suffix(MOVING)
         moving.mkdir(exist_ok=True)
         for file in (self.result, *self.path.iterdir()):
-            if file.is_file() and file.name not in STAYS and not file.name.startswith("."):
+            if file.is_file() and file.name != "lock" and not file.name.startswith("."):
                 file.rename(moving / file.name)
-        moving.rename(whole)
+        moving.rename(archive)
 
     @property
     def earlier(self) -> int:

@@ -30,15 +30,15 @@ def record(kind: type[Kind]) -> type[Kind]:
     return dataclass(kind, frozen=True, slots=True, kw_only=True, config=STRICT)  # type: ignore[return-value]
 
 
-def bounded(given: Any) -> Any:
+def bounded(values: Any) -> Any:
     """Return JSON values without a whole number beyond `MOST` in them (ValueError)."""
-    inside: list[Any] = [given]
-    while inside:
-        one = inside.pop()
-        if isinstance(one, int) and abs(one) > MOST:
-            raise ValueError(f"it holds a whole number of {len(str(one))} digits")
-        inside += one.values() if isinstance(one, dict) else one if isinstance(one, list | tuple) else ()
-    return given
+    queue: list[Any] = [values]
+    while queue:
+        value = queue.pop()
+        if isinstance(value, int) and abs(value) > MOST:
+            raise ValueError(f"it holds a whole number of {len(str(value))} digits")
+        queue += value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return values
 
 
 Plain = Annotated[Any, AfterValidator(bounded)]

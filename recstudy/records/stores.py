@@ -2,7 +2,6 @@
 
 import re
 import threading
-import uuid
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -65,7 +64,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
         raise ConfigError(f"results at {uri}: {first_line(error)}") from None
     if not path:
         raise ConfigError(f"results at {uri}: it names no bucket or folder, such as {uri.partition('://')[0]}://bucket/results")
-    _ask(uri, lambda: store.get_file_info(path))
+    ask(uri, lambda: store.get_file_info(path))
     return store, path
 
 
@@ -77,36 +76,23 @@ def write_object(store: Any, key: str, content: bytes) -> None:
         stream.write(content)
 
 
-def check(uri: str, store: Any, folder: str) -> None:
-    """Refuse a store that this process cannot write, read and delete in (StorageError)."""
-    key, token = f"{folder}/{PROBE}{uuid.uuid4().hex}", uuid.uuid4().bytes
-
-    def probe() -> None:
-        write_object(store, key, token)
-        with store.open_input_stream(key) as stream:
-            if bytes(stream.read()) != token:
-                raise OSError("what was written is not what is read")
-        store.delete_file(key)
-
-    _ask(uri, probe)
-
-
-def _ask(uri: str, question: Callable[[], object]) -> None:
+def ask(uri: str, question: Callable[[], object]) -> None:
     """Refuse a store that gives no answer in time, or an error of whatever kind its package raises (StorageError)."""
-    failed = [f"no answer in {ANSWER_S:.0f} s"]
+    failure = f"no answer in {ANSWER_S:.0f} s"
 
-    def ask() -> None:
+    def answer() -> None:
+        nonlocal failure
         try:
             question()
-            failed.clear()
+            failure = ""
         except Exception as error:
-            failed[:] = [first_line(error)]
+            failure = first_line(error)
 
-    asking = threading.Thread(target=ask, daemon=True)  # which an end of the program does not wait for
-    asking.start()
-    asking.join(ANSWER_S)
-    if failed:
-        raise StorageError(_refused(uri, failed[0]))
+    thread = threading.Thread(target=answer, daemon=True)  # which an end of the program does not wait for
+    thread.start()
+    thread.join(ANSWER_S)
+    if failure:
+        raise StorageError(_refused(uri, failure))
 
 
 def _refused(uri: str, reason: str) -> str:
