@@ -84,7 +84,8 @@ class RunContext:
         alive()
         with waiting():  # for a driver that may be busy, or stopped, and then resumes
             try:
-                self._execution.report(line | {"epochs_done": step + 1, "epochs": 0})
+                steps = self._execution.settings.steps or 0
+                self._execution.report(line | {"epochs_done": step + 1, "epochs": steps if step < steps else 0})
             except SystemExit as end:  # which is how Ray Tune stops a trial
                 raise Stopped(end.code) from None
 

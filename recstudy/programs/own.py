@@ -80,6 +80,11 @@ class OwnSettings(RunSettings):
     def kind(self) -> str:
         return self.program_name
 
+    @property
+    def steps(self) -> int | None:
+        counts = (self.settings.get(name) for name in STEPS)
+        return next((count for count in counts if isinstance(count, int) and not isinstance(count, bool)), None)
+
     def path(self, name: str) -> str:
         return name if name.startswith((PREFIX, "place.")) else PREFIX + name
 

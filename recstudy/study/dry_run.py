@@ -11,7 +11,7 @@ from rich.text import Text
 from recstudy.errors import choices
 from recstudy.programs.base import RECURSIVE
 from recstudy.records import Results
-from recstudy.report.names import plural
+from recstudy.report.names import plural, setting_name
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import plan_record
 from recstudy.study.rerun import Outdated
@@ -168,7 +168,8 @@ def _search_lines(plan: Plan) -> Iterator[str | Table]:
         for path, range in ranges.items():
             conditions = plan.space.when.get(path, {}).items()
             where = " and ".join(f"{other} is {choices(map(str, values))}" for other, values in conditions)
-            table.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
+            values = f"{range}, where {where}" if where else str(range)
+            table.add_row(*map(Text, (family, setting_name(path), values)))
     yield table
 
 

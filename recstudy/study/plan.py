@@ -172,7 +172,8 @@ class Plan:
     @property
     def objectives(self) -> dict[str, Literal["max", "min"]]:
         """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
-        best: Literal["max", "min"] = "min" if METRICS[self.base.score].better == "lower" else "max"
+        score = self.base.metrics.get(self.base.score) or METRICS[self.base.score]
+        best: Literal["max", "min"] = "min" if score.better == "lower" else "max"
         stated = self.study.objectives.items()
         return dict((self.base.objective, best) if name == "score" else (name, way) for name, way in stated)
 
@@ -303,7 +304,7 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
     space = space_of(search, plan.preset, plan.space.bases)
     for path in plan.changes:
         if any(path in ranges for ranges in space.ranges.values()):
-            raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
+            raise ConfigError(f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of `vary`")
     check_objectives(search, space.bases, stopping)
     return replace(
         plan,
@@ -400,7 +401,7 @@ def check_variants(study: Study, preset: str, changes: Mapping[str, Any]) -> Non
     for changed in changes:
         if changed in axes:
             raise ConfigError(
-                f"{changed.removeprefix(PREFIX)!r} is swept by this study. Choose its levels with --only, such as "
+                f"{setting_name(changed)!r} is swept by this study. Choose its levels with --only, such as "
                 f"--only '{axes[changed]}'"
             )
         if changed in apart:

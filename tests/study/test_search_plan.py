@@ -161,6 +161,23 @@ def test_what_is_refused_of_a_search(changes, words):
         make_plan(search(**changes), families=[config.model.family for config in changes.get("presets", {}).get("quick", ())])
 
 
+def test_a_field_is_searched_over_values_that_are_given_from_outside():
+    """In place of its range, or beside the fields that the search varies; only the preset's own settings come first then."""
+    vary = {"model.latent_steps": [2, 3], "train.epochs": [1, 60]}
+    plan = make_plan(search(first=({"model.latent_steps": 6},)), vary=vary)
+
+    assert {path: str(range) for path, range in plan.space.ranges["vitrm"].items()} == {
+        "model.latent_steps": "2, 3",
+        "train.batch_size": "16, 32, 64, 128, 256, 512",
+        "train.epochs": "1, 60",
+    }
+    assert plan.first == [{"model.latent_steps": 3, "train.batch_size": 128, "train.epochs": 60}]
+    assert plan.definition != make_plan(search()).definition
+    for wrong, words in ({"model.dpeth": [1]}, "no field 'model.dpeth'"), ({"train.epochs": ["x"]}, "must be an integer"):
+        with pytest.raises(ConfigError, match=words):
+            make_plan(search(), vary=wrong)
+
+
 def test_the_score_is_the_familys_own():
     plan = make_plan(
         search(presets={"quick": [CAPTIONER]}, vary=("model.*cycles",), objectives={"score": "max", "gflops": "min"})

@@ -1,0 +1,126 @@
+"""A search of a training function: what it proposes, stops and confirms, with and without Ray, and when it resumes."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import climbing
+import pytest
+from shell import Shell, kill_all, until
+
+import recstudy
+from recstudy import Metric, Search, Tunable
+from recstudy.cli import main
+from recstudy.errors import ConfigError
+from recstudy.records import Results, Stopped, read_record
+from recstudy.study.plan import make_plan
+from recstudy.study.trials import TrialLog
+
+
+def command(capsys, *words: str) -> str:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(climbing.study, words)
+    return capsys.readouterr().out
+
+
+def log_of(folder: Path) -> TrialLog:
+    return TrialLog(make_plan(climbing.study), Results(folder))
+
+
+def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, capsys):
+    said = command(capsys, "--no-ray", "--results", str(tmp_path))
+
+    log = log_of(tmp_path)
+    tried = log.tried()
+    best = max(tried, key=lambda trial: trial.values[:1] or [0.0])
+    stopped = [trial for trial in tried if trial.state == "stopped"]
+    assert (len(tried), len(log.fresh)) == (10, 2)
+    assert dict(tried[0].params) == {"settings.lr": 0.1, "settings.depth": 2}
+    assert stopped
+    assert all(max(trial.scores.values()) < best.values[0] for trial in stopped)
+    assert read_record(log.results.run(stopped[0].run_id).stopped, Stopped).by == "median"
+    assert log.confirmations[0].variant == tried.index(best)
+    assert "Best trial: 0: lr=0.1, depth=2: accuracy 58.0" in said
+    page = (tmp_path / "studies/climbing/default/report/report.html").read_text()
+    assert "The search, trial by trial" in page
+    assert "nothing is left to run" in command(capsys, "--no-ray", "--results", str(tmp_path))
+
+
+def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
+    where = ("--results", str(tmp_path), "--dry-run")
+
+    said = command(capsys, *where, "--vary", "lr=0.1,0.2", "--vary", "epochs=3,9", "--set", "pause=0.1")
+
+    assert [re.sub(" +", " ", line).strip() for line in said.splitlines()[4:7]] == [
+        "climbing.climb lr 0.1, 0.2",
+        "climbing.climb depth 1 to 6",
+        "climbing.climb epochs 3, 9",
+    ]
+    assert "lr=0.1, depth=2, epochs=9" in said
+    assert "Price: 12 runs. Their time and FLOPs are unknown: no run has finished." in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"vary": {"dpeth": [1]}}, "no setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'"),
+        ({"vary": {"depth": ["deep"]}}, "depth"),
+        ({"changes": {"depth": 3}}, "'depth' is searched by climbing: give it no value"),
+    ],
+)
+def test_what_a_search_of_a_function_refuses(options, words):
+    with pytest.raises(ConfigError, match=words):
+        make_plan(climbing.study, **options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"), [({"epochs": 9, "steps": 100}, 9), ({"steps": 5}, 5), ({"rounds": 5}, None), ({"steps": True}, None)]
+)
+def test_the_steps_of_a_run_are_known_by_a_setting(settings, steps):
+    study = Search("steps", program=recstudy.Function(max, name=f"steps of {settings}"), settings=settings | {"x": 1},
+                   metrics={"accuracy": Metric("%")}, ranges={"x": Tunable(1, 3)})  # fmt: skip
+
+    assert make_plan(study).base.steps == steps
+
+
+def test_objectives_are_the_metrics_that_the_function_returns():
+    metrics = {"accuracy": Metric("%"), "latency": Metric("ms", better="lower")}
+    fields = {"program": recstudy.Function(max, name="two objectives"), "settings": {"x": 1}, "ranges": {"x": Tunable(1, 3)}}
+
+    study = Search("two", metrics=metrics, objectives={"score": "max", "latency": "min"}, **fields)
+
+    assert make_plan(study).objectives == {"accuracy": "max", "latency": "min"}
+    with pytest.raises(ConfigError, match="no objective 'gflops': there are score, accuracy, latency"):
+        make_plan(Search("two", metrics=metrics, objectives={"gflops": "min"}, **fields))
+
+
+def test_a_killed_search_resumes_and_repeats_no_finished_run(tmp_path):
+    start = [sys.executable, str(climbing.FILE), "--no-ray", "--results", str(tmp_path), "--stopping", "none"]
+    killed = subprocess.run(start, capture_output=True, env={**os.environ, "CLIMBING": "4"}, check=False)
+    before = log_of(tmp_path)
+
+    resumed = subprocess.run(start, capture_output=True, text=True, check=True)
+
+    after = log_of(tmp_path)
+    assert killed.returncode == -9
+    assert [run.label for run in after.runs[: len(before.runs)]] == [run.label for run in before.runs]
+    assert "4 runs made before, 1 of them to run" in resumed.stdout
+    assert [after.results.run(run.id).tries for run in after.runs] == [1, 1, 1, 2, *[1] * 6]
+
+
+@pytest.mark.whole
+def test_a_search_of_a_function_on_ray_resumes_after_its_driver_was_killed(tmp_path):
+    shell = Shell(tmp_path, climbing.FILE)
+    with shell.start("pause=0.2") as driver:
+        until(lambda: shell.records(), "a run has finished")
+        kill_all(driver)
+    finished = shell.records()
+
+    said = shell.run("pause=0.2")
+
+    assert all(shell.records()[run] == result for run, result in finished.items())
+    assert len(shell.records()) + len(shell.records("stopped.json")) == 12
+    assert {record["by"] for record in shell.records("stopped.json").values()} == {"median"}
+    assert "Best trial: 0: lr=0.1, depth=2: accuracy 58.0" in said
