@@ -14,7 +14,7 @@ from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.judge import Judge
 from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, ResultsPlace, Several, data_folder
-from recstudy.plugins import file_bundle, use
+from recstudy.plugins import UserFiles, loaded, module_files
 from recstudy.programs.settings import Config
 from recstudy.programs.settings import Place as PlaceConfig
 from recstudy.publishing.command import Imports, Publish, Verify
@@ -271,8 +271,10 @@ class Fields:
     """A study's file, or a module, that registers more of them."""
 
     def run(self) -> int:
-        if self.plugin is not None:
-            use(file_bundle(self.plugin))
+        with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
+            return self._show()
+
+    def _show(self) -> int:
         kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
         kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
         kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}

@@ -4,6 +4,7 @@ A message names the thing, the place, the choices and the fix. Anything else tha
 and keeps its traceback.
 """
 
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -128,7 +129,11 @@ def choices(known: Iterable[str], most: int = 30) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """Return the last line of code outside of packages that raised it, and the error, in one line."""
+    """Return the last line of the user's code that raised an error, and the error, in one line."""
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '').name}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<frozen ")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "-packages" not in frame.filename]
+    frames = [frame for frame in frames if not frame.filename.startswith(others)]
     at = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return f"{at}{type(error).__name__}: {' '.join(str(error).split())}"

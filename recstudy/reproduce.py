@@ -6,6 +6,7 @@ the ids that they have there.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,7 @@ import tyro
 from recstudy.cli import complete, exit_code, reasons
 from recstudy.errors import ConfigError, choices
 from recstudy.options import Address, Folder, ResultsPlace, StudyOptions, data_folder
-from recstudy.plugins import bundle_of, use
+from recstudy.plugins import loaded, user_files_of
 from recstudy.programs.base import read_settings
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
 from recstudy.publishing.bundle import CODE, Bundle, opened
@@ -62,7 +63,7 @@ class Reproduce:
         from recstudy.analysis.frame import records_of  # brings pandas
         from recstudy.publishing.compared import compare, price, read_number
 
-        with opened(self.bundle) as theirs:
+        with opened(self.bundle) as theirs, ExitStack() as stack:
             plan_file = read_plan(theirs.study)
             if plan_file is not None and plan_file.imported:
                 raise ConfigError(f"the runs of {plan_file.study} were finished elsewhere and imported: recstudy cannot run them")
@@ -71,7 +72,7 @@ class Reproduce:
                 raise ConfigError(
                     f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"
                 )
-            use(bundle_of(theirs.root / CODE, modules))
+            stack.enter_context(loaded(user_files_of(theirs.root / CODE, modules)))
             with theirs.records.standing():
                 published = read_number(theirs.records, self.cell).runs
             plan, runs = _planned(theirs, published, self.fresh_seeds)

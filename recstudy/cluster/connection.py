@@ -22,6 +22,7 @@ from ray.job_config import JobConfig
 from recstudy.cluster.address import MODE, no_cluster
 from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
 from recstudy.errors import EXIT_CODES, ClusterError
+from recstudy.plugins import sent_files
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.records.clean import SESSION
 from recstudy.records.locks import locked
@@ -92,8 +93,9 @@ def _connected(address: str | None, study: str) -> Any:
     options: dict[str, Any] = {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     if address is None:
         _check_files()
-    else:  # joined processes get our settings and our code, whatever is installed there
-        options = {"runtime_env": {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}}
+    else:  # joined processes get our settings, our code, whatever is installed there, and the study's files
+        code = [str(PACKAGE), *filter(None, sent_files()[:1])]
+        options = {"runtime_env": {"env_vars": SETTINGS, "py_modules": code, "excludes": ["__pycache__"]}}
     # Ray's processes get process groups of their own. `timeout`, a batch system or a closing terminal stop the driver's whole
     # group; the driver then ends its runs in order, and Ray ends with it.
     apart = patch.object(subprocess.Popen, "__init__", partialmethod(subprocess.Popen.__init__, process_group=0))

@@ -12,6 +12,7 @@ from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import Where, missing, study_steps
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
+from recstudy.plugins import import_all
 from recstudy.programs.base import InitialWeights
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Place, RunSettings
@@ -186,6 +187,7 @@ def sweep_of(study: str, results: Results, where: Where, view: View, work: Work 
     if where.alone:
         from recstudy.cluster.alone import Alone
 
+        import_all()
         return Alone(study, results, where, view, work or run_trial)
     from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 

@@ -110,7 +110,7 @@ class Running(ABC):
         """Return the next run of a source."""
         return source.waiting.popleft() if source.waiting else source.next()
 
-    def trial(self, run: Run, place: Place, scratch: str = "") -> Trial:
+    def trial(self, run: Run, place: Place, scratch: str = "", code: str = "", modules: tuple[str, ...] = ()) -> Trial:
         """Return what a worker is given of a run."""
         return Trial(
             study=self.name,
@@ -125,6 +125,8 @@ class Running(ABC):
             dirty=self.where.dirty,
             recstudy=self.where.recstudy,
             store=self.results.store,
+            code=code,
+            modules=modules,
             files=self.where.files,
         )
 

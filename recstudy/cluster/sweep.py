@@ -4,7 +4,7 @@ Tune schedules, restarts what was killed and reuses warm processes. Seeds, order
 """
 
 from collections import deque
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
 from recstudy.cluster.worker import LeaveRequests, inline
-from recstudy.plugins import bundle
+from recstudy.plugins import sent_files
 from recstudy.programs.base import PROGRAMS
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
@@ -57,7 +57,9 @@ class Sweep(OnRay):
             resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
             joins = (versions(), self.results.store, scratch) if self.where.address else None  # nobody joins a cluster of our own
             capacity = ClusterCapacity(place, joins, self.view.refused, self.refused)
-            supply = Supply(watch, partial(self.trial, place=place, scratch=scratch), lambda: 1 if alone else capacity())
+            code, modules = sent_files()
+            trial = partial(self.trial, place=place, scratch=scratch, code=code, modules=modules)
+            supply = Supply(watch, trial, lambda: 1 if alone else capacity())
             tuner = Tuner(
                 tune.with_resources(self._trainable(place), resources),
                 tune_config=TuneConfig(
@@ -86,13 +88,13 @@ class Sweep(OnRay):
 
     def _trainable(self, place: Place) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
-        work, plugins, messages = self.work, asdict(bundle()), self.leaving.messages
+        work, messages = self.work, self.leaving.messages
         if place.uses_train:
-            return train_run(self.name, work, plugins, messages)
+            return train_run(self.name, work, messages)
         programs = cloudpickle.dumps(list(PROGRAMS.values()))
 
         def named(settings: dict[str, Trial]) -> None:
-            inline(replace(settings["trial"], plugins=plugins, programs=programs), work, messages)
+            inline(replace(settings["trial"], programs=programs), work, messages)
 
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named

@@ -9,7 +9,6 @@ placement group of a trial that is killed only where the dashboard runs.
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import ray
@@ -19,7 +18,6 @@ from ray.actor import ActorHandle
 
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial, Work, worker_group
-from recstudy.records import Json
 
 # Seconds that the workers of a group wait for each other, as for the first one, which alone computes the metrics of a test. A
 # worker that dies or hangs ends its group by itself (watchdog.py), so this need not be short.
@@ -82,9 +80,9 @@ class TrainRun(tune.Trainable):
         self._stop()
 
 
-def train_run(name: str, work: Work, plugins: Json, messages: "ActorHandle[Any]") -> type[TrainRun]:
+def train_run(name: str, work: Work, messages: "ActorHandle[Any]") -> type[TrainRun]:
     """Return the trainable of a sweep, under the name that the dashboard's Actors page shows."""
-    return type(name, (TrainRun,), {"load": cloudpickle.dumps((work, plugins, messages))})
+    return type(name, (TrainRun,), {"load": cloudpickle.dumps((work, messages))})
 
 
 def make_trainer(trial: Trial, settings: dict[str, Any]) -> Any:
@@ -116,7 +114,7 @@ def work_in_group(settings: dict[str, Any]) -> None:
     """Do one run as one worker, in step with the others of its group."""
     from recstudy.cluster.worker import beside_others
 
-    work, plugins, messages = cloudpickle.loads(settings["load"])
+    work, messages = cloudpickle.loads(settings["load"])
     group = worker_group(settings["trial"])
 
     def report(line: Line) -> None:
@@ -125,6 +123,6 @@ def work_in_group(settings: dict[str, Any]) -> None:
             raise Stopped
 
     try:
-        beside_others(replace(settings["trial"], plugins=plugins), work, report, messages)
+        beside_others(settings["trial"], work, report, messages)
     except Stopped:
         return

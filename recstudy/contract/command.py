@@ -15,7 +15,7 @@ from recstudy.contract.checks import JUDGE, Broken, compare, example, example_of
 from recstudy.errors import ConfigError, RecstudyError, raised_at
 from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
-from recstudy.plugins import Registry, file_bundle, use
+from recstudy.plugins import Registry, loaded, module_files
 
 Check = tuple[str, Callable[[], object]]  # its words, and a function that returns a note or raises what is wrong
 
@@ -32,11 +32,11 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
         ConfigError: the file cannot be imported, or registers nothing that can be checked.
     """
     torch.set_num_threads(1)  # threads of small examples wait for each other: 457 s beside other work, for 17 s with one
-    use(file_bundle(file))
     passes = []
-    for title, checks in _parts(file.with_suffix(".golden.json"), data, write):
-        out.print(Text(title, style="bold"), soft_wrap=True)
-        passes += [_passes(words, work, out) for words, work in checks]
+    with loaded(module_files(file)):
+        for title, checks in _parts(file.with_suffix(".golden.json"), data, write):
+            out.print(Text(title, style="bold"), soft_wrap=True)
+            passes += [_passes(words, work, out) for words, work in checks]
     if not passes:
         raise ConfigError(f"{file} registers no task, model family, optimizer, loss, schedule or augmentation to be checked")
     failures = passes.count(False)

@@ -35,7 +35,7 @@ from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.files import cache_folder, caching, sweep, whole
 from recstudy.metrics import TASKS
-from recstudy.plugins.bundle import code_key
+from recstudy.plugins.files import code_key
 from recstudy.programs.settings import canonical, digest
 from recstudy.records import locked, read_record
 from recstudy.records.reading import dumped

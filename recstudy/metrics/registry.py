@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from recstudy.errors import ConfigError, choices, missing_package
 from recstudy.metrics.answers import TASKS, Answers
-from recstudy.plugins.bundle import INSTALLED
+from recstudy.plugins.files import INSTALLED
 from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable
 
 Value = float | Mapping[str, float]  # of all answers, or of each class that can be judged

@@ -23,7 +23,7 @@ from typing import Any
 from recstudy.config import DataConfig, ModelConfig, RunConfig
 from recstudy.files import cache_folder, sha, whole
 from recstudy.plugins import named
-from recstudy.plugins.bundle import code_key
+from recstudy.plugins.files import code_key
 from recstudy.programs.base import Cost
 
 KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam

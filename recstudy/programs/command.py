@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from recstudy.errors import ConfigError, RunError, choices, nearest
-from recstudy.plugins import bundle_of
+from recstudy.plugins import user_files_of
 from recstudy.programs.base import Execution, InitialWeights, Program
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
@@ -237,12 +236,12 @@ class CommandProgram(TrainingProgram):
 
     def user_files(self) -> dict[str, str]:
         folder = Path(self.command.folder)
-        texts: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for word in self.words:
             script = folder / word
             if script.suffix == ".py" and script.is_file():
-                texts |= bundle_of(script.parent, [script.stem]).files
-        return {path: sha256(text.encode()).hexdigest() for path, text in sorted(texts.items())}
+                digests |= user_files_of(script.parent, [script.stem]).digests
+        return dict(sorted(digests.items()))
 
     def execute(self, context: RunContext, execution: Execution) -> Any:
         command, settings = self.command, execution.settings

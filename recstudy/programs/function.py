@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recstudy.errors import ConfigError, raised_at
+from recstudy.plugins import named, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, measured, not_finite, number
@@ -132,6 +133,18 @@ class Function:
         """Return the program with these settings and metrics."""
         return FunctionProgram(self, settings, metrics)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reach workers by name if the study is a file, because what its module has, such as a lock, may not be picklable."""
+        file, name = study_file(), getattr(self.function, "__qualname__", "")
+        given = (self.name, self.title, self.data, self.is_synthetic)
+        if file is not None and getattr(sys.modules["__main__"], name, None) is self.function:
+            return _imported, (f"{file.name}:{name}", *given)
+        return Function, (self.function, *given)
+
+
+def _imported(place: str, *given: Any) -> Function:
+    return Function(named(place), *given)
+
 
 class TrainingProgram(OwnProgram):
     """What functions and commands do alike."""
@@ -224,8 +237,6 @@ def _reset(seed: int, cpus: int) -> None:
 
 def _name(function: Any) -> str:
     """Return module and name of a function; those of the file that is run have its name."""
-    from recstudy.plugins import study_file
-
     file = study_file()
     module = getattr(function, "__module__", "") or ""
     module = (file.name if file else "notebook") if module == "__main__" else module

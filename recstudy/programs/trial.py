@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from recstudy.errors import ConfigError, DataError, RunError, StorageError
-from recstudy.plugins import Bundle, import_all, use
+from recstudy.plugins import import_sent
 from recstudy.programs.base import Execution, Group, Program, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
 from recstudy.programs.watchdog import watched
@@ -50,7 +50,8 @@ class Trial:
     dirty: bool
     recstudy: str = ""  # its commit, where that is of another repository
     store: str = ""  # the URI of the results, where they are no folder
-    plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
+    modules: tuple[str, ...] = ()  # what the study defines itself, for a worker to import
+    code: str = ""  # the folder that it imports them from
     files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
     programs: bytes = b""  # the user's own programs, pickled by the driver
 
@@ -118,9 +119,7 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
 def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], writes: bool) -> Json:
     """Run the program and, on the worker that writes, record what came of it."""
     started = now()
-    if trial.plugins:  # else the driver's own process runs it, which has them
-        use(Bundle(**trial.plugins))
-    import_all()
+    import_sent(trial.code, trial.modules)
     if trial.programs:
         import_module("recstudy.programs.own").receive(trial.programs)
     program = program_of(trial.config)

@@ -28,7 +28,7 @@ from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
 from recstudy.opened import contents, descriptor, entries
-from recstudy.plugins.bundle import paths, source
+from recstudy.plugins.files import paths
 from recstudy.publishing import about, bundle
 from recstudy.publishing.bundle import CODE, REPORT, RESULTS, Bundle, called, sha256_of
 from recstudy.publishing.scrub import private
@@ -219,13 +219,13 @@ class _Writer:
             raise ConfigError(
                 f"{file.name}, which the study is made of, is not at {file}. Bring it back, or run the study again."
             )
-        text, planned = source(file), self.plan.files.get(name)
+        content, planned = file.read_bytes(), self.plan.files.get(name)
         target = self.root / CODE / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(content)
         self.code[name] = "as it is now; its plan has no SHA-256 of it"
         if planned:
-            is_same = hashlib.sha256(text.encode()).hexdigest() == planned
+            is_same = hashlib.sha256(content).hexdigest() == planned
             self.code[name] = "as it was when the study was planned" if is_same else "CHANGED since the study was planned"
 
     def _below(self, file: str) -> str:
@@ -253,7 +253,7 @@ class _Writer:
         """Refuse what is private and was not taken out, because its author wrote it."""
         files = (file for folder in folders for file in sorted((self.root / folder).rglob("*")) if file.is_file())
         for file in (one for one in files if one.suffix not in (*PACKED, ".js")):
-            text = LIBRARY.sub("", file.read_text(encoding="utf-8"))
+            text = LIBRARY.sub("", file.read_text(encoding="utf-8", errors="replace"))
             if found := self.private.remaining(text):
                 what, at = found
                 where = f"{file.relative_to(self.root).as_posix()}, line {text.count(chr(10), 0, at) + 1}"
@@ -290,7 +290,10 @@ def _study_file(plan: PlanRecord) -> Path | None:
     words = shlex.split(plan.command) if plan.command.count("'") % 2 == 0 else plan.command.split()
     stating = re.compile(rf"""\bname=["']{re.escape(plan.study)}["']""")
     named = [Path(word) for word in words if word.endswith(".py") and Path(word).is_file()]
-    return next((file for file in named if file.stem == plan.study or stating.search(source(file))), shipped().get(plan.study))
+    for file in named:
+        if file.stem == plan.study or stating.search(file.read_text(encoding="utf-8", errors="replace")):
+            return file
+    return shipped().get(plan.study)
 
 
 def _plain(folder: Path) -> list[Path]:

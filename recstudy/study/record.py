@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.errors import ConfigError, StorageError
-from recstudy.plugins import bundle, study_file
+from recstudy.plugins import current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.records import Results, read_record, write_record, write_whole
 from recstudy.records.plans import kept_plans
@@ -65,7 +65,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             command=command(),
             smoke=plan.smoke,
             definition=plan.definition,
-            plugins=tuple(bundle().record),
+            plugins=tuple(current_files().record),
             base=plan.base.model_dump(mode="json"),
             changes=plain(plan.changes),
             imported=plan.base.program.imported,

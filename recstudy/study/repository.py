@@ -8,8 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from recstudy.plugins import bundle, study_file
-from recstudy.plugins.bundle import source
+from recstudy.plugins import current_files, study_file
 from recstudy.programs.base import Program
 
 PACKAGE = Path(__file__).parents[1]
@@ -59,11 +58,11 @@ def user_files(program: Program) -> dict[str, str]:
     file = study_file()
     if file is not None and file.path.parent in SHIPPED:
         return program.user_files()
-    texts = dict(bundle().files)
+    digests = dict(current_files().digests)
     if file is not None and file.path.suffix == ".py" and not file.installed and not file.path.is_relative_to(PACKAGE):
-        texts.setdefault(file.path.relative_to(file.root).as_posix(), source(file.path))
-    own = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(texts.items())}
-    return own | program.user_files()
+        name = file.path.relative_to(file.root).as_posix()
+        digests.setdefault(name, hashlib.sha256(file.path.read_bytes()).hexdigest())
+    return dict(sorted(digests.items())) | program.user_files()
 
 
 def told_version() -> str:

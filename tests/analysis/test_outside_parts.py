@@ -17,7 +17,7 @@ import recstudy
 from recstudy.analysis.explain import find, show_cell
 from recstudy.analysis.report import show_report, write_report
 from recstudy.errors import ConfigError
-from recstudy.plugins import bundle_of
+from recstudy.plugins import user_files_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.parts import Undrawable
 
@@ -28,7 +28,7 @@ THEIRS = [{"kind": "reliability_diagram", "name": "reliability"}, {"kind": "conf
 def study(root, *parts, file=FILE, **changes):
     """Two runs with kept answers, and a report with a table of recstudy's own at its end."""
     gone = [{"module": file.stem, "file": str(file), "digest": ""}]
-    plugins = bundle_of(file.parent, [file.stem]).record if file.exists() else gone
+    plugins = user_files_of(file.parent, [file.stem]).record if file.exists() else gone
     results = write_study(root, report=[*parts, *dump_report([Table("last")])], plugins=plugins, **changes)
     for seed, right in ((0, 0.75), (1, 0.5)):
         write_answers(results, run_id(0, seed), np.log([[right, 1 - right], [1 - right, right]]), [0, 0])

@@ -13,7 +13,7 @@ from made_up import write_study
 
 from recstudy.board.markup import Address
 from recstudy.board.server import page_html
-from recstudy.plugins import bundle_of
+from recstudy.plugins import user_files_of
 
 PART = """
 from recstudy.report import PARTS, FigurePart
@@ -37,7 +37,7 @@ def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_pa
     file.write_text(PART.format(title="The figure") + f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n")
     results = write_study(tmp_path / "results")
     (made,) = (results.root / "studies").glob("*/*/plan.json")
-    plan = {"plugins": bundle_of(tmp_path, ["mine"]).record, "report": [{"kind": "mine", "name": "mine"}]}
+    plan = {"plugins": user_files_of(tmp_path, ["mine"]).record, "report": [{"kind": "mine", "name": "mine"}]}
     made.write_text(json.dumps(json.loads(made.read_text()) | plan))
 
     pages = {trust: looked(results.root, trust) for trust in (False, True)}

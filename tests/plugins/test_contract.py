@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from recstudy import command
-from recstudy.plugins import Bundle, use
 
 FAMILY = """
 from typing import ClassVar, Literal
@@ -45,12 +44,6 @@ class Line(ModelConfig):
     def build(self, shape, classes):
         return Net(self, shape, classes)
 """
-
-
-@pytest.fixture(autouse=True)
-def nothing_left():
-    yield
-    use(Bundle())
 
 
 def contract(capsys, file: Path, *arguments: str) -> tuple[int, list[str]]:

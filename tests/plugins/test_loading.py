@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ import recstudy
 from recstudy.command import main
 from recstudy.config import FAMILIES
 from recstudy.errors import ConfigError
-from recstudy.plugins import Bundle, bundle, bundle_of, named, reading, use
+from recstudy.plugins import loaded, named, reading, user_files_of
 from recstudy.testing import tiny_study, write_study
 
 ROOT = Path(recstudy.__file__).parents[1]
@@ -43,7 +44,6 @@ def nothing_left():
     """Each test ends with the registries and the modules that it began with."""
     families, path = dict(FAMILIES), list(sys.path)
     yield
-    use(Bundle())
     assert dict(FAMILIES) == families
     assert sys.path == path
     assert {"mine", "late", "good", "bad"}.isdisjoint(sys.modules)
@@ -55,7 +55,7 @@ def family(name: str, title: str = "one") -> str:
 
 def planned(folder: Path, *modules: str) -> list[dict[str, str]]:
     """What the plan of a study says of these modules."""
-    return bundle_of(folder, modules).record
+    return user_files_of(folder, modules).record
 
 
 def test_what_a_module_imports_travels_with_it(tmp_path):
@@ -68,30 +68,40 @@ def test_what_a_module_imports_travels_with_it(tmp_path):
         **{"env/lib/numpy": "", "recstudy/__init__": "raise SystemError"},
     )  # fmt: skip
 
-    sent = bundle_of(tmp_path, ["study"])
+    files = user_files_of(tmp_path, ["study"])
 
-    assert set(sent.files) == {
+    assert set(files.contents) == {
         "study.py", "helpers.py", "late.py", "network.py", "parts/__init__.py", "parts/inner.py", "parts/deep.py",
     }  # fmt: skip
-    assert [one["module"] for one in sent.record] == ["study"] + [""] * 6
+    assert [one["module"] for one in files.record] == ["study"] + [""] * 6
 
 
-def test_a_file_that_has_changed_since_is_taken_as_it_was_sent(tmp_path):
-    """From a copy, as on a node that never had the folder; the file may have changed within a second, to equal length."""
-    given = bundle_of(write(tmp_path, mine=family("mine", "one")), ["mine"])
-    use(given)
-    write(tmp_path, mine=family("mine", "two"))
-    use(bundle_of(tmp_path, ["mine"]))
-    assert FAMILIES["mine"](family="mine").title == "two"
+WORKER = """
+import sys
+from recstudy.config import FAMILIES
+from recstudy.plugins import import_sent
 
-    use(given)
+import_sent(sys.argv[1], ("lab.parts.mine",))
+print(FAMILIES["mine"]().title, sys.modules["lab.parts.mine"].WORD)
+"""
 
-    assert FAMILIES["mine"](family="mine").title == "one"
-    assert bundle() is given
-    assert not Path(sys.modules["mine"].__file__).is_relative_to(tmp_path)
-    use(Bundle())
-    with pytest.raises(ConfigError, match="no model family 'mine'"):
-        FAMILIES["mine"]
+
+def test_a_worker_imports_the_copy_of_a_file_that_has_changed_since(tmp_path):
+    """From a folder of packages without a file, in the encoding that it states; Ray has the study's own folder in `sys.path`."""
+    home = tmp_path / "home"
+    file = home / "lab/parts/mine.py"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(("# coding: latin-1\nWORD = 'é'\n" + family("mine")).encode("latin-1"))
+    folder = user_files_of(home, ["lab.parts.mine"]).copy()
+    file.write_text(family("mine", "two"))
+    brought = tmp_path / "worker" / folder.name  # as on another node
+    shutil.copytree(folder, brought)
+    write(home, worker=WORKER)
+
+    here = run(home / "worker.py", str(folder), PYTHONPATH=str(ROOT))
+    there = run(home / "worker.py", f"/elsewhere/{folder.name}", PYTHONPATH=f"{ROOT}:{brought.parent}")
+
+    assert (here.stdout, there.stdout) == ("one é\n", "one é\n"), there.stderr
 
 
 def test_readers_of_two_studies_that_name_things_alike(tmp_path):
@@ -135,10 +145,10 @@ def test_a_changed_file_is_read_anew(tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_imported_is_told_in_one_line(tmp_path, text, reason):
     write(tmp_path, mine=text, broken="\n1 / 0")
-    given = bundle_of(tmp_path, ["mine"])
+    given = user_files_of(tmp_path, ["mine"])
 
-    with pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as told:
-        use(given)
+    with pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as told, loaded(given):
+        pass
     assert "\n" not in str(told.value)
     with reading(given.record, trust=True), pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"):
         FAMILIES["mine"]
@@ -153,7 +163,7 @@ def test_a_study_file_that_starts_itself_is_refused_where_it_is_imported(tmp_pat
     write(tmp_path, mine="from recstudy import main\n\nmain(None)\n")
 
     with pytest.raises(ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main\(...\) whenever it is imported"):
-        use(bundle_of(tmp_path, ["mine"]))
+        loaded(user_files_of(tmp_path, ["mine"])).__enter__()
 
 
 STUDY = (
@@ -223,15 +233,13 @@ def test_installed_packages_offer_theirs(tmp_path):
     assert "ModuleNotFoundError: No module named 'nowhere_at_all'." in done.stderr
 
 
-def test_a_copy_of_the_modules_that_is_not_whole_is_made_whole(tmp_path, monkeypatch):
-    """On a node where an earlier process was killed, or somebody tidied up."""
+def test_a_copy_of_the_files_that_is_not_whole_is_made_whole(tmp_path, monkeypatch):
+    """On a node where somebody tidied up."""
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
-    given = Bundle(str(tmp_path / "elsewhere"), ("mine",), {"mine.py": family("mine")})
-    write(tmp_path / "plugins" / given.digest, mine="cut off in the mid")
+    files = user_files_of(write(tmp_path / "home", mine="import late", late="late = 1"), ["mine"])
+    (files.copy() / "late.py").unlink()
 
-    use(given)
-
-    assert FAMILIES["mine"]().title == "one"
+    assert (files.copy() / "late.py").read_text() == "late = 1"
 
 
 def test_a_study_of_a_package_is_known_by_its_whole_name(tmp_path):
@@ -239,7 +247,7 @@ def test_a_study_of_a_package_is_known_by_its_whole_name(tmp_path):
         tmp_path / "lab",
         __init__="",
         parts=family("mine"),
-        study="from . import parts\nfrom recstudy.plugins import bundle\nprint(bundle().modules, sorted(bundle().files))\n",
+        study="from . import parts\nfrom recstudy.plugins import current_files\nprint(current_files().modules, sorted(current_files().contents))\n",
     )
     command = [sys.executable, "-m", "lab.study"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -300,21 +308,6 @@ def test_modules_that_are_not_where_the_plan_says(spy, monkeypatch, plan, untrus
     assert f"not imported: {untrusted}" in reason(plan)
     assert trusted in reason(plan, trust=True)
     assert not mark.exists()
-
-
-def test_packages_without_a_file_and_a_stated_encoding(tmp_path):
-    """`lab/parts/mine.py` alone, as Python has them, in latin-1; in a worker without the folder too."""
-    file = tmp_path / "lab/parts/mine.py"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(("# coding: latin-1\nWORD = 'é'\n" + family("mine")).encode("latin-1"))
-    given = bundle_of(tmp_path, ["lab.parts.mine"])
-
-    with reading(given.record, trust=True):
-        assert "mine" in FAMILIES
-    assert "lab" not in sys.modules
-    file.unlink()
-    use(given)
-    assert sys.modules["lab.parts.mine"].WORD == "é"
 
 
 def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path, capsys):

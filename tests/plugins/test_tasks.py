@@ -15,16 +15,9 @@ from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.models import ViTRM
 from recstudy.models.networks.contract import Output
-from recstudy.plugins import Bundle, use
 from recstudy.train.losses import step_loss
 
 NAMES = ("rotation", "addition", "language_model")
-
-
-@pytest.fixture(autouse=True)
-def nothing_left():
-    yield
-    use(Bundle())
 
 
 @pytest.fixture

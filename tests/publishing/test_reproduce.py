@@ -6,7 +6,7 @@ import pytest
 from bundles import sealed
 
 from recstudy.command import main
-from recstudy.plugins import bundle_of
+from recstudy.plugins import user_files_of
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_strangers_modules_are_trusted_first(bundle, reproduce, tmp_path):
     (bundle / "code").mkdir(exist_ok=True)
     (bundle / "code/mine.py").write_text(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n")
     (plan,) = bundle.glob("results/studies/*/*/plan.json")
-    entry = bundle_of(bundle / "code", ["mine"]).record[0] | {"file": "code/mine.py"}
+    entry = user_files_of(bundle / "code", ["mine"]).record[0] | {"file": "code/mine.py"}
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"plugins": [entry]}))
     sealed(bundle)
 

@@ -13,7 +13,7 @@ from recstudy.analysis.registration import statements
 from recstudy.analysis.targets import place
 from recstudy.errors import ConfigError
 from recstudy.papers import settings
-from recstudy.plugins import bundle_of, loading
+from recstudy.plugins import loading, user_files_of
 from recstudy.records import Results
 from recstudy.records.plans import read_plan
 from recstudy.records.study_schema import Deviation
@@ -140,7 +140,7 @@ def test_who_imports_the_study_for_what_it_registers_needs_no_table(folder):
     """A worker on another machine has the study's modules, and the plan's numbers."""
     (folder / "my_study.py").write_text(STUDY)
     (folder / "my_paper.csv").unlink()
-    layer = loading.Layer(bundle_of(folder, ["my_study"]), folder)
+    modules = loading.LoadedModules(user_files_of(folder, ["my_study"]))
 
-    assert layer.problems == []
-    assert [entry.name for entry in layer.entries] == ["wrong_digits"]
+    assert modules.problems == []
+    assert [entry.name for entry in modules.entries] == ["wrong_digits"]

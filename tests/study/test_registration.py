@@ -20,7 +20,7 @@ from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
-from recstudy.plugins.bundle import StudyFile
+from recstudy.plugins.files import StudyFile
 from recstudy.records import Results, read_record, write_json
 from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result

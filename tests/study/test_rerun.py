@@ -17,7 +17,7 @@ from recstudy.data import Digits, ImageFolder
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
-from recstudy.plugins.bundle import StudyFile, bundle_of
+from recstudy.plugins.files import StudyFile, user_files_of
 from recstudy.programs.base import Program
 from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
@@ -183,7 +183,7 @@ def test_user_files_are_the_study_and_its_modules(tmp_path, monkeypatch, folder)
     monkeypatch.undo()  # of `own`
     monkeypatch.setattr(repository, "SHIPPED", (tmp_path / "studies",))
     monkeypatch.setattr(repository, "study_file", lambda: StudyFile("mine", home, home / "mine.py"))
-    monkeypatch.setattr(repository, "bundle", lambda: bundle_of(home, ["net"]))
+    monkeypatch.setattr(repository, "current_files", lambda: user_files_of(home, ["net"]))
 
     expected = {name: sha256(f"# {name}\n".encode()).hexdigest() for name in ("mine.py", "net.py")}
     assert repository.user_files(Program()) == (expected if folder == "home" else {})

@@ -1,0 +1,232 @@
+"""A user's files: the study's file, the modules that register something, and what these import from the same folder.
+
+They are found in the syntax trees, so that a late import (such as a network that a family names by a string) counts too.
+"""
+
+import ast
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from recstudy.errors import ConfigError
+from recstudy.files import cache_folder, caching, sha, whole
+
+PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
+INSTALLED = {"site-packages", "dist-packages"}
+
+
+@dataclass(frozen=True)
+class UserFiles:
+    """The modules that a study defines itself, with all files that they need.
+
+    Args:
+        root: The folder that they are imported from.
+        modules: The modules to import, in this order. A module without a file here is installed, or on PYTHONPATH.
+        contents: Path below the root -> content of the file.
+    """
+
+    root: Path = Path()
+    modules: tuple[str, ...] = ()
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each file, by its path below the root."""
+        return {path: hashlib.sha256(content).hexdigest() for path, content in sorted(self.contents.items())}
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all modules and files."""
+        return sha([*sorted(self.modules), *(f"{path} {digest}" for path, digest in self.digests.items())])
+
+    @property
+    def record(self) -> list[dict[str, str]]:
+        """The record for the plan: each `file` with its `module`, if that is to be imported."""
+        modules = {self.path(name): name for name in self.modules}
+        files = [{"module": modules.get(path, ""), "file": str(self.root / path)} for path in self.contents]
+        return files + [{"module": name, "file": ""} for name in self.modules if not self.path(name)]
+
+    @property
+    def names(self) -> set[str]:
+        """The modules of the files, and their packages."""
+        return {name for path in self.contents for name in _with_packages(_module_of(path))}
+
+    def path(self, module: str) -> str:
+        """Return the path of a module below the root; empty if it has no file here."""
+        return next((path for path in paths(module) if path in self.contents), "")
+
+    def copy(self) -> Path:
+        """Return a folder with copies of the files, from which workers import them: an edit does not reach a study that runs.
+
+        Raises:
+            DataError: The cache folder cannot be written.
+        """
+        folder = cache_folder() / "plugins" / f"study_{self.digest}"
+        with caching("the study's modules", folder.parent):
+            for path, content in self.contents.items():
+                if not (folder / path).exists():
+                    with whole(folder / path) as temporary:  # another process may write the same
+                        temporary.write_bytes(content)
+        return folder
+
+
+def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = ()) -> UserFiles:
+    """Return the modules and every file below `root` that they import, now or later; `imported`: further modules to follow."""
+    names = tuple(modules)
+    contents: dict[str, bytes] = {}
+    waiting = [*names, *imported]
+    while waiting:
+        name = waiting.pop(0)
+        path = next((path for path in paths(name) if (root / path).is_file()), None)
+        if path is not None and path not in contents and name.partition(".")[0] != "recstudy":
+            contents[path] = (root / path).read_bytes()
+            waiting += _imports(contents[path], name if path.endswith("__init__.py") else name.rpartition(".")[0])
+    return UserFiles(root, names, contents)
+
+
+def module_files(file: Path) -> UserFiles:
+    """Return a study's file, or a module, with what it imports (ConfigError: it is not there)."""
+    if not file.is_file():
+        raise ConfigError(f"{file} is not there. Give the file of a study, or a module, that registers something.")
+    return user_files_of(file.resolve().parent, [file.stem])
+
+
+def paths(module: str) -> tuple[str, str]:
+    """Return where a module's source may be, below the folder that it is imported from."""
+    path = module.replace(".", "/")
+    return f"{path}.py", f"{path}/__init__.py"
+
+
+def _module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _with_packages(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+
+
+def _imports(content: bytes, package: str) -> Iterator[str]:
+    """Yield the modules that a source may import, with their packages."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return  # the import says so
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            names = [".".join(filter(None, [*above, node.module, alias.name])) for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+            names = [node.value.partition(":")[0]]
+        for name in names:
+            yield from _with_packages(name)
+
+
+def code_key(*entries: type | str) -> list[str]:
+    """Return the key of what classes, or functions named `module:name`, compute: recstudy's version and SHA-256 of the files.
+
+    The files that a user's file imports from its folder count too: a changed helper of a reader decodes other images.
+    A class that was typed at a prompt has no file, so its key is of this process alone.
+    """
+    key = [version("recstudy")]
+    for entry in entries:
+        module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
+        spec = None if module in sys.modules else find_spec(module)  # which imports no network
+        file = Path(getattr(sys.modules.get(module, spec), "__file__" if spec is None else "origin", None) or "")
+        if not file.is_file():
+            key.append(f"process {os.getpid()}, {id(entry)}")
+            continue
+        name, file = file.stem if module == "__main__" else module, file.resolve()
+        root = file.parents[name.count(".") + (file.stem == "__init__")]
+        is_user = INSTALLED.isdisjoint(file.parts) and name.partition(".")[0] != "recstudy"
+        files = user_files_of(root, [name]) if is_user else UserFiles(root, (), {file.name: file.read_bytes()})
+        key += files.digests.values()
+    return key
+
+
+# ------------------------------------------------------------------------------------------- the file that is run
+
+
+class StudyFile(NamedTuple):
+    """The file that Python was started with, as a module that others could import."""
+
+    name: str
+    root: Path
+    path: Path
+
+    @property
+    def installed(self) -> bool:
+        return not INSTALLED.isdisjoint(self.root.parts)
+
+
+def study_file() -> StudyFile | None:
+    """Return the study file; None in a notebook and at a prompt."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is None or file == "<stdin>":
+        return None
+    path, spec = Path(file).resolve(), getattr(main, "__spec__", None)
+    name = path.stem if spec is None else spec.name
+    return StudyFile(name, path.parents[name.count(".")] if spec else path.parent, path)  # python -m package.study
+
+
+def named(place: str) -> Any:
+    """Return what `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
+    module, _, name = place.partition(":")
+    study = study_file()
+    running = study is not None and study.name == module and module not in sys.modules
+    return getattr(sys.modules["__main__"] if running else import_module(module), name)
+
+
+def files_of_study(modules: list[str]) -> UserFiles:
+    """Return the files of the study that runs in this process, by the modules that have registered something.
+
+    Raises:
+        ConfigError: The study file starts its study whenever it is imported.
+    """
+    study = study_file()
+    if not modules:
+        return UserFiles()
+    if study is None:
+        return user_files_of(Path.cwd(), [name for name in modules if name != "__main__"])
+    names = [study.name if name == "__main__" else name for name in modules]
+    if study.root.name in INSTALLED:
+        return UserFiles(study.root, tuple(names))
+    if "__main__" in modules:
+        _check_guarded(study.path)
+    # What was imported from below the root so far; never from an environment inside, whose modules have other names.
+    files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    imported = [name for name, file in files if file and any(Path(file) == study.root / path for path in paths(name))]
+    return user_files_of(study.root, names, imported)
+
+
+def _check_guarded(file: Path) -> None:
+    """Refuse a study file that would start its study in every process that imports it.
+
+    Raises:
+        ConfigError: `main(...)` is called outside of `if __name__ == "__main__":`.
+    """
+    for statement in ast.parse(file.read_bytes()).body:
+        guard = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if guard or isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        for call in ast.walk(statement):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "main":
+                raise ConfigError(unguarded(file.name, call.lineno))
+
+
+def unguarded(file: str, line: int | None = None) -> str:
+    at = f", line {line}," if line else ""
+    return f'{file}{at} calls main(...) whenever it is imported, as every worker does. Put it under: if __name__ == "__main__":'
