@@ -209,6 +209,30 @@ def test_a_network_of_the_study_file_itself(tmp_path):
     assert run(tmp_path / "mine.py").stdout == "True\n"
 
 
+SENT = """
+import threading
+from ray import cloudpickle
+from recstudy import Metric, Study
+from recstudy.programs.base import PROGRAMS
+
+LOCK = threading.Lock()  # which cannot be pickled
+
+def train(run):
+    with LOCK:
+        return {"accuracy": 1.0}
+
+Study("mine", program=train, settings={}, metrics={"accuracy": Metric()}, variants=[], seeds=1)
+(program,) = cloudpickle.loads(cloudpickle.dumps(list(PROGRAMS.values())))
+print(program.name, program.function is train)
+"""
+
+
+def test_a_function_of_a_file_is_sent_by_its_name(tmp_path):
+    done = run(write(tmp_path, mine=SENT) / "mine.py", PYTHONPATH=str(ROOT))
+
+    assert done.stdout == "mine.train True\n", done.stderr
+
+
 def install(folder: Path, package: str, text: str) -> None:
     """As pip would: a module, and what it is told of."""
     write(folder, **{package: text})
