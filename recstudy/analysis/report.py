@@ -45,7 +45,7 @@ from recstudy.analysis.tables.entries import md, named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.analysis.written import ReportFiles
 from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
-from recstudy.papers import by_name
+from recstudy.papers import by_name, of_program
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report import BesidePublished, FigurePart, OfVariants, Part
 from recstudy.report.parts import Undrawable
@@ -324,8 +324,10 @@ class Loaded:
         """
         if self.records.is_own:
             part = part.of_metrics([*self.records.plan.metrics])
-            if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
+        if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
+            if self.records.is_own:
                 raise ConfigError(f"{part.name!r} has a published table of yours: put it into the study's report, which reads it")
+            part = replace(part, targets=of_program(part.targets))
         made = self._made(part)
         return made.figure if made.table is None else made.table
 

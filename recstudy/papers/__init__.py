@@ -21,6 +21,7 @@ from pydantic import Field
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
 from recstudy.plugins import importing
+from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import Config, RunSettings
 
 if TYPE_CHECKING:
@@ -114,30 +115,23 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
 
 
 def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> tuple[Target, ...]:
-    from recstudy.papers.own_tables import UnknownNameError, own_rows, plain_fields, target_fields
+    from recstudy.papers.own_tables import own_rows, plain_fields
 
     try:
-        rows = [replace(row, margin=margin) for row in own_rows(table)]
-        lines: dict[str, int] = {}
-        for row in rows:
-            source = plain_fields(row)["source"]
-            if (first := lines.setdefault(source, row.line)) != row.line:
-                row.refuse("id", f"{source!r} is line {first} already")
-        known = dict.fromkeys(row.cells["metric"] for row in rows)
+        targets = [_of_row(replace(row, margin=margin), plain_fields(row), why) for row in own_rows(table)]
+        known = dict.fromkeys(target.metric for target in targets)
         for name in (name for name in only if name not in known):
             raise ConfigError(f"no metric {name!r} in {table}: there are {choices(known)}.{nearest(name, known)}")
-        targets = []
-        for row in (row for row in rows if not only or row.cells["metric"] in only):
-            try:
-                fields = target_fields(row)
-            except UnknownNameError:  # of a user's own program, or of none: `of_program` says so when the plan is made
-                fields = plain_fields(row)
-            targets.append(_of_row(row, fields, why))
+        lines: dict[str, int] = {}
+        for target in targets:
+            row = target.read_from
+            if (first := lines.setdefault(target.source, row.line)) != row.line:
+                row.refuse("id", f"{target.source!r} is line {first} already")
     except ConfigError:
         if importing():  # by a worker or a reader, for what the study registers: the plan has the numbers
             return ()
         raise
-    return tuple(targets)
+    return tuple(target for target in targets if not only or target.metric in only)
 
 
 def _of_row(row: "SourceRow", fields: dict[str, Any], why: str) -> Target:
@@ -145,25 +139,28 @@ def _of_row(row: "SourceRow", fields: dict[str, Any], why: str) -> Target:
     return Target(**fields, margin=margin, margin_reason=why, read_from=row)
 
 
-def of_program(targets: Sequence[Target], configs: Sequence[RunSettings]) -> tuple[Target, ...]:
-    """Return targets with settings and metrics as the runs' program calls them; only those of a user's own table change.
+def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -> tuple[Target, ...]:
+    """Return targets with settings and metrics as the program of the runs calls them; only those of a user's own table change.
 
     Args:
         targets: Of a part of a report.
-        configs: Settings of the runs.
+        configs: Settings of the runs; the recursive models need none.
 
     Raises:
         ConfigError: a column or metric of a table is none of the program. The message names file, line and column.
     """
-    from recstudy.papers.own_tables import own_settings, target_fields
-
-    if not any(target.read_from for target in targets):
+    rows = [target.read_from for target in targets if target.read_from]
+    if not rows:
         return tuple(targets)
-    own = (configs[0], own_settings(configs)) if configs[0].metrics else ()
-    return tuple(
-        _of_row(target.read_from, target_fields(target.read_from, *own), target.margin_reason) if target.read_from else target
-        for target in targets
-    )
+    from recstudy.papers.own_tables import own_settings, recursive_settings, target_fields
+
+    metrics = configs[0].metrics if configs else {}
+    found = iter(own_settings(rows, configs) if metrics else recursive_settings(rows))
+    with using_metrics(metrics):
+        return tuple(
+            _of_row(row, target_fields(row, next(found)), target.margin_reason) if (row := target.read_from) else target
+            for target in targets
+        )
 
 
 def rows(table: str) -> list[dict[str, str]]:

@@ -12,8 +12,7 @@ import csv
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
@@ -23,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.programs.base import load_program
-from recstudy.programs.metric import METRICS, Metric
+from recstudy.programs.metric import METRICS
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
 from recstudy.records.files import Json
 
@@ -33,11 +32,7 @@ KINDS_OF_NUMBERS = ("reported", "derived", "author_repo")
 REFERENCE = "reference."
 BLANK = "?"
 UNITS = {"%": ("percent", "%", "fraction"), "": ("", "million", "millions", "billion")}  # by the unit of a metric here
-FIELDS = ("data.", "model.", "train.")  # of the recursive models
-
-
-class UnknownNameError(ConfigError):
-    """A column or metric of a table is none of the recursive models: it may be one of a user's own program."""
+Settings = dict[str, tuple[str, Any]]  # column -> the setting's path, and its value as a plan has it; None of a blank
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,8 @@ class SourceRow:
     cells: Mapping[str, str]
     margin: float = 0.0
 
-    def refuse(self, column: str, why: str, kind: type[ConfigError] = ConfigError) -> NoReturn:
-        raise kind(f"{self.file}, line {self.line}, column {column!r}: {why}")
+    def refuse(self, column: str, why: str, line: int = 0) -> NoReturn:
+        raise ConfigError(f"{self.file}, line {line or self.line}, column {column!r}: {why}")
 
     @property
     def settings(self) -> dict[str, str]:
@@ -99,26 +94,15 @@ def _check_heads(row: SourceRow, heads: Sequence[str]) -> None:
     for place, head in enumerate(heads):
         if head in heads[:place]:
             row.refuse(head, "it is there twice")
-        known = load_program().published_fields() if head.removeprefix(REFERENCE).startswith(FIELDS) else {}
-        if known and head.removeprefix(REFERENCE) not in known:
-            row.refuse(head, f"no config has such a field.{nearest(head.removeprefix(REFERENCE), known)}")
 
 
-def target_fields(row: SourceRow, settings: RunSettings | None = None, known: Json | None = None) -> dict[str, Any]:
-    """Return the fields of a `Target`.
-
-    Args:
-        row: Of the table.
-        settings: Of a run of a user's own program, whose settings and metrics the table then names.
-        known: The names of the settings of all its runs, each with a value.
+def target_fields(row: SourceRow, found: Settings) -> dict[str, Any]:
+    """Return the fields of a `Target` whose settings were `found` in the row.
 
     Raises:
-        UnknownNameError: a column or metric is none of the recursive models.
-        ConfigError: some of it is no published number. The message names file, line and column.
+        ConfigError: the metric or its unit is unknown. The message names file, line and column.
     """
     cells = row.cells
-    found = _recursive_settings(row) if settings is None else _own_settings(row, settings, known or {})
-    metric = _metric(row, settings.metrics if settings else {})
     where: dict[str, Any] = {}
     reference: dict[str, Any] = {}
     for column, (path, value) in found.items():
@@ -129,6 +113,10 @@ def target_fields(row: SourceRow, settings: RunSettings | None = None, known: Js
             reference[path] = value
     if cells.get("model") and "model.family" not in where:  # else found by its settings, and not by its name
         where["model"] = cells["model"]
+    name = cells["metric"].partition("@")[0].partition(".")[0].removesuffix("_delta")
+    metric = METRICS.get(name) or METRICS.get(name.removeprefix("train_").removeprefix("selection_"))
+    if metric is None:
+        row.refuse("metric", f"no metric is called {cells['metric']!r}.{nearest(name, METRICS)}")
     units = UNITS.get(metric.unit, (metric.unit,))
     unit = cells.get("unit") or units[0]
     _one_of(row, "unit", unit, units)
@@ -164,69 +152,60 @@ def plain_fields(row: SourceRow) -> dict[str, Any]:
     }
 
 
-def _metric(row: SourceRow, own: Mapping[str, Metric]) -> Metric:
-    name = row.cells["metric"].partition("@")[0].partition(".")[0].removesuffix("_delta")
-    known = {**METRICS, **own} if own else METRICS
-    metric = known.get(name) or known.get(name.removeprefix("train_").removeprefix("selection_"))
-    if metric is None:
-        near = nearest(name, own or known)
-        row.refuse("metric", f"no metric is called {row.cells['metric']!r}.{near}", UnknownNameError)
-    return metric
-
-
 def _one_of(row: SourceRow, column: str, word: str, words: Collection[str]) -> None:
     if word not in words:
         row.refuse(column, f"must be one of {choices(word or 'nothing' for word in words)}, but got {word!r}")
 
 
-Settings = dict[str, tuple[str, Any]]  # column -> the setting's path, and its value as a plan has it; None of a blank
+def own_settings(rows: Sequence[SourceRow], configs: Sequence[RunSettings]) -> list[Settings]:
+    """Read the columns of each row as settings of a user's own program (ConfigError).
 
-
-def own_settings(configs: Sequence[RunSettings]) -> Json:
-    """Return the names of the settings of a user's own program, each with a value; imported runs need not have the same ones."""
+    Args:
+        rows: Of one table or several.
+        configs: Settings of all runs: imported ones need not have the same.
+    """
     fields: Json = {}
     for config in reversed(configs):
         fields.update(flatten(config.values))
-    return {path.removeprefix(PREFIX): value for path, value in fields.items() if path.startswith(PREFIX)}
+    known = {path.removeprefix(PREFIX): value for path, value in fields.items() if path.startswith(PREFIX)}
+
+    def read(row: SourceRow) -> Settings:
+        found: Settings = {}
+        for column, text in row.settings.items():
+            name = column.removeprefix(REFERENCE).removeprefix(PREFIX)
+            if name not in known:
+                near = nearest(name, known) or nearest(column, COLUMNS)
+                row.refuse(column, f"no setting is called so: there are {choices(known)}.{near}", line=1)
+            if text:
+                value = None if text == BLANK else text if isinstance(known[name], str) else _read(text)
+                found[column] = PREFIX + name, value
+        stated = {column: pair for column, pair in found.items() if row.cells[column] != BLANK}
+        try:
+            configs[0].with_changes(dict(stated.values()))
+        except ConfigError as error:
+            named = [column for column, (path, _) in stated.items() if path.removeprefix(PREFIX) in str(error)]
+            row.refuse((named or [*stated])[0], str(error))
+        return found
+
+    return list(map(read, rows))
 
 
-def _own_settings(row: SourceRow, settings: RunSettings, known: Json) -> Settings:
-    """Read the columns as settings of a user's own program."""
-    given: dict[str, Any] = {}
-    for column, text in row.settings.items():
-        name = column.removeprefix(REFERENCE).removeprefix(PREFIX)
-        if name not in known:
-            near = nearest(name, known) or nearest(column, COLUMNS)
-            replace(row, line=1).refuse(column, f"no setting is called so: there are {choices(known)}.{near}")
-        if text:
-            given[column] = None if text == BLANK else text if isinstance(known[name], str) else _read(text)
-    found = {column: (settings.path(column.removeprefix(REFERENCE)), value) for column, value in given.items()}
-    stated = {column: pair for column, pair in found.items() if row.cells[column] != BLANK}
-    try:
-        settings.with_changes(dict(stated.values()))
-    except ConfigError as error:
-        for column, pair in stated.items():
-            with suppress(ConfigError):  # a value that fits by itself is not the one to name
-                settings.with_changes(dict([pair]))
-                continue
-            row.refuse(column, str(error))
-        row.refuse([*stated][-1], str(error))
-    return found
+def recursive_settings(rows: Sequence[SourceRow]) -> list[Settings]:
+    """Read the columns of each row as fields of the recursive models' configs (ConfigError)."""
+    known = load_program().published_fields()
 
+    def read(row: SourceRow) -> Settings:
+        found: Settings = {}
+        for column, text in row.settings.items():
+            path = column.removeprefix(REFERENCE)
+            if path not in known:
+                columns = f"no column is called so: there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
+                row.refuse(column, f"no config has such a field.{nearest(path, known)}" if "." in column else columns, line=1)
+            if text:
+                found[column] = path, None if text == BLANK else _field_value(row, column, text, known[path])
+        return found
 
-def _recursive_settings(row: SourceRow) -> Settings:
-    """Read the columns as fields of the recursive models' configs."""
-    if not row.settings:
-        return {}
-    known, found = load_program().published_fields(), Settings()
-    for column, text in row.settings.items():
-        path = column.removeprefix(REFERENCE)
-        if path not in known:
-            columns = f"there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
-            replace(row, line=1).refuse(column, f"no column is called so: {columns}", UnknownNameError)
-        if text:
-            found[column] = path, None if text == BLANK else _field_value(row, column, text, known[path])
-    return found
+    return list(map(read, rows))
 
 
 def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldInfo]) -> Any:

@@ -105,7 +105,7 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
 @pytest.mark.parametrize(
     ("heads", "row", "message"),
     [
-        ("metric,value,train.epoch", "", "my_paper.csv, line 1, column 'train.epoch': no config has such a field. Did you mean "
+        ("metric,value,train.epoch", "nll,1,3", "my_paper.csv, line 1, column 'train.epoch': no config has such a field. Did you mean "
          "'train.epochs'?"),
         ("metric,value,notes", "nll,1,", "line 1, column 'notes': no column is called so: there are metric, value, .*'note'?"),
         ("metric,unit", "", "line 1, column 'value': it is missing: there are metric, unit"),
