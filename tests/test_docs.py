@@ -25,7 +25,7 @@ OTHERS = {  # programs that are not ours; files of this repository that they are
 }  # fmt: skip
 WRITTEN = ("my_study.py", "own_model.py")  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/analysis/test_loaded.py runs it in a kernel
-README_STUDY, README_MODEL = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README_STUDY, README_FUNCTION, README_MODEL = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
@@ -67,6 +67,12 @@ def test_python_runs(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=120)
 
     assert len(texts) >= 5
+
+
+@pytest.mark.whole
+def test_readme_s_function_is_a_study_with_a_verdict(tmp_path):
+    (tmp_path / "depth.py").write_text(README_FUNCTION)
+    assert "Supported: four layers beat one by 2 points" in typed_in(tmp_path, "python depth.py", "--no-ray")
 
 
 @pytest.mark.whole
