@@ -14,6 +14,7 @@ import grimp
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "house.svg"
+BRIDGE = "programs.recursive"
 ROW, TEXT, ARCS, WIDTH = 26, 104, 768, 968  # pixels: a row's height, where words and arcs begin, the whole
 STYLE = (
     "text{font:13px sans-serif;fill:#24292f}.name{font-weight:bold}.layer{fill:#eef2f7}path{fill:none;stroke:#0969da;opacity:.35}"
@@ -36,7 +37,13 @@ def layers() -> list[list[str]]:
     """The parts of each layer, as pyproject.toml states them to import-linter."""
     linted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     stated = next(contract["layers"] for contract in linted["contracts"] if contract["type"] == "layers")
-    return [[part.strip().removeprefix("recstudy.") for part in layer.replace(":", "|").split("|")] for layer in stated]
+    shown: dict[str, None] = {}
+    rows = []
+    for layer in stated:
+        names = [part(name.strip()) for name in layer.replace(":", "|").split("|")]
+        rows.append([name for name in dict.fromkeys(names) if name not in shown])
+        shown |= dict.fromkeys(names)
+    return [row for row in rows if row]
 
 
 def imports() -> set[tuple[str, str]]:
@@ -47,12 +54,13 @@ def imports() -> set[tuple[str, str]]:
 
 
 def part(module: str) -> str:
-    return module.partition(".")[2].partition(".")[0]
+    """Return the part of a module: a package or file of recstudy, and by itself the bridge to the recursive models."""
+    return BRIDGE if module == f"recstudy.{BRIDGE}" else module.partition(".")[2].partition(".")[0]
 
 
 def says(name: str) -> str:
     """The first sentence of its docstring, without what comes after a colon or semicolon where it is long."""
-    place = ROOT / "recstudy" / name
+    place = ROOT / "recstudy" / name.replace(".", "/")
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     text = text.split("\n")[0].split(". ")[0].rstrip(".").replace("`", "")
@@ -66,7 +74,7 @@ def picture(rows: list[list[str]], pairs: set[tuple[str, str]]) -> str:
         drawn.append(f'<rect class="layer" x="4" y="{top}" width="{ARCS - 12}" height="{ROW * len(layer)}" rx="5"/>')
         for at, name in enumerate(layer):
             middle[name] = top + ROW * at + ROW // 2
-            drawn.append(f'<text class="name" x="14" y="{middle[name] + 5}">{name}</text>')
+            drawn.append(f'<text class="name" x="14" y="{middle[name] + 5}">{name.partition(".")[2] or name}</text>')
             drawn.append(f'<text x="{TEXT}" y="{middle[name] + 5}">{escape(says(name))}</text>')
     for above, below in sorted(pair for pair in pairs if set(pair) <= middle.keys()):
         start, end = middle[above], middle[below]
