@@ -23,7 +23,14 @@ OTHERS = {  # programs that are not ours; files of this repository that they are
     "cp", "git", "grafana-server", "kubectl", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "sky", "source", "ssh",
     "tensorboard",
 }  # fmt: skip
-WRITTEN = ("my_study.py", "own_model.py")  # by a reader, or by `recstudy new`
+WRITTEN = (
+    "my_study.py",
+    "own_model.py",
+    "my_function.py",
+    "my_script.py",
+    "degree.py",
+    "label_noise.py",
+)  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/analysis/test_loaded.py runs it in a kernel
 README_STUDY, README_FUNCTION, README_MODEL = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 

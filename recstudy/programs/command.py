@@ -10,7 +10,7 @@ import string
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +52,7 @@ class JsonFile:
                 f"Add {{folder}} to the command, such as --out {{folder}}: {command}"
             )
 
-    def find(self, line: str, metrics: Iterable[str]) -> dict[str, str]:
+    def find(self, line: str, metrics: Collection[str]) -> dict[str, str]:
         """Return the metrics in a line of the output."""
         return {}
 
@@ -84,12 +84,12 @@ class LastLine:
         if lacking := [name for name in metrics if name not in names]:
             raise ConfigError(f"the pattern of LastLine has no group for {choices(lacking)}: {self.pattern}")
 
-    def find(self, line: str, metrics: Iterable[str]) -> dict[str, str]:
+    def find(self, line: str, metrics: Collection[str]) -> dict[str, str]:
         """Return the metrics in a line of the output."""
         values: dict[str, str] = {}
         for match in re.finditer(self.pattern, line):
             groups = match.groupdict() or dict(zip(metrics, match.groups(), strict=False))
-            values |= {name: text for name, text in groups.items() if text is not None}
+            values |= {name: text for name, text in groups.items() if text is not None and name in metrics}
         return values
 
     def read(self, folder: Path, found: Mapping[str, str]) -> Any:
@@ -144,7 +144,7 @@ class Command:
 
     def __post_init__(self) -> None:
         frame: Any = sys._getframe(1)
-        while frame.f_globals["__name__"] == __name__:
+        while frame.f_globals.get("__name__") == __name__:
             frame = frame.f_back
         beside = Path(frame.f_globals.get("__file__", "notebook")).resolve().parent
         object.__setattr__(self, "folder", beside / Path(self.folder).expanduser())
@@ -335,8 +335,8 @@ def _number(value: Any) -> Any:
 
 
 def _path() -> str:
-    """Return where programs are looked for: this Python's folder comes last, so that `python` is always found."""
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    """Return where programs are looked for: first beside this Python, so that `python` is the one that runs the study."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _compiled(name: str, pattern: str) -> re.Pattern[str]:

@@ -57,7 +57,7 @@ class RunContext:
 
     @property
     def next_step(self) -> int:
-        """The step after the last one that was reported."""
+        """The step after the last report, over all attempts; 0 in a new run."""
         return self._last + 1
 
     def report(self, step: int, **values: float) -> None:

@@ -1,0 +1,74 @@
+"""Each block of docs/how-to/own-program.md runs, in order, in one folder; and the example that stands for TRM's training script."""
+
+import csv
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recstudy.plugins import gathering
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "studies/examples/trm_pretrain"
+PAGE = (ROOT / "docs/how-to/own-program.md").read_text()
+BLOCKS = re.findall(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', PAGE, re.DOTALL | re.MULTILINE)
+RECSTUDY = [sys.executable, "-c", "from recstudy.command import main; main()"]
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """Run a line in an empty folder, without Ray."""
+
+    def run(line: str) -> str:
+        program, *words = shlex.split(line, comments=True)
+        if program == "python":
+            script = ROOT / words[0] if words[0].startswith("studies/") else words[0]
+            words = [str(script), *words[1:], *["--no-ray"] * ("--no-ray" not in words)]
+        start = RECSTUDY if program == "recstudy" else [sys.executable]
+        return subprocess.run([*start, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    return run
+
+
+def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path):
+    for language, file, text in BLOCKS:
+        if file:
+            (tmp_path / file).write_text(text)
+        elif language == "bash":
+            for line in text.splitlines():
+                typed(line)
+        else:
+            exec(text, {})
+
+    tables = {table.parts[-5]: table for table in tmp_path.glob("results/studies/*/*/report/tables/claims.csv")}
+    assert {*tables} == {"my_function", "my_script", "degree", "label_noise", "trm_l_cycles", "runs"}
+    for name, table in tables.items():
+        with open(table) as lines:
+            verdicts = {row["verdict"] for row in csv.DictReader(lines)}
+        assert verdicts == {"supported (post hoc)" if name == "runs" else "supported"}, name
+
+
+def test_the_example_s_command_is_the_one_that_is_shown():
+    shown = [text for language, file, text in BLOCKS if "pretrain.py arch=trm" in text and language == "python"]
+    exec(shown[0], block := {})
+    with gathering():
+        study = runpy.run_path(str(EXAMPLE / "l_cycles.py"))
+
+    for field in ("command", "metrics", "progress", "environment"):
+        assert getattr(block["program"], field) == getattr(study["program"], field)
+
+
+def test_the_stand_in_takes_and_refuses_overrides_as_hydra_does(tmp_path):
+    command = [sys.executable, str(EXAMPLE / "pretrain.py"), "arch.L_cycles=2", "epochs=10"]
+
+    ended = subprocess.run([*command, "+checkpoint_path=out"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    refused = subprocess.run([*command, "arch.L_cycle=2"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert re.search(r"^step 80: exact_accuracy 0\.\d{4}$", ended.stdout, re.MULTILINE)
+    assert os.listdir(tmp_path / "out") == ["step_80.npy"]
+    assert (refused.returncode, refused.stderr[:32]) == (1, "Could not override 'arch.L_cycle")
