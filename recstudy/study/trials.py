@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from recstudy.records import Result, Results, append_record, read_log, read_record
+from recstudy.records import Result, Results, append_record, read_log
 from recstudy.records.reading import read_trials
 from recstudy.records.schema import EpochLine
 from recstudy.records.study_schema import ConfirmLine, TrialLine
@@ -163,5 +163,5 @@ def objective_values(objectives: Mapping[str, Any], result: Result | None) -> li
 
 
 def result_of(results: Results, run_id: str) -> Result | None:
-    folder = results.run(run_id)
-    return read_record(folder.result, Result) if folder.finished else None
+    """Return the result of a run; None if it has not finished or its result is damaged."""
+    return dict(results.finished([run_id])).get(run_id)
