@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
 
+GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
 Given = TypeVar("Given", bound=CommonOptions)
 
 
@@ -144,6 +145,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         begin: What runs start from; by default what `options` name.
     """
     begin = begin or _begin(study, options)
+    gpus = 0.0 if options.preset or not options.address else _usable_gpus(study, options.address)
+    if gpus:
+        options = replace(options, preset=GPU_PRESET)
     base = next(iter(study.bases(study.preset_named(options.preset))), None)
     changes, vary = changes_of(options, base) | _begun(begin), axes(options.vary)
     plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan)
@@ -162,6 +166,11 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         plan, until = _until(plan, results, options)
         only = options.only
     runs = select(runs_of(plan, results), only)
+    if gpus and not options.json:
+        from recstudy.study.dry_run import price_lines
+
+        *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
+        say(f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another. {price}")
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
@@ -179,6 +188,18 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
     if plan.is_search:  # some of its settings may well diverge
         return 0 if any(not results.run(run.id).reason for run in runs) else exit_code(why) or 1
     return exit_code(why)
+
+
+def _usable_gpus(study: Study | Search, address: str) -> float:
+    """Return how many GPUs a cluster has, if the study has a preset for them that is not its first."""
+    if GPU_PRESET not in list(study.presets)[1:]:
+        return 0.0
+    from recstudy.cluster.address import check_address
+
+    check_address(address)  # before Ray is imported
+    from recstudy.cluster.connection import count_gpus
+
+    return count_gpus(address)
 
 
 def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":

@@ -67,7 +67,7 @@ class CommonOptions:
     """How runs are run. Everything that decides a number is a field of the run config: see --set."""
 
     preset: Name = ""
-    """Which budget: the study's first preset (`quick`) by default."""
+    """Which budget. Default: `standard` on a cluster (--address) with GPUs if the study has it, else its first one (`quick`)."""
     fields: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE")]] = ()
     """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the command."""
     set: Settings = ()

@@ -7,6 +7,7 @@ asked by the preset standard, and, on these boards, by the study supervision_at_
 Cost: quick, about 4 minutes on 2 cores; standard, a few GPU hours; paper, some 300 GPU hours, see --dry-run.
 
     python studies/vitrm_depth_sweep.py
+    python studies/vitrm_depth_sweep.py --address auto                 # with GPUs: the preset standard
     python studies/vitrm_depth_sweep.py --preset paper --address auto
 """
 

@@ -88,6 +88,19 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
             ray.shutdown()  # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
 
 
+def count_gpus(address: str) -> float:
+    """Return how many GPUs a cluster has that answers (`check_address`).
+
+    Raises:
+        ClusterError: It cannot be joined.
+    """
+    _connected(address, "recstudy")
+    try:
+        return sum(float(node["Resources"].get("GPU", 0)) for node in alive())
+    finally:
+        ray.shutdown()
+
+
 def _connected(address: str | None, study: str) -> Any:
     """Return Ray's context of a cluster that was joined or started; a busy machine may need a second try."""
     options: dict[str, Any] = {"include_dashboard": True, "object_store_memory": 256 * 2**20}

@@ -171,7 +171,10 @@ class RunConfig(RunSettings):
 
     @property
     def ranges(self) -> dict[str, Tunable]:
-        return tunable(self)
+        ranges = tunable(self)
+        if not self.model.recursive:
+            del ranges["train.supervision_steps"]  # which must be 1
+        return ranges
 
     @property
     def kind(self) -> tuple[type[ModelConfig], type[DataConfig]]:

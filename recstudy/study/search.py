@@ -213,7 +213,8 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
     ranges: dict[str, dict[str, Tunable]] = {}
     for family, base in bases.items():
         fields = flatten(base.values)
-        stated = {path: range for path, range in {**base.ranges, **given}.items() if path in fields}
+        ranged = {**base.ranges, **{path: range for path, range in given.items() if path in base.ranges or path not in known}}
+        stated = {path: range for path, range in ranged.items() if path in fields}
         paths = dict.fromkeys(path for pattern in search.vary for path in fnmatch.filter(stated, pattern))
         ranges[family] = {path: stated[path] for path in sorted(paths, key=search.when.__contains__)}
         if not paths:

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, started
@@ -100,3 +101,17 @@ def test_the_fraction_that_is_named_packs_as_many_as_it_says(fit):
     named = float(str(refused.value).split("--gpus-per-run ")[2].split()[0])
     assert int(1 / named) == fit
     check_packing(named, needed=2 * GB - 600 * 10**6, memory=memory)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("gpus", "preset"), [(2, "standard"), (0, "quick")])
+def test_a_cluster_with_gpus_takes_the_preset_for_gpus(tmp_path, gpus, preset):
+    port, study = free_port(), Path(__file__).parents[2] / "studies/vitrm_depth_sweep.py"
+    with started(tmp_path / "log", "--num-cpus=1", f"--num-gpus={gpus}", *head_of(port), port=port):
+        said = Shell(tmp_path, study).run("--address", f"127.0.0.1:{port}", "--dry-run")
+
+    first, *_ = said.splitlines()
+    assert f"vitrm_depth_sweep, preset {preset}: " in said
+    if gpus:
+        assert first.startswith("Preset standard, as the cluster has 2 GPUs; --preset chooses another. Price: 12 runs, at most ")
+        assert "latent_steps=6, supervision_steps=4" in said

@@ -171,7 +171,7 @@ def test_a_field_is_searched_over_values_that_are_given_from_outside():
         "train.batch_size": "16, 32, 64, 128, 256, 512",
         "train.epochs": "1, 60",
     }
-    assert plan.first == [{"model.latent_steps": 3, "train.batch_size": 128, "train.epochs": 60}]
+    assert plan.first == [{"model.latent_steps": 3, "train.batch_size": 128, "train.epochs": 1}]
     assert plan.definition != make_plan(search()).definition
     for wrong, words in ({"model.dpeth": [1]}, "no field 'model.dpeth'"), ({"train.epochs": ["x"]}, "must be an integer"):
         with pytest.raises(ConfigError, match=words):
