@@ -217,7 +217,8 @@ def _search(table: TableData) -> Sentence | None:
     known = [one for row in table.rows[:1] for one in row.cells if one.value is not None and not metric(one.metric).computed]
     if not known:
         return None
-    last = [one for one in known if one.metric == known[0].metric][-1]
+    first = known[0].metric
+    last = [one for one in known if one.metric in (first, first.removeprefix("selection_"))][-1]  # that of fresh seeds
     return Sentence("Best trial", f"{table.rows[0].label}: {inline(last.metric)} {cell_text(last)}")
 
 

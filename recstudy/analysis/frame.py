@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,7 @@ from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
-from recstudy.records.study_schema import MetricRecord, VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report import LearningCurves, Part, read_report
 from recstudy.report.names import fits, level_of, plain, same, setting_name
 from recstudy.report.parts import Undrawable
@@ -120,10 +120,8 @@ def standing(plan: PlanRecord, trust: bool = False) -> Iterator[str]:
     One thread at a time is inside. Yields a digest of the modules.
     """
     reader_of(plan.base)  # the recursive models add their metrics
-    metrics: dict[str, Metric] = {}
-    for name, kept in plan.metrics.items():
-        stated = {one.name: getattr(kept, one.name) for one in fields(MetricRecord)}
-        metrics[name] = Metric(**stated, ranks=not metrics)  # the first one is the score
+    stated = enumerate(plan.metrics.items())  # the first one is the score
+    metrics = {name: Metric(**asdict(kept), ranks=not position) for position, (name, kept) in stated}
     with reading(plan.plugins, trust) as digest, using_metrics(metrics):
         yield digest
 

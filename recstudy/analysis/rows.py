@@ -68,7 +68,7 @@ class Outcome:
     @property
     def measured(self) -> tuple[str, ...]:
         """Its metrics and costs by their names."""
-        return (*self.found.metrics, *self.found.cost)
+        return tuple(dict.fromkeys((*self.found.metrics, *self.found.cost)))
 
     @property
     def unavailable(self) -> Mapping[str, str]:
@@ -88,7 +88,7 @@ class Outcome:
         if "@" in name:
             metric, _, depth = name.rpartition("@")
             return result.depths.get(metric, {}).get(depth)
-        return result.cost[name] if name in result.cost else result.metrics.get(name)
+        return result.metrics[name] if name in result.metrics else result.cost.get(name)  # a user's metric may have any name
 
     def number(self, name: str) -> float:
         """Return `value` of a run that has it."""
@@ -99,7 +99,7 @@ class Outcome:
     @property
     def paid(self) -> float:
         """Wall seconds of its training and of the evaluation at its end, which older records do not have."""
-        return float((self.value("seconds") or 0.0) + (self.value("evaluation_seconds") or 0.0))
+        return float(sum(self.found.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds")))
 
     def objective(self, name: str) -> float | None:
         """Return as `selection_NAME` the score of the selected epoch, by any other name a metric or a cost."""
@@ -119,8 +119,7 @@ class Outcome:
             return told
         return {
             **told,
-            **result.metrics,
-            **result.cost,
+            **(result.metrics | result.cost | result.metrics),
             "measured": self.measured,
             "undefined": result.undefined,
             "unavailable": result.unavailable,

@@ -134,6 +134,7 @@ def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str
         ("Registered", registration_words(records)),
         ("Looks", looks),
         ("Data", ", ".join(data)),
+        ("Note", "; ".join(dict.fromkeys(note for row in runs for note in row.found.notes)) * records.is_own),
         ("Answers kept", "; ".join(f"of the first {n:,} of {of:,} test images, as many as fit 4 MiB a run" for n, of in cut)),
         ("Computed later", ", ".join(f"{metric(one).title} of {plural(n, 'run')} from {how}" for (one, how), n in later.items())),
         ("Run again", f"{plural(repeated, 'run')}; the records of before are kept in runs/ID/attempt-N" * bool(repeated)),

@@ -8,7 +8,7 @@ import pytest
 from golden_pages import Tags
 from own_study import run_study, silent, train
 
-from recstudy import Claim, Deviation, Function, Metric, Study, published
+from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
 from recstudy.analysis.explain import find
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import shown
@@ -21,6 +21,10 @@ from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 
 FOREIGN = ("epoch", "image", "supervision", "trained", "weights", "PFLOP", "settings.", "selection", "not imported")
+
+
+def timed(run: RunContext) -> dict[str, float]:
+    return {"accuracy": 80.0, "seconds": 1000.0 * run.settings["depth"]}
 
 
 def words_of(root: Path, name: str) -> str:
@@ -185,3 +189,13 @@ def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
 
     assert any(line.startswith("Verdict: consistent") for line in lines)
     assert lines[-1] == "    although rate 0.1, not 0.2: as we have it"
+
+
+def test_a_metric_of_a_costs_name_is_the_programs(tmp_path):
+    metrics = {"accuracy": Metric("%"), "seconds": Metric("ms", better="lower", title="Latency")}
+    results = run_study(tmp_path / "r", "timed", timed, metrics=metrics)
+    loaded = load(results.root)
+
+    assert loaded.runs["seconds"].tolist()[:3] == [1000.0, 2000.0, 4000.0]
+    assert loaded["results"].frame["column"].tolist()[:2] == ["Accuracy (%)", "Latency (ms)"]
+    assert all(row.paid < 100 for row in loaded.records.rows)
