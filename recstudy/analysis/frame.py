@@ -114,16 +114,16 @@ def differing_fields(ours: Json, theirs: Json) -> list[str]:
 
 
 @contextmanager
-def standing(plan: PlanRecord, trust: bool = False) -> Iterator[str]:
+def standing(plan: PlanRecord, trust: bool = False) -> Iterator[None]:
     """Have in place what a study defines itself inside the block: its metrics, and its modules as far as they may be imported.
 
-    One thread at a time is inside. Yields a digest of the modules.
+    One thread at a time is inside.
     """
     reader_of(plan.base)  # the recursive models add their metrics
     stated = enumerate(plan.metrics.items())  # the first one is the score
     metrics = {name: Metric(**asdict(kept), ranks=not position) for position, (name, kept) in stated}
-    with reading(plan.plugins, trust) as digest, using_metrics(metrics):
-        yield digest
+    with reading(plan.plugins, trust), using_metrics(metrics):
+        yield
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class StudyRecords:
         rows = [shared[row.variant] | {"seed": row.seed, "id": row.id} | row.columns for row in self.rows]
         return pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
 
-    def standing(self) -> AbstractContextManager[str]:
+    def standing(self) -> AbstractContextManager[None]:
         """Have in place what the study defines itself, as `standing` has it of a plan."""
         return standing(self.plan, self.trust)
 

@@ -7,77 +7,21 @@ import importlib
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 
 from recstudy.errors import ConfigError, raised_at
-from recstudy.files import sha
 from recstudy.plugins import registry
 from recstudy.plugins.files import UserFiles, files_of_study, paths, study_file, unguarded, user_files_of
-from recstudy.plugins.registry import Entry, Standing, gathering, outsiders
+from recstudy.plugins.registry import gathering, outsiders
 
 GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
 _importing: list[str] = []
 _kept: UserFiles | None = None
-
-
-class LoadedModules:
-    """The modules of one study: imported once, and in place while `standing` runs.
-
-    Args:
-        files: The modules and their files.
-        problems: Why some modules are not there.
-    """
-
-    def __init__(self, files: UserFiles, problems: Sequence[str] = ()) -> None:
-        self.files = files
-        self.modules: dict[str, ModuleType] = {}
-        self.entries: list[Entry] = []
-        self.problems = list(problems)
-        self._stands = False
-        if any(not files.path(name) for name in files.modules):
-            registry.look_further()  # an installed module may be offered to every study: then it is not this one's own
-        with self._importable(), gathering() as entries:
-            self.problems += filter(None, map(_import, files.modules))
-            self.entries += entries
-
-    @contextmanager
-    def standing(self) -> Iterator[None]:
-        """Keep the modules importable and registered inside the block."""
-        if self._stands:
-            yield
-            return
-        with self._importable(), Standing(self.entries), gathering() as late_entries:
-            registry.absent[:0] = self.problems
-            self._stands = True
-            try:
-                yield
-            finally:
-                self._stands = False
-                del registry.absent[: len(self.problems)]
-                self.entries += late_entries
-
-    @contextmanager
-    def _importable(self) -> Iterator[None]:
-        if not self.files.modules:
-            yield
-            return
-        hidden = {name: sys.modules.pop(name) for name in self.files.names if name in sys.modules}
-        writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cached file hides an edit within a second
-        sys.modules.update(self.modules)
-        sys.path.insert(0, str(self.files.root))
-        importlib.invalidate_caches()
-        try:
-            yield
-        finally:
-            sys.path.remove(str(self.files.root))
-            sys.dont_write_bytecode = writes
-            self.modules = {name: sys.modules.pop(name) for name in self.files.names if name in sys.modules}
-            sys.modules.update(hidden)
+_read: list[list[tuple[str, str]]] = []  # what the plans name that are being read, the innermost last
 
 
 def _import(name: str) -> str:
@@ -127,17 +71,45 @@ def kept(files: UserFiles | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def loaded(files: UserFiles) -> Iterator[None]:
-    """Have these modules in place inside the block, as this process's study.
+def loaded(files: UserFiles, problems: list[str] | None = None) -> Iterator[None]:
+    """Have these modules importable and registered inside the block, as this process's study.
+
+    Args:
+        files: The modules and their files.
+        problems: Takes why some modules are not there, which an error about a missing name then says.
 
     Raises:
-        ConfigError: A module cannot be imported. The message names file, line and error.
+        ConfigError: A module cannot be imported and `problems` is None. The message names file, line and error.
     """
-    modules = LoadedModules(files)
-    if modules.problems:
-        raise ConfigError("; ".join(modules.problems))
-    with modules.standing(), kept(files):
+    if any(not files.path(name) for name in files.modules):
+        registry.look_further()  # an installed module may be offered to every study: then it is not this one's own
+    hidden = {name: sys.modules.pop(name) for name in files.names if name in sys.modules}
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cached file hides an edit within a second
+    sys.path.insert(0, str(files.root))
+    importlib.invalidate_caches()
+    try:
+        with gathering(), kept(files):
+            reasons = [*(problems or ()), *filter(None, map(_import, files.modules))]
+            if reasons and problems is None:
+                raise ConfigError("; ".join(reasons))
+            with _absent(reasons):
+                yield
+    finally:
+        sys.path.remove(str(files.root))
+        sys.dont_write_bytecode = writes
+        for name in files.names & sys.modules.keys():
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+@contextmanager
+def _absent(reasons: Sequence[str]) -> Iterator[None]:
+    """Have an error about a missing name say these reasons inside the block."""
+    registry.absent[:0] = reasons
+    try:
         yield
+    finally:
+        del registry.absent[: len(reasons)]
 
 
 def import_all() -> None:
@@ -181,12 +153,9 @@ def import_sent(folder: str, modules: Sequence[str]) -> None:
 # ------------------------------------------------------------------------------------------------------- where it is read
 
 
-_read: dict[tuple[tuple[str, str], ...], LoadedModules] = {}
-
-
 @contextmanager
-def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterator[str]:
-    """Have the modules that a plan names (`UserFiles.record`) in place inside the block, and yield a digest of them.
+def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterator[None]:
+    """Have the modules that a plan names (`UserFiles.record`) in place inside the block, one thread at a time.
 
     Nothing is imported without `trust`, except in the process that runs the study. Where a name is missing, the error says why.
 
@@ -194,35 +163,35 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
         record: The plan's modules.
         trust: Import the modules from the files that the plan names, as these are now.
     """
-    wanted = tuple((entry["module"], entry["file"]) for entry in record)
-    present = not wanted
-    with suppress(ConfigError):
-        present = present or [(entry["module"], entry["file"]) for entry in current_files().record] == list(wanted)
-    if present:
-        yield ""
-        return
+    wanted = [(entry["module"], entry["file"]) for entry in record]
     with _lock:
-        if trust:
-            modules = _trusted(wanted)
-        else:
-            offered = {point.module for point in entry_points(group=GROUP)}
-            names = [file or module for module, file in wanted if file or module not in offered]
-            modules = LoadedModules(UserFiles(), [f"not imported: {', '.join(names)}; --trust imports it"] if names else [])
-        with modules.standing():
-            yield sha([modules.files.digest, *modules.problems])
+        present: list[tuple[str, str]] = []
+        with suppress(ConfigError):
+            present = [(entry["module"], entry["file"]) for entry in current_files().record]
+        if wanted in (present, *_read[-1:]):
+            yield
+            return
+        offered = {point.module for point in entry_points(group=GROUP)}
+        names = [file or module for module, file in wanted if file or module not in offered]
+        _read.append(wanted)
+        try:
+            with _trusted(wanted) if trust else _absent([f"not imported: {', '.join(names)}; --trust imports it"] * bool(names)):
+                yield
+        finally:
+            _read.pop()
 
 
-def _trusted(wanted: tuple[tuple[str, str], ...]) -> LoadedModules:
-    """Return the modules as they are now, imported before or anew."""
+def _trusted(wanted: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
+    """Load the modules as they are now."""
     roots = [file.removesuffix(path) for module, file in wanted if module for path in paths(module) if file.endswith(path)]
     root = Path(roots[0] if roots else sys.prefix)
-    modules = [module for module, file in wanted if module and file]
-    present = [name for name in modules if root.is_absolute() and any((root / path).is_file() for path in paths(name))]
-    problems = [f"not imported: {file} is not there" for module, file in wanted if module in modules and module not in present]
-    files = user_files_of(root, [*present, *(module for module, file in wanted if not file)])
-    if wanted not in _read or _read[wanted].files != files:
-        _read[wanted] = LoadedModules(files, problems)
-    return _read[wanted]
+    modules, problems = [], []
+    for module, file in wanted:
+        if module and file and not (root.is_absolute() and any((root / path).is_file() for path in paths(module))):
+            problems.append(f"not imported: {file} is not there")
+        elif module:
+            modules.append(module)
+    return loaded(user_files_of(root, modules), problems)
 
 
 # ------------------------------------------------------------------------------------------------------- installed packages
