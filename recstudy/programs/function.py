@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,7 @@ class RunContext:
         self._began = time.monotonic()
         self.memory_mb: float | None = None
         self.cpu_seconds = 0.0
+        self.watch: ExitStack | None = None  # ends a run that hangs, once it has reported a step
 
     @property
     def resumes(self) -> bool:
@@ -82,6 +84,10 @@ class RunContext:
         self._last = step
         line = {"epoch": step, **found, "seconds": round(self.seconds, 3)}
         append_line(records.epochs, line)
+        if self.watch is None:
+            self.watch = ExitStack()
+            minutes = self._execution.settings.place.silent_minutes
+            self.watch.enter_context(watched(60 * minutes, records.hang_log(0)))
         alive()
         with waiting():  # for a driver that may be busy, or stopped, and then resumes
             try:
@@ -161,20 +167,23 @@ class TrainingProgram(OwnProgram):
         record_user_files(execution.trial, execution.records, resumes=context.resumes)
         began = time.monotonic()
         outcome: Json
-        with watched(60 * settings.place.silent_minutes, execution.records.hang_log(0)):
+        try:
             try:
                 returned = self.execute(context, execution)
-                if returned is None and execution.leave():
-                    return {"status": "drained"}
-                values, others = measured(self.name, returned, self.metrics)
-                wrong = not_finite(values)
-                if wrong:
-                    raise Diverged(wrong)
-                outcome = {"status": "done", "metrics": values}
-                if others:
-                    outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
-            except Diverged as error:
-                outcome = {"status": "diverged", "error": str(error), "metrics": {}}
+            finally:
+                if context.watch is not None:
+                    context.watch.close()
+            if returned is None and execution.leave():
+                return {"status": "drained"}
+            values, others = measured(self.name, returned, self.metrics)
+            wrong = not_finite(values)
+            if wrong:
+                raise Diverged(wrong)
+            outcome = {"status": "done", "metrics": values}
+            if others:
+                outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
+        except Diverged as error:
+            outcome = {"status": "diverged", "error": str(error), "metrics": {}}
         cost = {"seconds": context.seconds, "device_seconds": context.seconds, "peak_memory_mb": context.memory_mb}
         if (seconds := time.monotonic() - began) >= 1:
             cost["cores_used"] = round(context.cpu_seconds / seconds, 3)

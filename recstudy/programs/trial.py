@@ -71,7 +71,9 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
     as `drained` and can resume elsewhere. A run that another process works on is `held`; this function does not wait for it.
     """
     group = worker_group(trial)  # asked now: Ray Train takes the group apart as soon as one worker is lost
-    silence = LOADING * 60 * trial.config["place"]["silent_minutes"]
+    minutes = trial.config["place"]["silent_minutes"]
+    # Training, and a user's program that has reported a step, set their own watchdogs.
+    silence = 0 if trial.config.get("program") else LOADING * 60 * minutes
     if group.rank > 0:
         if not group.first_says(False):
             return {"status": "done"}
