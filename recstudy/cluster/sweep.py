@@ -91,7 +91,7 @@ class Sweep(OnRay):
         work, messages = self.work, self.leaving.messages
         if place.uses_train:
             return train_run(self.name, work, messages)
-        programs = cloudpickle.dumps(list(PROGRAMS.values()))
+        programs = cloudpickle.dumps(list(PROGRAMS.values())).decode("latin-1")
 
         def named(settings: dict[str, Trial]) -> None:
             inline(replace(settings["trial"], programs=programs), work, messages)

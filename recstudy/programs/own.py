@@ -212,9 +212,9 @@ def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) ->
     return program
 
 
-def receive(sent: bytes) -> None:
+def receive(sent: str) -> None:
     """Register the programs that a driver has sent, as far as the modules imported here have not."""
-    programs: list[OwnProgram] = pickle.loads(sent)
+    programs: list[OwnProgram] = pickle.loads(sent.encode("latin-1"))
     for program in programs:
         if not dict.__contains__(PROGRAMS, program.name):
             PROGRAMS.put(program.name, program, "recstudy")

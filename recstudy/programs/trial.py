@@ -53,7 +53,7 @@ class Trial:
     modules: tuple[str, ...] = ()  # what the study defines itself, for a worker to import
     code: str = ""  # the folder that it imports them from
     files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
-    programs: bytes = b""  # the user's own programs, pickled by the driver
+    programs: str = ""  # the user's own programs, pickled by the driver, a character for each byte
 
 
 # How a trial becomes an outcome: reports each step's line, and ends early once the last argument says so. See `run_trial`.
