@@ -19,6 +19,7 @@ from recstudy.errors import ConfigError, choices
 from recstudy.options import Address, Folder, ResultsPlace, StudyOptions, data_folder
 from recstudy.plugins import loaded, user_files_of
 from recstudy.programs.base import read_settings
+from recstudy.programs.own import OwnSettings
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
 from recstudy.publishing.bundle import CODE, Bundle, opened
 from recstudy.publishing.command import Imports
@@ -99,8 +100,9 @@ class Reproduce:
 
 def _changes(config: RunSettings) -> dict[str, Any]:
     """Return all that decides the runs of a config, as changes of another one."""
-    own = {path: value for path, value in flatten(config.values).items() if path.startswith(PREFIX)}
-    return own or {part: getattr(config, part) for part in ("model", "data", "train")}
+    if isinstance(config, OwnSettings):
+        return flatten(config.settings, PREFIX)
+    return {part: getattr(config, part) for part in ("model", "data", "train")}
 
 
 def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:

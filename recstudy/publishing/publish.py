@@ -213,6 +213,12 @@ class _Writer:
             self._put(file.name, file)
         elif file is None and not self.code and not self.plan.imported:
             self.left["the study's file, which its command does not name (--study FILE adds it)"] = 1
+        files = [*([file] if file else []), *(Path(plugin["file"]) for plugin in self.plan.plugins if plugin["file"])]
+        for name in self.plan.files if files else ():  # also those that no module imports, such as the script of a command
+            home = files[0].resolve().parent
+            script = (home / name).resolve()
+            if name not in self.code and script.is_file() and script.is_relative_to(home):
+                self._put(name, script)
 
     def _put(self, name: str, file: Path) -> None:
         if not file.is_file():
@@ -288,7 +294,7 @@ class _Writer:
 def _study_file(plan: PlanRecord) -> Path | None:
     """Return the file that the study's command names, or that of a study that comes with recstudy."""
     words = shlex.split(plan.command) if plan.command.count("'") % 2 == 0 else plan.command.split()
-    stating = re.compile(rf"""\bname=["']{re.escape(plan.study)}["']""")
+    stating = re.compile(rf"""(\bname=|\b(Study|Search)\(\s*)["']{re.escape(plan.study)}["']""")
     named = [Path(word) for word in words if word.endswith(".py") and Path(word).is_file()]
     for file in named:
         if file.stem == plan.study or stating.search(file.read_text(encoding="utf-8", errors="replace")):

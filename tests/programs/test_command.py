@@ -415,3 +415,17 @@ def test_the_files_of_the_command_are_those_of_the_user(study):
 def test_a_command_without_a_seed_is_pointed_out(study):
     assert "has no {seed}" in study("").program.hints([])[0]
     assert not study("", command="python train.py {folder} {seed}", name="seeded").program.hints([])
+
+
+def test_a_bundle_has_the_script_and_its_runs_are_reproduced_from_it(tmp_path, study):
+    study(GOOD)
+    Path("study.py").write_text(STUDY)
+    recstudy = [sys.executable, "-c", "from recstudy.command import main; main()"]
+    subprocess.run([sys.executable, "study.py", "--no-ray"], check=True)
+    subprocess.run([*recstudy, "publish", "results/studies/commands/default", "bundle"], check=True)
+    Path("train.py").unlink()
+
+    words = ["reproduce", tmp_path / "bundle.zip", "--trust", "--no-ray"]
+    ended = subprocess.run([*recstudy, *words], check=True, capture_output=True, text=True)
+
+    assert "every metric of 1 run is the same to the last digit" in ended.stdout
