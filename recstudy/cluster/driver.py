@@ -12,7 +12,7 @@ from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import Where, missing, study_steps
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
-from recstudy.plugins import import_all
+from recstudy.plugins import import_all, sent_files
 from recstudy.programs.base import InitialWeights
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Place, RunSettings
@@ -154,6 +154,7 @@ def check(
     """Refuse trackers, an address, data and weights that cannot be used, before anything is written, and not in every run."""
     if not where.alone:
         check_address(where.address)  # before Ray is imported
+        sent_files()
         if where.log:
             from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
 

@@ -47,11 +47,11 @@ class Registry(dict[str, T], Generic[T]):
     def add(self, name: str) -> Callable[[Added], Added]:
         def register(thing: Added) -> Added:
             module = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
-            entry, own = Entry(self, name, thing, module), _is_own(module)
+            own = _is_own(module)
             if not own:
                 fill()
             if own and (in_front := next((one for one in _standing if one.has(self, name)), None)) is not None:
-                in_front.before.append(entry)  # a study that was first has taken the name
+                in_front.before.append(Entry(self, name, thing, module))  # a study that was first has taken the name
                 return thing
             if dict.__contains__(self, name):
                 by = self.modules.get(name, OWN)
@@ -60,10 +60,7 @@ class Registry(dict[str, T], Generic[T]):
                 # A study may take a name that another study has.
                 if own or not _gathering or _gathering[-1].has(self, name):
                     raise ConfigError(f"the {self.kind} {name!r} is registered twice{_where(by, module)}")
-            if _gathering and not own:
-                _gathering[-1].append(entry)
-            else:
-                entry.put()
+            self.put(name, thing, module)
             return thing
 
         return register

@@ -42,7 +42,7 @@ def write(folder: Path, **files: str) -> Path:
 @pytest.fixture(autouse=True)
 def nothing_left():
     """Each test ends with the registries and the modules that it began with."""
-    families, path = dict(FAMILIES), list(sys.path)
+    families, path = dict(FAMILIES.complete()), list(sys.path)
     yield
     assert dict(FAMILIES) == families
     assert sys.path == path
@@ -230,6 +230,14 @@ def test_a_function_of_a_file_is_sent_by_its_name(tmp_path):
     done = run(write(tmp_path, mine=SENT) / "mine.py", PYTHONPATH=str(ROOT))
 
     assert done.stdout == "mine.train True\n", done.stderr
+
+
+def test_what_is_registered_at_a_prompt_stays_in_its_process():
+    code = family("mine") + "from recstudy.plugins import current_files, sent_files\nprint(current_files().modules)\nsent_files()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (2, "()\n")
+    assert done.stderr.startswith("ConfigError: what is registered at a prompt cannot reach other processes")
 
 
 def install(folder: Path, package: str, text: str) -> None:

@@ -58,9 +58,10 @@ def test_it_runs_and_is_read(stranger, home):
 
 
 @pytest.mark.whole
-def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path):
-    """Where it lies they see an empty folder; a worker of Train's on each."""
-    hidden = [*namespace("--mount"), "sh", "-c", f'mount -t tmpfs none {home} && exec "$@"', "sh"]
+def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path, cache):
+    """They see empty folders in place of the study's and of the cache; a worker of Train's on each."""
+    hiding = f'mount -t tmpfs none {home} && mount -t tmpfs none {cache} && exec "$@"'
+    hidden = [*namespace("--mount"), "sh", "-c", hiding, "sh"]
     port = free_port()
     with (
         started(tmp_path / "head", "--num-cpus=1", *head_of(port), port=port, inside=hidden),
