@@ -37,7 +37,7 @@ def run_plan(
     view: View,
     runs: Sequence[Run] = (),
     *,
-    work: Work | None = None,
+    work: Work = run_trial,
     again: Collection[str] = (),
     until: "Until | None" = None,
     begin: InitialWeights | None = None,
@@ -85,9 +85,9 @@ def run_plan(
         for step in steps:
             plan = step.plan
             if step.sources and sweep is None:
-                places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
+                resources = opened_sweep(plan.study.name, configs, results, where, view, work)
+                sweep, places = opened.enter_context(resources)
                 gpus = {place: gpus_of(fit, meter) for place, fit in places.items()}
-                sweep = sweep_of(plan.study.name, results, where, view, work)
                 if meter:
                     opened.callback(keep_hours, meter, results)
             if not is_recorded:
@@ -164,13 +164,17 @@ def check(
 
 
 @contextmanager
-def ready(study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
-    """Give each place that is asked for with its GPUs decided, on a cluster that can do the work, or in this process alone."""
+def opened_sweep(
+    study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View, work: Work
+) -> Iterator[tuple["Sweep | Alone", dict[Place, Place]]]:
+    """Give what runs runs, on a cluster that can do the work or in this process, and the places with their GPUs decided."""
     places = dict.fromkeys(config.place for config in configs)
     if where.alone:
-        from recstudy.cluster.alone import here
+        from recstudy.cluster.alone import Alone, here
 
-        yield {place: here(place, configs[0].program) for place in places}
+        fits = {place: here(place, configs[0].program) for place in places}
+        import_all()
+        yield Alone(study, results, where, view, work), fits
         return
     from recstudy.cluster.connection import cluster, fitting
     from recstudy.cluster.nodes import check_nodes
@@ -180,16 +184,7 @@ def ready(study: str, configs: Sequence[RunSettings], results: Results, where: W
             view.say(f"Ray dashboard: {dashboard}")
         if where.address is not None:
             check_nodes(results)
-        yield {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
+        fits = {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
+        from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 
-
-def sweep_of(study: str, results: Results, where: Where, view: View, work: Work | None) -> "Sweep | Alone":
-    """Return what runs runs; `work` is done with a trial, by default training."""
-    if where.alone:
-        from recstudy.cluster.alone import Alone
-
-        import_all()
-        return Alone(study, results, where, view, work or run_trial)
-    from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
-
-    return Sweep(study, results, where, view, work or run_trial)
+        yield Sweep(study, results, where, view, work), fits
