@@ -128,6 +128,9 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
             assert b"two steps help" in page.read()
         board.terminate()
 
+    (tmp_path / "sweep.csv").write_text("depth,seed,accuracy\n1,0,80.5\n1,1,80.9\n2,0,90.5\n2,1,91.1\n")
+    assert "Report: " in run(base / "bin", tmp_path, "recstudy", "judge", "sweep.csv")
+
     (tmp_path / "depth.py").write_text(FUNCTION)
     assert "6 to run" in run(base / "bin", tmp_path, "python", "depth.py", "--no-ray", "--seeds", "3")
     for words, package in ((["depth.py", "--seeds", "4"], "ray"), (["tiny.py", "--no-ray", "--seeds", "3"], "scikit-learn")):

@@ -70,7 +70,7 @@ class Registry(dict[str, T], Generic[T]):
         for name, thing in things.items():
             self.add(name)(thing)
 
-    def put(self, name: str, thing: T, module: str) -> None:
+    def put(self, name: str, thing: Any, module: str) -> None:
         """Add what `module` defines, as `add` does, without a check of the name."""
         entry = Entry(self, name, thing, module)
         if _gathering and not _is_own(module):
