@@ -3,9 +3,12 @@
     model,metric,value,unit,item,train.batch_size,train.epochs,reference.train.optimizer
     ViTRM,top1_accuracy,93.1,percent,Table 2,128,1000,adamw
 
-A column called by a config field (`train.batch_size`) is what the number is of: it finds the variant that the number stands
-beside. One of `reference.` and a field is what its source states besides, and what a result must agree with or state as a
-deviation. An empty cell says nothing; `?` says that the source leaves the value blank.
+A column called by a setting is what the number is of: it finds the variant that the number stands beside. Settings are config
+fields (`train.batch_size`), or those of a user's own program (`depth`). A column of `reference.` and a setting is what its source
+states besides, and what a result must agree with or state as a deviation. An empty cell says nothing; `?` says that the source
+leaves the value blank.
+
+The file is read when the study's file is. Its names are checked when the study is planned: only then the program is known.
 """
 
 import csv
@@ -96,8 +99,8 @@ def _check_heads(row: SourceRow, heads: Sequence[str]) -> None:
             row.refuse(head, "it is there twice")
 
 
-def target_fields(row: SourceRow, found: Settings) -> dict[str, Any]:
-    """Return the fields of a `Target` whose settings were `found` in the row.
+def target_fields(row: SourceRow, settings: Settings) -> dict[str, Any]:
+    """Return the fields of a `Target`, with the settings that its row names.
 
     Raises:
         ConfigError: the metric or its unit is unknown. The message names file, line and column.
@@ -105,7 +108,7 @@ def target_fields(row: SourceRow, found: Settings) -> dict[str, Any]:
     cells = row.cells
     where: dict[str, Any] = {}
     reference: dict[str, Any] = {}
-    for column, (path, value) in found.items():
+    for column, (path, value) in settings.items():
         blank = cells[column] == BLANK
         if not column.startswith(REFERENCE) and (blank or value is not None):
             where[path] = value  # of which None says that the source leaves it blank
@@ -158,52 +161,55 @@ def _one_of(row: SourceRow, column: str, word: str, words: Collection[str]) -> N
 
 
 def own_settings(rows: Sequence[SourceRow], configs: Sequence[RunSettings]) -> list[Settings]:
-    """Read the columns of each row as settings of a user's own program (ConfigError).
+    """Read the columns of each row as settings of a user's own program.
 
     Args:
         rows: Of one table or several.
         configs: Settings of all runs: imported ones need not have the same.
+
+    Raises:
+        ConfigError: a column is no setting, or a value does not fit. The message names file, line and column.
     """
     fields: Json = {}
     for config in reversed(configs):
         fields.update(flatten(config.values))
-    known = {path.removeprefix(PREFIX): value for path, value in fields.items() if path.startswith(PREFIX)}
+    examples = {path.removeprefix(PREFIX): value for path, value in fields.items() if path.startswith(PREFIX)}
 
     def read(row: SourceRow) -> Settings:
-        found: Settings = {}
+        settings: Settings = {}
         for column, text in row.settings.items():
             name = column.removeprefix(REFERENCE).removeprefix(PREFIX)
-            if name not in known:
-                near = nearest(name, known) or nearest(column, COLUMNS)
-                row.refuse(column, f"no setting is called so: there are {choices(known)}.{near}", line=1)
+            if name not in examples:
+                hint = nearest(name, examples) or nearest(column, COLUMNS)
+                row.refuse(column, f"no setting is called so: there are {choices(examples)}.{hint}", line=1)
             if text:
-                value = None if text == BLANK else text if isinstance(known[name], str) else _read(text)
-                found[column] = PREFIX + name, value
-        stated = {column: pair for column, pair in found.items() if row.cells[column] != BLANK}
+                value = None if text == BLANK else text if isinstance(examples[name], str) else _value(text)
+                settings[column] = PREFIX + name, value
+        changes = {column: pair for column, pair in settings.items() if row.cells[column] != BLANK}
         try:
-            configs[0].with_changes(dict(stated.values()))
+            configs[0].with_changes(dict(changes.values()))
         except ConfigError as error:
-            named = [column for column, (path, _) in stated.items() if path.removeprefix(PREFIX) in str(error)]
-            row.refuse((named or [*stated])[0], str(error))
-        return found
+            columns = [column for column, (path, _) in changes.items() if path.removeprefix(PREFIX) in str(error)]
+            row.refuse((columns or [*changes])[0], str(error))
+        return settings
 
     return list(map(read, rows))
 
 
 def recursive_settings(rows: Sequence[SourceRow]) -> list[Settings]:
-    """Read the columns of each row as fields of the recursive models' configs (ConfigError)."""
-    known = load_program().published_fields()
+    """Read the columns of each row as fields of the recursive models' configs. Raises as `own_settings`."""
+    fields = load_program().published_fields()
 
     def read(row: SourceRow) -> Settings:
-        found: Settings = {}
+        settings: Settings = {}
         for column, text in row.settings.items():
             path = column.removeprefix(REFERENCE)
-            if path not in known:
+            if path not in fields:
                 columns = f"no column is called so: there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
-                row.refuse(column, f"no config has such a field.{nearest(path, known)}" if "." in column else columns, line=1)
+                row.refuse(column, f"no config has such a field.{nearest(path, fields)}" if "." in column else columns, line=1)
             if text:
-                found[column] = path, None if text == BLANK else _field_value(row, column, text, known[path])
-        return found
+                settings[column] = path, None if text == BLANK else _field_value(row, column, text, fields[path])
+        return settings
 
     return list(map(read, rows))
 
@@ -213,7 +219,7 @@ def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldI
     why = ""
     for field in fields:
         kind: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[field.annotation, field]))
-        for value in (_read(text), text):
+        for value in (_value(text), text):
             try:
                 return kind.dump_python(kind.validate_python(value), mode="json")
             except ValidationError as error:
@@ -221,7 +227,7 @@ def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldI
     return row.refuse(column, f"must be {why}, but got {text!r}")
 
 
-def _read(text: str) -> Any:
+def _value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
