@@ -200,16 +200,17 @@ def _trusted(wanted: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
 def _installed() -> None:
     """Import what installed packages offer; what cannot be imported is told where a name is missing."""
     for point in entry_points(group=GROUP):
-        with gathering() as entries:
-            try:
+        try:
+            with gathering():
                 point.load()
-            except (Exception, SystemExit) as error:
-                package = point.dist.name if point.dist is not None else "a package"
-                registry.absent.append(f"The plug-in {point.name!r} of {package} cannot be imported: {raised_at(error)}")
-                continue
-        for entry in entries:
-            entry.put()
-            registry.offered.add(entry.module)
+                entries = registry.outside_entries()
+        except (Exception, SystemExit) as error:
+            package = point.dist.name if point.dist is not None else "a package"
+            registry.absent.append(f"The plug-in {point.name!r} of {package} cannot be imported: {raised_at(error)}")
+        else:
+            for entry in entries:
+                entry.registry.put(entry.name, entry.thing, entry.module)
+                registry.offered.add(entry.module)
 
 
 registry.further.append(_installed)

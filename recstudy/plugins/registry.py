@@ -2,11 +2,10 @@
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from recstudy.errors import ConfigError, choices, nearest
 
@@ -15,18 +14,13 @@ Added = TypeVar("Added")
 OWN = "recstudy"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One registered thing, and the module that registered it."""
 
     registry: "Registry[Any]"
     name: str
     thing: Any
     module: str
-
-    def put(self) -> None:
-        self.registry[self.name] = self.thing
-        self.registry.modules[self.name] = self.module
 
 
 class Registry(dict[str, T], Generic[T]):
@@ -42,6 +36,7 @@ class Registry(dict[str, T], Generic[T]):
         self.kind = kind
         self.modules: dict[str, str] = {}  # by name: the module that registered it
         self.whole = False  # whether a missing name is nowhere else, so that nothing is imported to find it
+        self.hidden: list[dict[str, Any]] = []  # by each `in_front`, the outermost first
         _registries.append(weakref.ref(self))
 
     def add(self, name: str) -> Callable[[Added], Added]:
@@ -50,16 +45,15 @@ class Registry(dict[str, T], Generic[T]):
             own = _is_own(module)
             if not own:
                 fill()
-            if own and (in_front := next((one for one in _standing if one.has(self, name)), None)) is not None:
-                in_front.before.append(Entry(self, name, thing, module))  # a study that was first has taken the name
-                return thing
+            for hidden in self.hidden if own else ():
+                if name in hidden:  # a study that was first has taken the name
+                    hidden[name] = thing
+                    return thing
             if dict.__contains__(self, name):
                 by = self.modules.get(name, OWN)
                 if _is_own(by) and not own:
                     raise ConfigError(f"the {self.kind} {name!r} is recstudy's own. Give yours another name")
-                # A study may take a name that another study has.
-                if own or not _gathering or _gathering[-1].has(self, name):
-                    raise ConfigError(f"the {self.kind} {name!r} is registered twice{_where(by, module)}")
+                raise ConfigError(f"the {self.kind} {name!r} is registered twice{_where(by, module)}")
             self.put(name, thing, module)
             return thing
 
@@ -72,11 +66,22 @@ class Registry(dict[str, T], Generic[T]):
 
     def put(self, name: str, thing: Any, module: str) -> None:
         """Add what `module` defines, as `add` does, without a check of the name."""
-        entry = Entry(self, name, thing, module)
-        if _gathering and not _is_own(module):
-            _gathering[-1].append(entry)
-        else:
-            entry.put()
+        self[name], self.modules[name] = thing, module
+
+    @contextmanager
+    def in_front(self, things: Mapping[str, T]) -> Iterator[None]:
+        """Have these things inside the block, before others of the same names."""
+        hidden = {name: dict.get(self, name) for name in things}
+        self.hidden.append(hidden)
+        self.update(things)
+        try:
+            yield
+        finally:
+            self.hidden.pop()
+            for name, thing in hidden.items():
+                del self[name]
+                if thing is not None:
+                    self[name] = thing
 
     def complete(self) -> Self:
         """Add the recursive models' names and those of installed packages, which otherwise waits until a name is missing."""
@@ -107,8 +112,6 @@ absent: list[str] = []  # why something that was to be loaded is not there: said
 offered: set[str] = set()  # modules of installed packages, which every process finds by itself
 further: list[Callable[[], None]] = []  # what to ask, once, before a name is said to be missing
 _registries: list["weakref.ref[Registry[Any]]"] = []
-_standing: list["Standing"] = []  # the outermost first
-_gathering: list["Standing"] = []  # what is being loaded, the innermost last
 
 
 def fill() -> None:
@@ -135,54 +138,36 @@ def _where(one: str, other: str) -> str:
     return f", by {one} and by {other}" if one != other else f" in {one}"
 
 
-class Standing(list[Entry]):
-    """Entries that stand in their registries, in front of others of the same names, as long as the block runs."""
-
-    def __init__(self, entries: Sequence[Entry] = ()) -> None:
-        super().__init__()
-        self.before: list[Entry] = []  # what the entries hide
-        _standing.append(self)
-        for entry in entries:
-            self.append(entry)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other  # also of two that are empty
-
-    def has(self, registry: Registry[Any], name: str) -> bool:
-        return any(entry.registry is registry and entry.name == name for entry in self)
-
-    def append(self, entry: Entry) -> None:
-        registry, name = entry.registry, entry.name
-        if dict.__contains__(registry, name):
-            self.before.append(Entry(registry, name, dict.__getitem__(registry, name), registry.modules.get(name, OWN)))
-        super().append(entry)
-        entry.put()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _standing.remove(self)
-        for entry in self:
-            dict.pop(entry.registry, entry.name, None)
-            entry.registry.modules.pop(entry.name, None)
-        for entry in self.before:
-            entry.put()
-
-
-@contextmanager
-def gathering() -> Iterator[Standing]:
-    """What is registered from outside of recstudy as long as the block runs, and no longer."""
-    with Standing() as entries:
-        _gathering.append(entries)
-        try:
-            yield entries
-        finally:
-            _gathering.remove(entries)
+def outside_entries() -> list[Entry]:
+    """Return what modules outside of recstudy have registered, without those of installed packages that are offered to all."""
+    registries = [registry for ref in _registries if (registry := ref()) is not None]
+    return [
+        Entry(registry, name, dict.__getitem__(registry, name), module)
+        for registry in registries
+        for name, module in registry.modules.items()
+        if not _is_own(module) and module not in offered
+    ]
 
 
 def outsiders() -> list[str]:
     """Return the modules outside of recstudy that have registered something, in the order in which they did."""
-    registries = (registry for ref in _registries if (registry := ref()) is not None)
-    modules = dict.fromkeys(module for registry in registries for module in registry.modules.values())
-    return [module for module in modules if not _is_own(module) and module not in offered]
+    return list(dict.fromkeys(entry.module for entry in outside_entries()))
+
+
+@contextmanager
+def gathering() -> Iterator[None]:
+    """Forget after the block what is registered from outside of recstudy in it, and hide in it what was registered before."""
+    entries = _take_outside()
+    try:
+        yield
+    finally:
+        _take_outside()
+        for entry in entries:
+            entry.registry.put(entry.name, entry.thing, entry.module)
+
+
+def _take_outside() -> list[Entry]:
+    entries = outside_entries()
+    for entry in entries:
+        del entry.registry[entry.name], entry.registry.modules[entry.name]
+    return entries

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from recstudy.errors import ConfigError
 from recstudy.plugins import named
-from recstudy.plugins.registry import Entry, Registry, Standing
+from recstudy.plugins.registry import Registry
 
 Better = Literal["higher", "lower"]
 PERCENT = (0.0, 100.0)
@@ -132,7 +132,7 @@ def using_metrics(metrics: Mapping[str, Any]) -> Iterator[None]:
     A reader does so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
     """
     before = METRICS.whole
-    with Standing([Entry(METRICS, name, metric, "recstudy") for name, metric in metrics.items()]):
+    with METRICS.in_front(metrics):
         METRICS.whole = before or bool(metrics)
         try:
             yield
