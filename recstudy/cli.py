@@ -18,7 +18,6 @@ from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import RunSettings
 from recstudy.records import Results, held
-from recstudy.records.locks import Held
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
 from recstudy.report.names import plural
@@ -239,19 +238,19 @@ def complete(
     until: "Until | None" = None,
 ) -> tuple[Plan, Sequence[Run]]:
     """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs with these."""
+    from recstudy.cluster.driver import lock_and_record, run_plan
+    from recstudy.cluster.view import View
+
     outdated = _outdated(plan, runs, results, options)
     _tell(outdated.notices)
     results.check()
     storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
     if not outdated.again and (settled := _settled(plan, runs, results, outdated, storage)):
-        _record(plan, results, data_folder(options.data))
+        lock_and_record(plan, results, View(console()), data_folder(options.data))
         print(settled)
         if not (until and until.further(plan, results)):
             return plan, runs
     where = _checked(plan, plan.space.bases.values() if plan.is_search else [run.config for run in runs], options)
-    from recstudy.cluster.driver import run_plan
-    from recstudy.cluster.view import View
-
     again = outdated.again
     with View(console()) as view:
         plan = run_plan(plan, results, where, view, runs, again=again, until=until, begin=begin, storage=storage)
@@ -321,21 +320,6 @@ def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions)
     data = data_folder(options.data)
     how = options.log, options.log_losses, options.no_ray
     return Where(options.address, data, options.download, *code_version(), *how, files=user_files(plan.base.program))
-
-
-def _record(plan: Plan, results: Results, data: Path) -> None:
-    """Write the plan, unless the driver that runs this study now has written one that names all its runs: that one stands."""
-    from recstudy.study.record import record_plan, recorded
-
-    try:
-        with results.holding(plan.study.name, plan.folder, wait=False):
-            record_plan(plan, results, data)
-    except Held:
-        if not recorded(plan, results):
-            from recstudy.cluster.view import View
-
-            with View(console()) as view, results.holding(plan.study.name, plan.folder, on_wait=view.waits):
-                record_plan(plan, results, data)
 
 
 def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:

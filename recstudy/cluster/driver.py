@@ -6,6 +6,7 @@ records; the driver writes the plan and names the runs that never came back.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recstudy.cluster.address import check_address
@@ -112,6 +113,13 @@ def run_plan(
 def keep_hours(meter: Meter, results: Results) -> None:
     with results.changing(meter.path):
         meter.write()
+
+
+def lock_and_record(plan: Plan, results: Results, view: View, data: Path) -> None:
+    """Record a plan of which no run is left, unless the driver that runs this study has recorded one that names all its runs."""
+    with ExitStack() as lock:
+        if not _lock_study(lock, plan, results, view, shared=True):
+            record_plan(plan, results, data)
 
 
 def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, shared: bool) -> bool:

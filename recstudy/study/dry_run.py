@@ -11,11 +11,12 @@ from rich.text import Text
 from recstudy.errors import choices
 from recstudy.programs.base import RECURSIVE
 from recstudy.records import Results
+from recstudy.records.reading import dumped
 from recstudy.report.names import plural, setting_name
 from recstudy.study.plan import Plan, Run
-from recstudy.study.record import plan_record
+from recstudy.study.record import plan_record, search_record
 from recstudy.study.rerun import Outdated
-from recstudy.study.search import FAMILY
+from recstudy.study.search import Space
 from recstudy.study.trials import TrialLog
 from recstudy.terminal import console, duration, flops
 
@@ -34,31 +35,52 @@ def print_plan(
 ) -> None:
     """Print the runs of a study, or the ranges and first runs of a search, with what they cost and whether they are finished."""
     log = TrialLog(plan, results) if plan.is_search else None
-    shown = [plan.run(0, params) for params in plan.first] if log else runs
     finished = outdated.finished.keys() - outdated.again
-    rows = [_row(run, run.id in finished, outdated.kinds(run.id)) for run in shown]
+    shown = [plan.run(0, params) for params in plan.first] if log else runs
+    rows: list[dict[str, Any]] = []
+    for run in shown:
+        cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
+        counts = {name: cost and getattr(cost, name) for name in ("params", "gflops", "train_gflops")}
+        ended = {"cached": run.id in finished, "changed": outdated.kinds(run.id)}  # since it was finished: code, data
+        rows.append({"label": run.label, "seed": run.seed, "id": run.id, **counts, "memory_gb": memory and memory / 1e9, **ended})
     if as_json:
-        print(json.dumps(_search_summary(log) if log else rows, indent=1))
+        summary: Any = rows
+        if log:
+            summary = {"definition": plan.definition, "first": plan.first, "tried": len(log.params), "made": log.made}
+            summary |= dumped(search_record(plan))
+        print(json.dumps(summary, indent=1))
         return
-    table = Table(box=None)
+    out, table = console(), Table(box=None)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
-    for run, row in zip(shown, rows, strict=True):
+    pflop = {run.id: plan.base.program.pflop(run.config) for run in shown}
+    for row in rows:
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        state = f"finished{changed}" if row["cached"] else "to run again" if run.id in outdated.again else "to run"
-        counts = [_count(row[name]) for name in ("gflops", "train_gflops")]
-        params, memory = _words(row["params"], ","), _words(row["memory_gb"], ".2g")
-        pflop = _words(plan.base.program.pflop(run.config), ".3g")
-        table.add_row(*(Text(str(cell)) for cell in (row["label"], row["seed"], params, *counts, pflop, memory, state)))
-    out = console()
-    for line in _search_lines(plan) if log else [f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs"]:
-        out.print(line, soft_wrap=True)
-    out.print(table)
+        state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in outdated.again else "to run"
+        gflops = [_count(row[name]) for name in ("gflops", "train_gflops")]
+        cells = _words(row["params"], ","), *gflops, _words(pflop[row["id"]], ".3g"), _words(row["memory_gb"], ".2g"), state
+        table.add_row(*(Text(str(cell)) for cell in (row["label"], row["seed"], *cells)))
+    heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
-        out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
+        out.print(f"{heading}by {plan.sampler}, stopping {plan.stopping}\nBudget: {plan.split}.", soft_wrap=True)
+        out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
+        tried = f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds."
+        out.print(_ranges(plan.space), table, tried)
+    else:
+        out.print(f"{heading}{len(rows)} runs", table, sep="\n")
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
     for line in (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results)):
         out.print(line, soft_wrap=True)
+
+
+def _ranges(space: Space) -> Table:
+    table = Table("family", "field", "tried", box=None)
+    for family, ranges in space.ranges.items():
+        for path, range in ranges.items():
+            conditions = space.when.get(path, {}).items()
+            where = " and ".join(f"{other} is {choices(map(str, values))}" for other, values in conditions)
+            table.add_row(*map(Text, (family, setting_name(path), f"{range}, where {where}" if where else str(range))))
+    return table
 
 
 def _words(value: float | None, form: str) -> str:
@@ -80,59 +102,40 @@ def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], resu
     """
     program, todo = plan.base.program, [run for run in runs if run.id not in finished]
     count = len(todo)
-    if plan.is_search:  # like those that come first
-        todo, count = [plan.run(0, params) for params in plan.first], int(plan.budget.amount) - len(runs)
-    if not todo or count <= 0 or (plan.is_search and plan.budget.unit != "runs"):
+    if plan.is_search:  # like those that come first; hours are a price themselves
+        todo = [plan.run(0, params) for params in plan.first]
+        count = int(plan.budget.amount) - len(runs) if plan.budget.unit == "runs" else 0
+    if not todo or count <= 0:
         return
     costs = {run_id: result.cost for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))}
     took = sum(float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds"))
-    made = plural(len(costs), "finished run")
-    if program.name != RECURSIVE and costs:
-        mean = duration(count * took / len(costs))
-        yield f"Price: {plural(count, 'run')}, about {mean} one after another, by {made}. Their FLOPs are unknown."
-        return
+    price, made = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
     if program.name != RECURSIVE:
-        yield f"Price: {plural(count, 'run')}. Their time and FLOPs are unknown: no run has finished."
+        mean = duration(count * took / len(costs)) if costs else ""
+        time = f", about {mean} one after another, by {made}. Their FLOPs are unknown."
+        yield price + (time if costs else ". Their time and FLOPs are unknown: no run has finished.")
         return
-    pflop = {run.id: program.pflop(run.config) for run in (*runs, *todo)}
-    known = {run_id: spend for run_id, spend in pflop.items() if spend is not None}
-    if len(known) < len(pflop):
+    pflop = {run.id: program.pflop(run.config) or 0.0 for run in (*runs, *todo)}
+    if not all(pflop.values()):
         yield "What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images."
         return
-    core, gpu = _times(known[todo[0].id], start=START_S)
+    core, gpu = _times(pflop[todo[0].id], start=START_S)
     yield f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU."
-    left = count * sum(known[run.id] for run in todo) / len(todo)
-    spent, cores = sum(known[run_id] for run_id in costs), len(os.sched_getaffinity(0))
+    left = count * sum(pflop[run.id] for run in todo) / len(todo)
+    spent, cores = sum(pflop[run_id] for run_id in costs), len(os.sched_getaffinity(0))
     if took and spent:
         time = f"{duration(left * took / spent)} of runs, one after another, by what {made} took"
     else:
         at_cores, at_gpu = _times(left, cores)
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
-    most = max((program.memory(run.config) or 0) / 1e9 for run in todo)
+    most = max(program.memory(run.config) or 0 for run in todo) / 1e9
     memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:.2g} MB"
-    most_flops = f"at most {flops(left)} of training (halting saves some)"
-    yield f"Price: {plural(count, 'run')}, {most_flops}, {memory} of memory each; about {time}."
+    yield f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about {time}."
 
 
 def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
     """Guess how long so much takes on so many cores, and on a GPU."""
     return [duration(max(1.0, start + pflop * 1e15 / rate)) for rate in (cores * CORE_FLOPS, GPU_FLOPS)]
-
-
-def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
-    program = run.config.program
-    counted, memory = program.cost(run.config), program.memory(run.config)
-    return {
-        "label": run.label,
-        "seed": run.seed,
-        "id": run.id,
-        "params": counted and counted.params,
-        "gflops": counted and counted.gflops,
-        "train_gflops": counted and counted.train_gflops,
-        "memory_gb": None if memory is None else memory / 1e9,
-        "cached": cached,
-        "changed": list(changed),  # since it was finished: code, data
-    }
 
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
@@ -157,37 +160,3 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
         for row in found.rows:
             if row.answer.seeds_needed is not None:
                 yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."
-
-
-def _search_lines(plan: Plan) -> Iterator[str | Table]:
-    yield f"{plan.study.name}, preset {plan.folder}: by {plan.sampler}, stopping {plan.stopping}"
-    yield f"Budget: {plan.split}."
-    yield f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}"
-    table = Table("family", "field", "tried", box=None)
-    for family, ranges in plan.space.ranges.items():
-        for path, range in ranges.items():
-            conditions = plan.space.when.get(path, {}).items()
-            where = " and ".join(f"{other} is {choices(map(str, values))}" for other, values in conditions)
-            values = f"{range}, where {where}" if where else str(range)
-            table.add_row(*map(Text, (family, setting_name(path), values)))
-    yield table
-
-
-def _search_summary(log: TrialLog) -> dict[str, Any]:
-    plan = log.plan
-    when = {path: {"when": dict(conditions)} for path, conditions in plan.space.when.items()}
-    return {
-        "definition": plan.definition,
-        "budget": str(plan.budget),
-        "kept for fresh seeds": plan.kept,
-        "sampler": plan.sampler,
-        "stopping": plan.stopping,
-        "objectives": plan.objectives,
-        "space": {
-            family: {path: range.record | when.get(path, {}) for path, range in ranges.items()}
-            for family, ranges in plan.space.ranges.items()
-        },
-        "first": [{FAMILY: plan.base.family, **params} for params in plan.first],
-        "tried": len(log.params),
-        "made": log.made,
-    }

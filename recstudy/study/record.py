@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from importlib.metadata import version
 from itertools import pairwise
@@ -155,32 +156,25 @@ def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
 def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone.
 
-    The caller holds the study (`Results.holding`). When a study, a claim, a margin was first there, later plans keep. One of
+    The caller locks the study (`Results.holding`). When a study, a claim, a margin was first there, later plans keep. One of
     fewer seeds than the one before it keeps those others of which a run has begun: what is run stays in the report, and no run
     loses the plan that names it.
     """
-    files = _files(plan, results)
-    record = plan_record(plan, data)
-    before, same = kept_plans(files[1].parent), _readable(files[0])
+    whole = resumed(plan, results)
+    record, files = plan_record(whole, data), _files(plan, results)
+    definitions, last = kept_plans(files[0].parent), _readable(files[1])
     configs = plan.configs if len(plan.configs) <= PRICED else ()
-    pflop = {
-        variant.label: config.program.pflop(config, only_counted=True)
-        for variant, config in zip(record.variants, configs, strict=False)
-    }
-    left: list[PlannedRun] = []
-    if same:
-        pflop |= {variant.label: variant.pflop for variant in same.variants}  # as first recorded: a plan of the same is the same
-        left = [run for run in same.runs if run.seed not in record.seeds]
-    begun = {run.seed for run in left if results.run(run.id).begun}
+    pflop = [config.program.pflop(config, only_counted=True) for config in configs]
+    known = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
+    if last:  # as first recorded: a plan of the same is the same
+        known |= {variant.label: variant.pflop for variant in last.variants}
     record = replace(
         record,
-        stated=first_dates(record, before),
-        registered=registered(record) or next((one.registered for one in before if one.registered), None),
-        created=(same and same.created) or record.created,
-        variants=tuple(replace(variant, pflop=pflop.get(variant.label)) for variant in record.variants),
-        seeds=tuple(sorted({*record.seeds, *begun})),
-        runs=(*record.runs, *(run for run in left if run.seed in begun)),
-        command=same.command if same and begun else record.command,  # which finishes those runs too
+        stated=first_dates(record, definitions),
+        registered=registered(record) or next((plan.registered for plan in definitions if plan.registered), None),
+        created=(last and last.created) or record.created,
+        variants=tuple(replace(variant, pflop=known.get(variant.label)) for variant in record.variants),
+        command=last.command if last and whole.extended != plan.extended else record.command,  # which finishes those runs too
     )
     with results.changing(*files):
         for file in files:
@@ -189,33 +183,36 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
 
 def recorded(plan: Plan, results: Results) -> bool:
     """Return whether the plan on disk has the same definition and claims, and names every run of this one."""
-    before = _readable(_files(plan, results)[1])
-    if before is None or before.definition != plan.definition:
+    last = _readable(_files(plan, results)[0])
+    if last is None or last.definition != plan.definition:
         return False
-    claims = [part for part in before.report if part.get("kind") == "claims"]
-    return claims == dump_report(plan.claims) and {run.id for run in before.runs} >= {run.id for run in plan.runs}
+    claims = [part for part in last.report if part.get("kind") == "claims"]
+    return claims == dump_report(plan.claims) and {run.id for run in last.runs} >= {run.id for run in plan.runs}
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
     """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
-    before = _readable(_files(plan, results)[0])
-    further = [run for run in before.runs if run.seed >= plan.seeds] if before else []
-    begun = {run.seed for run in further if results.run(run.id).begun}
-    seeds = {run.variant: run.seed + 1 for run in sorted(further, key=lambda run: run.seed) if run.seed in begun}
+    last = _readable(_files(plan, results)[1])
+    seeds = dict(plan.extended)
+    runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
+    begun = {run.seed for run in runs if results.run(run.id).begun}
+    for run in runs:
+        if run.seed in begun:
+            seeds[run.variant] = max(run.seed + 1, seeds.get(run.variant, 0))
     return replace(plan, extended=seeds)
 
 
 def _files(plan: Plan, results: Results) -> tuple[Path, Path]:
+    """Return the newest plan of a study, and that of this definition."""
     folder = results.study(plan.study.name, plan.folder)
-    return folder / f"plan-{plan.definition}.json", folder / "plan.json"
+    return folder / "plan.json", folder / f"plan-{plan.definition}.json"
 
 
 def _readable(file: Path) -> PlanRecord | None:
     """Return a plan; None where there is none, or a damaged one, which is written anew."""
-    try:
+    with suppress(StorageError):
         return read_record(file, PlanRecord)
-    except StorageError:
-        return None
+    return None
 
 
 HEAD = "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit registers it.\n"

@@ -62,17 +62,19 @@ class TrialLog:
 
     def tried(self, without: Collection[str] = ()) -> list[Tried]:
         """Return what came of the trials that ended, except for those with ids in `without`."""
-        states, objective = self.results.states(self.params), self.plan.base.objective
-        found: list[Tried] = []
-        for run_id in (run_id for run_id in self.params if states.get(run_id) in ("done", "stopped") and run_id not in without):
-            result = result_of(self.results, run_id)
+        tried: list[Tried] = []
+        for run_id in (run_id for run_id in self.params if run_id not in without):
+            result, state = result_of(self.results, run_id), self.results.state(run_id)
+            if state not in ("done", "stopped"):
+                continue
             values = [value for value in objective_values(self.plan.objectives, result) if value is not None]
-            whole = len(values) == len(self.plan.objectives) and result is not None and result.status == "done"
-            kind: State = "stopped" if states[run_id] == "stopped" else "done" if whole else "failed"
+            is_whole = result is not None and result.status == "done" and len(values) == len(self.plan.objectives)
+            kind: State = "stopped" if state == "stopped" else "done" if is_whole else "failed"
             lines = read_log(self.results.run(run_id).epochs, EpochLine)
-            scores = {line.epoch: score for line in lines if (score := line.values.get(objective)) is not None}
-            found.append(Tried(self.params[run_id], run_id, kind, values, scores))
-        return found
+            scores = {line.epoch: line.values.get(self.plan.base.objective) for line in lines}
+            known = {epoch: score for epoch, score in scores.items() if score is not None}
+            tried.append(Tried(self.params[run_id], run_id, kind, values, known))
+        return tried
 
     def best(self) -> list[Run]:
         """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs pays for them."""
