@@ -5,8 +5,10 @@ import os
 import re
 import select
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from recstudy.programs import guard
 TICK_S = 0.2
 LINE_BYTES = 2**14
 LOG_BYTES = 2**20
+LINES = re.compile(rb"[\r\n]+")  # progress bars end their lines with \r
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colors and cursor movements of a terminal
 
 
@@ -31,13 +34,18 @@ class Process:
         grace_seconds: Time between SIGTERM and SIGKILL.
 
     Attributes:
+        began, printed: When the process began and when it last printed, by the monotonic clock.
         status: Once the block has ended: `code` (minus a signal's number), `peak_memory_mb` of the largest process and
             `cpu_seconds` of all processes; or `error`, if the command could not be started.
+        output: Then also the lines that it printed, as far as they are kept.
     """
+
+    output: list[str]
 
     def __init__(
         self, words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, grace_seconds: float
     ) -> None:
+        self.began = self.printed = time.monotonic()
         self.status: dict[str, Any] = {"error": "its guard was killed"}
         self._is_stopping = False
         lifeline, self._lifeline = os.pipe()
@@ -45,6 +53,7 @@ class Process:
         self._status, status = os.pipe()
         self._log = open(log, "a+b", buffering=0)  # noqa: SIM115  closed with the block
         self._log.write(f"$ {shlex.join(words)}\n".encode())
+        self._start = self._log.tell()  # of this process's output
         start = [sys.executable, "-I", "-S", guard.__file__, str(lifeline), str(status), str(grace_seconds), *words]
         try:
             subprocess.run(
@@ -72,6 +81,8 @@ class Process:
             self.stop()
             for _line in self.lines():
                 pass
+            self._log.seek(self._start)
+            self.output = [_text(line) for line in LINES.split(self._log.read()) if line.strip()]
             self.status = json.loads(os.read(self._status, 2**12) or json.dumps(self.status))
         finally:
             self._close()
@@ -89,6 +100,16 @@ class Process:
             with suppress(BrokenPipeError):  # it has ended
                 os.write(self._lifeline, guard.STOP)
 
+    def ending(self) -> str:
+        """Return how it ended, in words; empty if it exited with code 0."""
+        code = self.status.get("code", 0)
+        last = f": {self.output[-1]}" if self.output else ""
+        if "error" in self.status:
+            return f"could not run: {self.status['error']}"
+        if code < 0:
+            return f"was ended by signal {-code} ({signal.strsignal(-code)}){last}"
+        return f"exited with code {code}{last}" if code else ""
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of the output until all processes have ended, and an empty line at least every `TICK_S`."""
         output, rest = select.poll(), b""
@@ -99,7 +120,8 @@ class Process:
             if printed is None:
                 continue
             self._keep(printed)
-            *lines, rest = re.split(rb"[\r\n]+", rest + printed)
+            self.printed = time.monotonic()
+            *lines, rest = LINES.split(rest + printed)
             if not printed or len(rest) > LINE_BYTES:
                 lines, rest = [*lines, rest], b""
             yield from map(_text, lines)
@@ -113,9 +135,12 @@ class Process:
             end = self._log.read()
             self._log.truncate(0)
             self._log.write(end)
+            self._start = 0
 
 
 def _text(line: bytes) -> str:
     """Return a line, of which a part may be binary, as text that any terminal and file takes."""
     text = ESCAPES.sub("", line[:LINE_BYTES].decode(errors="replace"))
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
