@@ -107,6 +107,7 @@ class Placeholders(string.Formatter):
 class CommandProgram(TrainingProgram):
     """A command with its settings and metrics."""
 
+    has_paths = True
     packages = ("ray",)  # the command may run in another environment
 
     def __init__(self, command: Command, settings: Any, metrics: Mapping[str, Metric]) -> None:

@@ -120,6 +120,7 @@ class OwnProgram(Program):
     """
 
     spec: Any = None  # what was bound to settings and metrics
+    has_paths = False  # relative to the study file, of which a worker imports a copy: the driver's program counts
 
     def __init__(
         self, name: str, settings: Any, metrics: Mapping[str, Metric], title: str = "", data: str = "", is_synthetic: bool = False
@@ -187,7 +188,7 @@ class OwnProgram(Program):
             if (known.defaults, known.metrics) != (self.defaults, self.metrics):
                 raise ConfigError(
                     f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
-                    f"Function({self.title}, name={self.title + '2'!r})"
+                    f"{type(self.spec).__name__}(..., name={self.title + '2'!r})"
                 )
         if known is None or is_typed:
             PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)  # at a prompt it is sent by value
@@ -213,10 +214,10 @@ def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) ->
 
 
 def receive(sent: str) -> None:
-    """Register the programs that a driver has sent, as far as the modules imported here have not."""
+    """Register the programs that a driver has sent, unless a module imported here has registered the same."""
     programs: list[OwnProgram] = pickle.loads(sent.encode("latin-1"))
     for program in programs:
-        if not dict.__contains__(PROGRAMS, program.name):
+        if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
             PROGRAMS.put(program.name, program, "recstudy")
 
 

@@ -162,7 +162,7 @@ class Plan:
         axes = [name for variant in self.variants for name in (*variant.axes, *variant.levels)]
         if self.is_search:
             axes = ["family", *(path.rpartition(".")[2] for ranges in self.space.ranges.values() for path in ranges)]
-        kinds = {config.kind: config for config in (*self.configs, *self.space.bases.values())}
+        kinds = {config.kind: config for config in self.configs or self.space.bases.values()}
         fields = [path for config in kinds.values() for path in flatten(config.values)]
         own = [name for path in fields if path.startswith(PREFIX) for name in (setting_name(path), path)]
         return list(dict.fromkeys([*axes, "variant", "model", "data", *(own or [*fields, "eval.depth", "eval.part"])]))

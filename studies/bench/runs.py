@@ -20,7 +20,7 @@ from ray.cluster_utils import Cluster
 from rich.console import Console
 
 from recstudy import Metric, RunContext, Study, Variant
-from recstudy.cluster.driver import run_study
+from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.records import Results
@@ -85,7 +85,7 @@ def main(options: Options) -> None:
     meter = Meter(Console(file=io.StringIO()), every=max(1, options.runs // 10))
     with tempfile.TemporaryDirectory() as folder:
         where = Where(address=cluster.address, data=Path(folder))
-        run_study(plan, plan.runs, Results(Path(folder) / "results"), where, meter)
+        run_plan(plan, Results(Path(folder) / "results"), where, meter, plan.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{options.runs:,} runs in {time.perf_counter() - began:.0f} s, peak of the driver's memory {peak:.0f} MB")
     cluster.shutdown()
