@@ -350,7 +350,7 @@ def test_a_search_on_ray_stops_a_run_that_needs_time_to_end(program, study):
 STUDY = """
 from recstudy import Command, Metric, Study, Variant, main
 
-program = Command("python train.py {folder}", grace_seconds=60)
+program = Command("python train.py {folder}", grace_seconds=10)
 study = Study("commands", program=program, metrics={"accuracy": Metric("%")}, variants=[Variant("one", {})])
 if __name__ == "__main__":
     main(study)
