@@ -68,7 +68,7 @@ def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
 def test_a_changed_network_is_counted_anew(python, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="0"):
-        command.main(["new", "mine"])
+        command.main(["new", "mine", "--model"])
 
     def parameters() -> int:
         return json.loads(python("mine.py", "--json", "--only", "loops=1"))[0]["params"]
