@@ -134,7 +134,7 @@ def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
 # --------------------------------------------------------------------------------------------------------------- capacity
 
 
-def smallest_gpu(share: float, free_bytes: Callable[[], int]) -> int | None:
+def smallest_gpu(share: float, free_bytes: Callable[[], int | None]) -> int | None:
     """Return the free bytes of the GPU with the fewest, one GPU a node; None if every GPU is busy.
 
     Args:
@@ -144,7 +144,8 @@ def smallest_gpu(share: float, free_bytes: Callable[[], int]) -> int | None:
     nodes = [node for node in alive() if node["Resources"].get("GPU", 0)]
     try:
         answers = [(node, ask(node, free_bytes, gpus=share)) for node in nodes]
-        return min((receive(node, answer, GPU_ANSWER_S) for node, answer in answers), default=None)
+        free = [receive(node, answer, GPU_ANSWER_S) for node, answer in answers]
+        return min((bytes for bytes in free if bytes is not None), default=None)
     except ClusterError:
         return None
 

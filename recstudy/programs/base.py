@@ -107,7 +107,7 @@ class Execution:
 
 
 class Program:
-    """What a run executes.
+    """What a run executes. By itself it is a program that is not imported here: records are read, and nothing is run.
 
     Args:
         name: Part of the id of a run, except for the recursive models.
@@ -118,7 +118,7 @@ class Program:
 
     def read(self, values: Json) -> RunSettings:
         """Return settings of plain JSON values, as a record has them (ConfigError)."""
-        raise NotImplementedError
+        raise ConfigError(f"the settings of {self.name} cannot be checked: the program is not imported here")
 
     def run(self, execution: Execution) -> Json:
         """Execute a run and return its outcome.
@@ -126,8 +126,11 @@ class Program:
         Returns:
             `status`: `done`, `diverged` or `drained` (it left early, to resume later). Of the first two also what `result.json`
             has: `metrics`, `cost`, parts of `provenance` and `error`.
+
+        Raises:
+            ConfigError: The program is not imported here, or its runs were finished elsewhere.
         """
-        raise NotImplementedError
+        raise ConfigError(f"{self.name} cannot run here: it is not imported, or its runs were finished elsewhere")
 
     def explain(self, error: Exception) -> str:
         """Return an exception that ended a run, in one line."""
@@ -165,9 +168,9 @@ class Program:
         """Return the bytes that one worker needs; None if unknown."""
         return None
 
-    def free_gpu_bytes(self) -> int:
-        """Return the free bytes of the GPU that this process sees; called where `memory` is known."""
-        raise NotImplementedError
+    def free_gpu_bytes(self) -> int | None:
+        """Return the free bytes of the GPU that this process sees; None if unknown."""
+        return None
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
         """Return what a user should know before the runs start, a line each."""

@@ -4,6 +4,7 @@ import random
 import shutil
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -152,14 +153,14 @@ def _imported(place: str, *given: Any) -> Function:
     return Function(named(place), *given)
 
 
-class TrainingProgram(OwnProgram):
+class TrainingProgram(OwnProgram, ABC):
     """What functions and commands do alike."""
 
     packages: tuple[str, ...] = ("torch", "numpy", "ray")  # whose versions are recorded
 
+    @abstractmethod
     def execute(self, context: RunContext, execution: Execution) -> Any:
-        """Return the metrics, or None if the run has left early. Sets what it used of memory and CPU time in `context`."""
-        raise NotImplementedError
+        """Return the metrics, or None if the run has left early. Set its memory and CPU time in `context`."""
 
     def run(self, execution: Execution) -> Json:
         settings = execution.settings

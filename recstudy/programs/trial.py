@@ -21,7 +21,7 @@ from typing import Any
 
 from recstudy.errors import ConfigError, DataError, RunError, StorageError
 from recstudy.plugins import import_sent
-from recstudy.programs.base import Execution, Group, Program, load_program, program_of
+from recstudy.programs.base import Execution, Group, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
 from recstudy.programs.watchdog import watched
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, read_log, write_json
@@ -166,10 +166,10 @@ def failed(failure: Failure) -> Json:
 
 
 def _failure(error: Exception, trial: Trial) -> Failure:
-    program: Program = Program()
+    line = f"{type(error).__name__}: {error}"
     with suppress(ConfigError):  # a program that cannot be imported explains nothing
-        program = program_of(trial.config)
-    return Failure(error_class=failure_class(error), error=program.explain(error))
+        line = program_of(trial.config).explain(error)
+    return Failure(error_class=failure_class(error), error=line)
 
 
 def _ended(error: Exception, group: Group, trial: Trial) -> Json:

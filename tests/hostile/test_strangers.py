@@ -64,7 +64,7 @@ def copied(template, tmp_path):
 
 def said(capsys, *words):
     """Exit code and what was printed, without the ends of lines."""
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit, match=r"^\d+$") as end:
         main([*words])
     captured = capsys.readouterr()
     for text in (captured.out, captured.err):

@@ -305,7 +305,7 @@ def spy(tmp_path) -> tuple[Path, Path]:
 
 
 def reason(plan: list[dict[str, str]], trust: bool = False) -> str:
-    with reading(plan, trust), pytest.raises(ConfigError) as error:
+    with reading(plan, trust), pytest.raises(ConfigError, match="mine") as error:
         FAMILIES["mine"]
     return str(error.value)
 
