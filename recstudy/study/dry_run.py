@@ -51,15 +51,18 @@ def print_plan(
         print(json.dumps(summary, indent=1))
         return
     out, table = console(), Table(box=None)
-    for name in COLUMNS:
+    is_priced = any(row["params"] is not None for row in rows)  # a user's own program states no parameters and FLOPs
+    columns = [name for name in COLUMNS if is_priced or name in ("run", "seed", "state")]
+    for name in columns:
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
     pflop = {run.id: plan.base.program.pflop(run.config) for run in shown}
     for row in rows:
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
         state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in outdated.again else "to run"
         gflops = [_count(row[name]) for name in ("gflops", "train_gflops")]
-        cells = _words(row["params"], ","), *gflops, _words(pflop[row["id"]], ".3g"), _words(row["memory_gb"], ".2g"), state
-        table.add_row(*(Text(str(cell)) for cell in (row["label"], row["seed"], *cells)))
+        costs = _words(row["params"], ","), *gflops, _words(pflop[row["id"]], ".3g"), _words(row["memory_gb"], ".2g")
+        cells = dict(zip(COLUMNS, (row["label"], row["seed"], *costs, state), strict=True))
+        table.add_row(*(Text(str(cells[name])) for name in columns))
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
         out.print(f"{heading}by {plan.sampler}, stopping {plan.stopping}\nBudget: {plan.split}.", soft_wrap=True)
