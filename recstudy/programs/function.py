@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from inspect import getclosurevars
 from typing import Any
 
 from recstudy.errors import ConfigError, raised_at
@@ -202,7 +203,7 @@ class FunctionProgram(TrainingProgram):
         super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
 
     def same_as(self, other: Program) -> bool:
-        return isinstance(other, FunctionProgram) and _code(self.function) == _code(other.function)
+        return isinstance(other, FunctionProgram) and _identity(self.function) == _identity(other.function)
 
     def execute(self, context: RunContext, execution: Execution) -> Any:
         _reset(execution.settings.seed, execution.settings.place.cpus_per_run)
@@ -254,7 +255,13 @@ def _name(function: Any) -> str:
     return f"{module}.{name}"
 
 
-def _code(function: Any) -> Any:
-    """Return what tells two functions apart: the same file may be imported under two module names."""
+def _identity(function: Any) -> Any:
+    """Return what tells two functions apart: the same file may be imported under two module names.
+
+    Functions that one function makes have the same code; what they close over tells them apart.
+    """
     code = getattr(function, "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code is not None else function
+    if code is None:
+        return function
+    values = function.__defaults__, getclosurevars(function).nonlocals, getattr(function, "__self__", None)
+    return code.co_filename, code, repr(values)

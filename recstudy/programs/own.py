@@ -19,13 +19,11 @@ from recstudy.programs.base import PROGRAMS, Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import (
     PREFIX,
-    Config,
     Description,
     Place,
     RunSettings,
     Tunable,
     configure,
-    flatten,
     set_at,
     tunable,
 )
@@ -305,11 +303,3 @@ def _fields(schema: Any) -> list[str]:
 def _ranges(schema: Any, defaults: Mapping[str, Any]) -> dict[str, Tunable]:
     """Return the search ranges that a pydantic model states beside its fields."""
     return tunable(schema.model_validate(defaults)) if issubclass(schema, BaseModel) else {}
-
-
-def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by the paths that records have."""
-    return flatten(settings, PREFIX)
-
-
-__all__ = ["PREFIX", "Config", "OwnProgram", "OwnSettings", "flat", "measured", "not_finite", "number"]

@@ -125,6 +125,19 @@ def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
         study_of(Function(triple, name="double"), {"depth": 1})
 
 
+def test_functions_that_one_function_makes_are_told_apart_by_what_they_close_over():
+    def scaled(by: float) -> Any:
+        def train(run: RunContext) -> dict[str, float]:
+            return {"accuracy": by * run.settings["depth"]}
+
+        return train
+
+    study_of(scaled(2.0), {"depth": 1})
+    study_of(scaled(2.0), {"depth": 1})
+    with pytest.raises(ConfigError, match=r"two programs are called 'test_function.*train'"):
+        study_of(scaled(3.0), {"depth": 1})
+
+
 def test_a_changed_function_is_reported_and_repeated_on_request(tmp_path):
     file = tmp_path / "changing.py"
     text = "\n".join([
