@@ -171,3 +171,27 @@ def test_a_killed_function_resumes_in_another_process_on_ray(tmp_path):
 
     assert [line["epoch"] for line in read_lines(run.epochs)] == [0, 1, 2, 3]
     assert run.tries == 2
+
+
+@pytest.mark.parametrize(("reports", "status"), [(True, "failed"), (False, "done")])
+def test_a_function_is_taken_for_hung_only_once_it_has_reported_a_step(tmp_path, reports, status):
+    """It is silent for 3 s, and may be for 1.2 s."""
+    lines = [
+        "import time",
+        "from recstudy import Metric, Study, Variant, main",
+        "def train(run):",
+        f"    run.report(0, loss=1.0) if {reports} else None",
+        "    time.sleep(3)",
+        '    return {"accuracy": 1.0}',
+        'study = Study("s", program=train, settings={}, metrics={"accuracy": Metric()}, variants=[Variant("v", {})])',
+        'if __name__ == "__main__":',
+        "    main(study)",
+    ]
+    (tmp_path / "silent.py").write_text("\n".join(lines))
+    start = [sys.executable, "silent.py", "--no-ray", "--set", "place.silent_minutes=0.02"]
+    for _ in range(2):  # the second one records that the first was ended
+        subprocess.run(start, cwd=tmp_path, capture_output=True)
+
+    (run,) = recstudy.load(tmp_path / "results").runs.to_dict("records")
+    assert run["status"] == status
+    assert run.get("error_class", "") == ("hung" if reports else "")
