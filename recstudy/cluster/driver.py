@@ -195,4 +195,4 @@ def opened_sweep(
         fits = {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
         from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 
-        yield Sweep(study, results, where, view, work), fits
+        yield Sweep(study, results, where, view, work, program=configs[0].program), fits

@@ -19,8 +19,10 @@ from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
 from recstudy.cluster.worker import LeaveRequests, inline
+from recstudy.errors import ConfigError
 from recstudy.plugins import sent_files
-from recstudy.programs.base import PROGRAMS
+from recstudy.programs.base import Program
+from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
 from recstudy.records.locks import temporary
@@ -34,8 +36,10 @@ class Sweep(OnRay):
     """Runs on Ray, side by side; one that found no memory is tried once more at the end, alone."""
 
     refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
+    program: Program = field(kw_only=True)
 
     def __post_init__(self) -> None:
+        self.programs = _sent(self.program) if isinstance(self.program, OwnProgram) else ""
         loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
@@ -88,16 +92,31 @@ class Sweep(OnRay):
 
     def _trainable(self, place: Place) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
-        work, messages = self.work, self.leaving.messages
+        work, messages, programs = self.work, self.leaving.messages, self.programs
         if place.uses_train:
             return train_run(self.name, work, messages)
-        programs = cloudpickle.dumps(list(PROGRAMS.values())).decode("latin-1")
 
         def named(settings: dict[str, Trial]) -> None:
             inline(replace(settings["trial"], programs=programs), work, messages)
 
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named
+
+
+def _sent(program: OwnProgram) -> str:
+    """Return a program as workers receive it, a character for each byte.
+
+    Raises:
+        ConfigError: It holds something that cannot be sent to another process, such as a lock or an open file.
+    """
+    try:
+        return cloudpickle.dumps([program]).decode("latin-1")
+    except Exception as error:  # whatever the user's objects raise
+        reason = " ".join(str(error).split()[:30])
+        raise ConfigError(
+            f"{program.name} cannot be sent to Ray's workers: {reason}. Make such an object inside of the function, or run with "
+            "--no-ray"
+        ) from None
 
 
 class Pruned(FIFOScheduler):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,16 @@ def test_a_function_is_taken_for_hung_only_once_it_has_reported_a_step(tmp_path,
     (run,) = recstudy.load(tmp_path / "results").runs.to_dict("records")
     assert run["status"] == status
     assert run.get("error_class", "") == ("hung" if reports else "")
+
+
+@pytest.mark.whole
+def test_a_function_that_cannot_be_sent_to_workers_is_refused_in_one_line(tmp_path):
+    lock = threading.Lock()
+
+    def train(run: RunContext) -> dict[str, float]:
+        with lock:
+            return {"accuracy": 1.0}
+
+    with pytest.raises(ConfigError, match=r"train cannot be sent to Ray's workers: cannot pickle '_thread.lock' object"):
+        recstudy.run(study_of(train, {"depth": 1}), results=tmp_path / "r")
+    assert not (tmp_path / "r").exists()
