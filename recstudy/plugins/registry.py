@@ -142,10 +142,10 @@ def outside_entries() -> list[Entry]:
     """Return what modules outside of recstudy have registered, without those of installed packages that are offered to all."""
     registries = [registry for ref in _registries if (registry := ref()) is not None]
     return [
-        Entry(registry, name, dict.__getitem__(registry, name), module)
+        Entry(registry, name, thing, module)
         for registry in registries
-        for name, module in registry.modules.items()
-        if not _is_own(module) and module not in offered
+        for name, thing in registry.items()
+        if not _is_own(module := registry.modules.get(name, OWN)) and module not in offered
     ]
 
 

@@ -126,6 +126,8 @@ class RunTable:
     def refuse_number(self, column: Column, cell: str) -> NoReturn:
         *whole, rest = re.split("[.,]", re.sub(r"[\s'%]", "", cell))
         such = f", such as {''.join(whole)}{'.' * bool(whole)}{rest}" if GROUPED.fullmatch(cell) else ""
+        if such and len(whole) == 1 and len(rest) == 3:  # 1,234 may be either
+            such = f", such as {whole[0]}{rest} or {whole[0]}.{rest}"
         fix = f"Write numbers with a decimal point and without separators or units{such}"
         self.refuse(column.cells.index(cell), column, f"{cell!r} is no number. {fix}")
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from layouts import paint
 
-from recstudy.config import DATASETS, DataConfig, RunConfig, Shape
+from recstudy.config import DataConfig, RunConfig, Shape
 from recstudy.data import Decoded, PhantomCaptions, Reader
 from recstudy.data.cache import load
 from recstudy.data.checking import checked
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import CNN
+from recstudy.plugins.registry import gathering
 from recstudy.programs.settings import configure
 
 
@@ -70,10 +71,8 @@ def fresh(tmp_path, monkeypatch):
         return importlib.import_module(name)
 
     monkeypatch.syspath_prepend(str(tmp_path))
-    known = dict(DATASETS)
-    yield imported
-    DATASETS.clear()
-    DATASETS.update(known)
+    with gathering():
+        yield imported
     for name in [name for name in sys.modules if name.startswith("outside")]:
         del sys.modules[name]
 

@@ -11,6 +11,7 @@ from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, measured, metric
 from recstudy.metrics.registry import check_computed
 from recstudy.plugins import gathering
+from recstudy.plugins.registry import outsiders
 from recstudy.programs.metric import NotAvailable
 from recstudy.report import names
 
@@ -40,6 +41,14 @@ def test_a_metric_of_ones_own_by_hand(registered):
     assert (selected.heading, selected.better) == ("Brier score, selection", "lower")
     registered("recall")(metric("Recall", by_finding=True)(lambda answers: {"b": 0.5}))
     assert measured(ANSWERS, ["recall"]) == ({"recall": 0.5, "recall.b": 0.5}, ("a",), {}, ())
+
+
+def test_a_metric_that_was_removed_is_not_sent_to_workers(registered):
+    """As in a notebook, before its cell is run again."""
+    registered("brier")(metric("Brier score")(lambda answers: 0.5))
+    assert __name__ in outsiders()
+    del METRICS["brier"]
+    assert __name__ not in outsiders()
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,8 @@ WRONG = {
         "90.1", '"90,1"'
     ): "runs.csv, line 2, column 'accuracy': '90,1' is no number. Write numbers with a decimal point "
     "and without separators or units, such as 90.1",
+    GRID.replace("90.1", '"1,290"'): "'1,290' is no number. Write numbers with a decimal point "
+    "and without separators or units, such as 1290 or 1.290",
     GRID.replace(
         "90.1", '"1,290.1"'
     ): "'1,290.1' is no number. Write numbers with a decimal point and without separators or units, such as 1290.1",
