@@ -29,9 +29,9 @@ from recstudy.study.trials import TrialLog, runs_of
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
-    from recstudy.analysis.report import Loaded
     from recstudy.cluster.sources import Where
     from recstudy.programs.base import InitialWeights
+    from recstudy.report.writing import Loaded
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
 
@@ -128,7 +128,7 @@ def run(
     records = Results(options.results).pull()
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
         complete(plan, select(plan.runs, only), records, options, begin)
-    from recstudy.analysis.report import load
+    from recstudy.report.writing import load
 
     record_look(records, study.name, plan.folder)
     return load(records.study(study.name, plan.folder))
@@ -300,7 +300,7 @@ def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: Common
 
 def _check_report(plan: Plan) -> None:
     """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
-    from recstudy.analysis.report import check_drawable
+    from recstudy.report.writing import check_drawable
     from recstudy.study.record import plan_record
 
     _tell(check_drawable(plan_record(replace(plan, seeds=1))))
@@ -325,7 +325,7 @@ def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions)
 def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:
     """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
     try:
-        from recstudy.analysis.report import show_report
+        from recstudy.report.writing import show_report
 
         with results.drawing(study, preset):
             results.pull()

@@ -44,8 +44,8 @@ class Report:
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
-        from recstudy.analysis.machines import Price
-        from recstudy.analysis.report import show_report
+        from recstudy.report.machines import Price
+        from recstudy.report.writing import show_report
 
         price = Price.parse(self.price) if self.price else None
 
@@ -65,7 +65,7 @@ class Status:
     """A results folder, or the URI that --results was given."""
 
     def run(self) -> int:
-        from recstudy.analysis.status import show_status
+        from recstudy.report.status import show_status
 
         show_status(_studies(self.path)[0][0], console())
         return 0
@@ -128,7 +128,7 @@ class Audit:
     """As a JSON list, one entry a study."""
 
     def run(self) -> int:
-        from recstudy.analysis.audit import show_audits
+        from recstudy.report.audit import show_audits
 
         show_audits(_studies(self.path), self.json, console(), self.trust)
         return 0
@@ -148,7 +148,7 @@ class Explain:
     trust: Imports = False
 
     def run(self) -> int:
-        from recstudy.analysis.explain import show_cell
+        from recstudy.report.explain import show_cell
 
         show_cell(_studies(self.path), self.cell, console(), self.trust)
         return 0
@@ -378,7 +378,7 @@ def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, st
 
 def _studies(place: str) -> list[tuple[Results, str, str]]:
     """Return the studies (results folder, name, preset) of a place, from a copy where that is on an object store."""
-    from recstudy.analysis.status import studies_at
+    from recstudy.report.status import studies_at
 
     if not is_uri(place):
         return studies_at(Path(place.removeprefix("file://")))

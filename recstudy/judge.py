@@ -86,7 +86,7 @@ class Judge:
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
-        from recstudy.analysis.report import show_report
+        from recstudy.report.writing import show_report
 
         name = self.name or self.file.stem
         if not NAME.fullmatch(name):

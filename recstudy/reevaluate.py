@@ -16,9 +16,6 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.kept import kept_answers
-from recstudy.analysis.rows import Row
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import TASKS, Answers, measured
@@ -30,7 +27,10 @@ from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
+from recstudy.report.kept import kept_answers
 from recstudy.report.names import metric, number, plural
+from recstudy.report.rows import Row
+from recstudy.report.study_records import load_study
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
 How = Literal["answers", "weights"]  # what a metric was computed from

@@ -61,8 +61,8 @@ class Reproduce:
     trust: Imports = False
 
     def run(self) -> int:
-        from recstudy.analysis.frame import records_of  # brings pandas
         from recstudy.publishing.compared import compare, price, read_number
+        from recstudy.report.study_records import records_of  # brings pandas
 
         with opened(self.bundle) as theirs, ExitStack() as stack:
             plan_file = read_plan(theirs.study)

@@ -22,14 +22,6 @@ import tyro
 import yaml
 
 from recstudy import Search, Study
-from recstudy.analysis.figures.forest import combined, percent, replications_data, said
-from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.kinds import cells, shown
-from recstudy.analysis.questions import family
-from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.arithmetic import counted_claims
-from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
 from recstudy.papers import Target, by_name, named
@@ -37,7 +29,15 @@ from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
+from recstudy.report.figures.forest import combined, percent, replications_data, said
+from recstudy.report.findings import findings
+from recstudy.report.kinds import cells, shown
 from recstudy.report.names import DASH
+from recstudy.report.questions import family
+from recstudy.report.study_records import load_study
+from recstudy.report.tables import entries
+from recstudy.report.tables.arithmetic import counted_claims
+from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import make_plan
 from recstudy.terminal import finish
 

@@ -31,7 +31,7 @@ WRITTEN = (
     "degree.py",
     "label_noise.py",
 )  # by a reader, or by `recstudy new`
-NOTEBOOK = "notebook.md"  # tests/analysis/test_loaded.py runs it in a kernel
+NOTEBOOK = "notebook.md"  # tests/report/test_loaded.py runs it in a kernel
 README_STUDY, README_FUNCTION, README_MODEL = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 

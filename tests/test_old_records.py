@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.report import write_report
 from recstudy.records import Results
 from recstudy.records.clean import reclaimable
 from recstudy.records.plans import earlier_runs
+from recstudy.report.study_records import load_study
+from recstudy.report.writing import write_report
 
 SAMPLES = sorted(path.parent for path in Path(__file__).parent.glob("records/*/recstudy.json"))
 

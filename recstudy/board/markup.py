@@ -1,6 +1,6 @@
 """Addresses, the parts of a page, and links and pages of rows as HTML.
 
-Every word is escaped here or in `analysis.page`. What takes or gives `Html` is markup already; all other words are text.
+Every word is escaped here or in `report.page`. What takes or gives `Html` is markup already; all other words are text.
 """
 
 import logging
@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from recstudy.analysis.page import Html, escape, warning_lines
 from recstudy.errors import RecstudyError
+from recstudy.report.page import Html, escape, warning_lines
 
 ROWS = 50  # of a table on one page
 FIELDS = 24  # of an address

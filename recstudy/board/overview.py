@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from recstudy.analysis.page import Html, code, facts, table, warning_lines
 from recstudy.board.markup import Address, Page, PagePart, bar, href, link, page_of, run_link, state, study_link, text
 from recstudy.board.poller import PlannedStudy, StudyKey
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.sources import Sources
 from recstudy.papers import by_name
 from recstudy.report.names import metric
+from recstudy.report.page import Html, code, facts, table, warning_lines
 from recstudy.terminal import duration
 
 LOST = ("failed", "diverged")

@@ -1,6 +1,5 @@
 """Which page an address asks for."""
 
-from recstudy.analysis.frame import standing
 from recstudy.board.markup import Address, Page, PagePart, describe_problem
 from recstudy.board.overview import overview
 from recstudy.board.poller import NO_PLAN
@@ -9,6 +8,7 @@ from recstudy.board.runlist import runs_page
 from recstudy.board.sources import Sources
 from recstudy.board.study import study_page
 from recstudy.errors import ConfigError
+from recstudy.report.study_records import standing
 
 
 def page_at(sources: Sources, address: Address) -> Page:

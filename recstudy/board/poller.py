@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR
 
-from recstudy.analysis.rows import Outcome, imported_outcomes, outcome_of
-from recstudy.analysis.status import is_running
 from recstudy.errors import StorageError
 from recstudy.records import EpochLine, Failure, PlanRecord, Results, RunFolder, read_log
 from recstudy.records.plans import read_plan
+from recstudy.report.rows import Outcome, imported_outcomes, outcome_of
+from recstudy.report.status import is_running
 
 LATELY_S = 30.0  # between one run's end and the next one's beginning fewer run at once than there is room for
 NOT_RUN = Outcome()

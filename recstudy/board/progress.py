@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from recstudy.analysis.remaining import Job, left_of_each, wall
-from recstudy.analysis.rows import Outcome
 from recstudy.board.poller import PlannedStudy, ResultsPoller
 from recstudy.programs.settings import PREFIX, flatten
 from recstudy.records import EpochLine, score_name
 from recstudy.records.schema import Values
 from recstudy.records.study_schema import MetricRecord
 from recstudy.report.names import metric, number, plural
+from recstudy.report.remaining import Job, left_of_each, wall
+from recstudy.report.rows import Outcome
 from recstudy.terminal import duration
 
 EPOCHS = ("train.epochs", f"{PREFIX}epochs", f"{PREFIX}steps")  # settings that say how many there are

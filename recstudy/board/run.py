@@ -4,15 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.attention import TRACE
-from recstudy.analysis.figures.layout import dress
-from recstudy.analysis.figures.learning import axis_of, learning_caption, learning_data, learning_figure, learning_notes
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import Html, code, facts, figure_box, fold, warning_lines, words_table
-from recstudy.analysis.rows import Row, origin
-from recstudy.analysis.summary import failures, named_settings, provenance
-from recstudy.analysis.thinking import THINKING
 from recstudy.board.markup import Address, Page, PagePart, make_part, state, study_link, text
 from recstudy.board.poller import NO_PLAN
 from recstudy.board.sources import Sources, one_run
@@ -37,7 +28,16 @@ from recstudy.report import (
     Residuals,
     Thinking,
 )
+from recstudy.report.caveats import warnings
+from recstudy.report.figures.attention import TRACE
+from recstudy.report.figures.layout import dress
+from recstudy.report.figures.learning import axis_of, learning_caption, learning_data, learning_figure, learning_notes
 from recstudy.report.names import inline, metric, number, plain, plural, quantity, setting_name
+from recstudy.report.page import Html, code, facts, figure_box, fold, warning_lines, words_table
+from recstudy.report.rows import Row, origin
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.summary import failures, named_settings, provenance
+from recstudy.report.thinking import THINKING
 from recstudy.terminal import duration
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows

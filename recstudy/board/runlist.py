@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from recstudy.analysis.figures.theme import is_number
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import Html, table
-from recstudy.analysis.rows import STATUSES, Row, origin
 from recstudy.board.markup import Address, Page, PagePart, choice, page_of, run_link, state, study_link, text
 from recstudy.board.sources import Sources, main_metric
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.report.figures.theme import is_number
 from recstudy.report.names import DASH, axis_title, level_of, metric, number, plain
+from recstudy.report.page import Html, table
+from recstudy.report.rows import STATUSES, Row, origin
+from recstudy.report.study_records import StudyRecords
 from recstudy.terminal import duration
 
 MAX_AXES = 8  # columns of settings; the report and `load().runs` have all

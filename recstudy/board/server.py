@@ -21,7 +21,6 @@ from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
-from recstudy.analysis.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS, anchor, escape, titled
 from recstudy.board.guard import check, guard
 from recstudy.board.markup import Address, PagePart, address_of, link
 from recstudy.board.pages import page_or_problem
@@ -31,6 +30,7 @@ from recstudy.errors import ConfigError
 from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
+from recstudy.report.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS, anchor, escape, titled
 
 POLL_S = 1.0  # between two looks at the folder
 REST = 3.0  # or this often as long as the last look took: the board leaves the cores to the runs

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.rows import Outcome, Row
-from recstudy.analysis.status import last_change
 from recstudy.board.poller import PlannedStudy, ResultsPoller, StudyKey
 from recstudy.board.progress import RunUnderWay, run_under_way
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.programs.metric import METRICS
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import TablePart
+from recstudy.report.findings import findings
+from recstudy.report.rows import Outcome, Row
+from recstudy.report.status import last_change
+from recstudy.report.study_records import StudyRecords
 
 LINKS = {
     "Ray dashboard": "http://127.0.0.1:8265",

@@ -5,21 +5,21 @@ from functools import partial
 
 import pandas as pd
 
-from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.layout import dress
-from recstudy.analysis.figures.learning import COLUMNS, learning_figure
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.kinds import heading, problem, shown
-from recstudy.analysis.page import facts, figure_box, warning_lines
-from recstudy.analysis.report import LAST
-from recstudy.analysis.summary import asked, found, ran
-from recstudy.analysis.tables.entries import html_table
 from recstudy.board.markup import Address, Page, PagePart, href, make_part
 from recstudy.board.overview import MOST, running_table
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.runlist import format_ranges, run_list
 from recstudy.board.sources import Sources
 from recstudy.report import LearningCurves, Part
+from recstudy.report.caveats import warnings
+from recstudy.report.figures.layout import dress
+from recstudy.report.figures.learning import COLUMNS, learning_figure
+from recstudy.report.kinds import heading, problem, shown
+from recstudy.report.page import facts, figure_box, warning_lines
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.summary import asked, found, ran
+from recstudy.report.tables.entries import html_table
+from recstudy.report.writing import LAST
 from recstudy.terminal import duration
 
 LINES = 12  # runs in the figure of those under way

@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.analysis.remaining import Job, left_of_each, wall
 from recstudy.report.names import metric, number, plural
+from recstudy.report.remaining import Job, left_of_each, wall
 from recstudy.study.plan import Plan, Run
 from recstudy.terminal import duration
 

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.summary import summary
-from recstudy.analysis.tables.entries import md
 from recstudy.papers import by_name
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS
 from recstudy.records.reading import dumped
 from recstudy.records.study_schema import About
+from recstudy.report.findings import findings
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.summary import summary
+from recstudy.report.tables.entries import md
 
 NOBODY = "not named"
 WHERE = {  # data set, by its name in a config -> where anybody gets it

@@ -30,7 +30,7 @@ from recstudy.records.reading import read_record
 from recstudy.records.study_schema import About
 
 if TYPE_CHECKING:
-    from recstudy.analysis.frame import StudyRecords  # brings pandas
+    from recstudy.report.study_records import StudyRecords  # brings pandas
 
 MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE = "report", "code"
@@ -38,7 +38,7 @@ ABOUT, RESULTS = "bundle.json", "results"  # below its folder
 MOST_FILES, MOST_BYTES, LARGEST = 500_000, 16 * 2**30, 4 * 2**30  # of all files; of one
 NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-READERS = ("analysis", "config", "evidence", "metrics", "papers", "records", "report")  # the rooms that decide what is printed
+READERS = ("config", "evidence", "metrics", "papers", "records", "report")  # the rooms that decide what is printed
 DRAWING = ("numpy", "pandas", "plotly", "scipy")  # and the packages
 
 
@@ -127,7 +127,7 @@ class Bundle:
     @cached_property
     def records(self) -> "StudyRecords":
         """Its plan and runs (StorageError; ConfigError: there is no such study in it)."""
-        from recstudy.analysis.frame import load_study
+        from recstudy.report.study_records import load_study
 
         records = load_study(self.results, self.about.study, self.about.preset)
         return called(replace(records, plan=replace(records.plan, plugins=())))

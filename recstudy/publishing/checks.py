@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from recstudy.analysis.registration import digest_of, statements
-from recstudy.analysis.rows import Row, distinct
 from recstudy.errors import RecstudyError
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import digest, flatten, run_ids
@@ -15,6 +13,8 @@ from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, Json, read_json, read_log
 from recstudy.report.names import plural
+from recstudy.report.registration import digest_of, statements
+from recstudy.report.rows import Row, distinct
 
 ROUNDED = 2e-3  # as a share: by which a metric of answers in half precision is off, where it is no count of right ones
 EDGE = 3  # items that such a metric may count otherwise

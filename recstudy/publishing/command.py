@@ -78,7 +78,7 @@ class Verify:
 
 def _studies(place: str) -> list[tuple[Results, str, str]]:
     """Return results folder, name and preset of the studies at a place (ConfigError: there is none)."""
-    from recstudy.analysis.status import studies_at
+    from recstudy.report.status import studies_at
 
     results = Results(place).pull() if is_uri(place) else None
     found = studies_at(results.root if results else Path(place.removeprefix("file://")))

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.analysis.explain import find
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.questions import family
-from recstudy.analysis.rows import Row
 from recstudy.errors import ConfigError, choices
 from recstudy.evidence import Fit, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
 from recstudy.report import Claims
+from recstudy.report.explain import find
 from recstudy.report.names import metric, plural
+from recstudy.report.questions import family
+from recstudy.report.rows import Row
+from recstudy.report.study_records import StudyRecords
 from recstudy.terminal import console, duration, say
 
 Term = tuple[float, dict[str, float]]  # weight, the value of each run by its id

@@ -23,9 +23,6 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.report import write_files
-from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
 from recstudy.opened import contents, descriptor, entries
 from recstudy.plugins.files import paths
@@ -39,7 +36,10 @@ from recstudy.records.plans import record_look
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import About
 from recstudy.report.names import plural
+from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.venues import ARTICLE
+from recstudy.report.writing import write_files
+from recstudy.report.written import MANIFEST as WRITTEN
 from recstudy.shipped import shipped
 
 RECORDS = (

@@ -27,8 +27,6 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.report import write_files
-from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
 from recstudy.programs.metric import METRICS
 from recstudy.publishing.bundle import (
@@ -46,6 +44,8 @@ from recstudy.records.locks import temporary
 from recstudy.report.names import improved, plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE
+from recstudy.report.writing import write_files
+from recstudy.report.written import MANIFEST as WRITTEN
 
 SHOWN = 20  # differences of one check that are printed
 LEAST = 12  # digits that tell a digest

@@ -1,7 +1,13 @@
-"""The words that a study's report is made of, shared by those who write studies and those who draw them."""
+"""The reading half: folders of records in, tables, figures and pages out. Loads neither torch nor Ray.
 
+The parts of a report are declared here. What draws them is loaded when it is first used, because it needs pandas and Plotly.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from recstudy.plugins import named
 from recstudy.report.claims import Claim, Claims, Gain
-from recstudy.report.figures import (
+from recstudy.report.figure_fields import (
     Alignment,
     AttentionMaps,
     Curve,
@@ -33,7 +39,20 @@ from recstudy.report.parts import (
     dump_report,
     read_report,
 )
-from recstudy.report.tables import Arithmetic, Best, Budgets, Captions, Differences, Effects, Table, Tuned
+from recstudy.report.table_fields import Arithmetic, Best, Budgets, Captions, Differences, Effects, Table, Tuned
+
+if TYPE_CHECKING:
+    from recstudy.report.cells import Cell, TableData, TableRow, cell_of_values
+    from recstudy.report.figures.layout import Drawn
+    from recstudy.report.kept import answers_of
+    from recstudy.report.study_records import StudyRecords
+
+LAZY = {
+    **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.report.cells"),
+    "Drawn": "recstudy.report.figures.layout",
+    "answers_of": "recstudy.report.kept",
+    "StudyRecords": "recstudy.report.study_records",
+}
 
 __all__ = [
     "PARTS",
@@ -44,10 +63,12 @@ __all__ = [
     "Best",
     "Budgets",
     "Captions",
+    "Cell",
     "Claim",
     "Claims",
     "Curve",
     "Differences",
+    "Drawn",
     "Effects",
     "Effort",
     "ExpertLoad",
@@ -68,11 +89,22 @@ __all__ = [
     "Replications",
     "Residuals",
     "Slices",
+    "StudyRecords",
     "Table",
+    "TableData",
     "TablePart",
+    "TableRow",
     "Thinking",
     "Tuned",
+    "answers_of",
+    "cell_of_values",
     "check_report",
     "dump_report",
     "read_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LAZY:
+        raise AttributeError(f"module 'recstudy.report' has no attribute {name!r}")
+    return named(f"{LAZY[name]}:{name}")

@@ -12,7 +12,7 @@ of two:
     Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
           than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
 
-The claims are the first part of a plan's report. When each was first stated is kept (analysis/registration.py).
+The claims are the first part of a plan's report. When each was first stated is kept (report/registration.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
 """What a part of a report is: data in a study's file and its plan, which says what to draw and knows who draws it.
 
 A kind of part is a class, registered by the name that plans have for it. What draws recstudy's own is named in
-`analysis/kinds.py`, so that a study loads neither pandas nor Plotly; one of yours has a method that does. A figure:
+`report/kinds.py`, so that a study loads neither pandas nor Plotly; one of yours has a method that does. A figure:
 
     @PARTS.add("reliability_diagram")
     class ReliabilityDiagram(FigurePart, OfVariants):
@@ -29,7 +29,7 @@ A table gives rows of cells, each a number with the runs behind it, which `recst
 
 Fields are checked by pydantic, and may be whatever it writes as JSON; those that `axes_in` and `metrics_in` list are checked
 against the study before any run starts. The bases are in `recstudy.report`; `StudyRecords`,
-`Drawn`, `TableData`, `TableRow`, `answers_of` and `cell_of_values` in `recstudy.analysis`.
+`Drawn`, `TableData`, `TableRow`, `answers_of` and `cell_of_values` in `recstudy.report`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -143,10 +143,10 @@ def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
     """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs by those so far."""
-    from recstudy.analysis.findings import wanted
-    from recstudy.analysis.frame import records_of
-    from recstudy.analysis.questions import family
-    from recstudy.analysis.tables.question_table import needed_words
+    from recstudy.report.findings import wanted
+    from recstudy.report.questions import family
+    from recstudy.report.study_records import records_of
+    from recstudy.report.tables.question_table import needed_words
 
     records = records_of(results, plan_record(plan))
     if until:

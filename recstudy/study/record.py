@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import current_files, study_file
 from recstudy.programs.metric import Metric
@@ -34,6 +33,7 @@ from recstudy.records.study_schema import (
 )
 from recstudy.report import dump_report
 from recstudy.report.names import plural
+from recstudy.report.registration import differences, first_dates, registrable
 from recstudy.study.design import Variant
 from recstudy.study.plan import Plan, plain, variant_record
 from recstudy.study.repository import code_version, program, user_files

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recstudy.analysis.changes import Change, change_lines, find_changes
 from recstudy.records import Results
+from recstudy.report.changes import Change, change_lines, find_changes
 from recstudy.report.names import plural
 from recstudy.study.plan import Run, select
 from recstudy.study.repository import user_files

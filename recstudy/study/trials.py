@@ -87,7 +87,7 @@ class TrialLog:
     def _wanted(self) -> list[Run]:
         import pandas as pd  # which --help does without
 
-        from recstudy.analysis.search import ranked
+        from recstudy.report.trials import ranked
 
         objectives = list(self.plan.objectives)
         rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]

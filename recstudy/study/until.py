@@ -12,13 +12,13 @@ from itertools import accumulate
 from math import inf
 from typing import Self
 
-from recstudy.analysis.findings import Wanted, wanted
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.rows import Row, distinct
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.records.plans import record_look
+from recstudy.report.findings import Wanted, wanted
 from recstudy.report.names import plural
+from recstudy.report.rows import Row, distinct
+from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import Plan
 from recstudy.terminal import duration

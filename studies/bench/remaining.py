@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from recstudy.analysis.remaining import Job, left_of_each, wall
-from recstudy.analysis.status import studies_at
 from recstudy.records.plans import read_plan
+from recstudy.report.remaining import Job, left_of_each, wall
+from recstudy.report.status import studies_at
 
 AT, MOST = 0.2, 0.25  # of the work; the median error that is allowed
 

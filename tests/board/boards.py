@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "analysis"))  # made_up
+sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
 
 import pytest
 from made_up import write_study

@@ -26,10 +26,6 @@ from made_up import (
     write_study,
 )
 
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.report import section
-from recstudy.analysis.rows import Outcome
-from recstudy.analysis.written import ReportFiles
 from recstudy.board.markup import Address, address_of, page_of
 from recstudy.board.pages import page_at
 from recstudy.board.progress import progress
@@ -38,6 +34,10 @@ from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.report import Differences, Table, dump_report
+from recstudy.report.rows import Outcome
+from recstudy.report.study_records import load_study
+from recstudy.report.writing import section
+from recstudy.report.written import ReportFiles
 
 
 def parts(sources, path: str, search: str = "") -> dict[str, str]:

@@ -14,11 +14,11 @@ from made_up import (
     write_search,
 )
 
-from recstudy.analysis.frame import load_study
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.records.locks import locked
+from recstudy.report.study_records import load_study
 
 STUDY = ("made_up", "paper")
 

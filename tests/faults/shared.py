@@ -3,7 +3,7 @@
 import time
 
 from recstudy import Metric, Study, grid, main
-from recstudy.analysis import Table
+from recstudy.report import Table
 
 
 def train(run):

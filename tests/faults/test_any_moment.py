@@ -8,8 +8,8 @@ import pytest
 from shell import Shell, kill_all
 from twice import curve
 
-from recstudy.analysis.frame import load_study
 from recstudy.records import Results
+from recstudy.report.study_records import load_study
 
 KILLS = 30
 RUNS = ("--seeds", "4")

@@ -6,8 +6,8 @@ import pytest
 from shell import Shell, until
 from twice import curve
 
-from recstudy.analysis.frame import load_study
 from recstudy.records import Results
+from recstudy.report.study_records import load_study
 
 pytestmark = pytest.mark.fault
 

@@ -14,8 +14,8 @@ import shared
 from logs import read_lines
 from shell import Shell
 
-from recstudy.analysis.frame import load_study
 from recstudy.records import Results
+from recstudy.report.study_records import load_study
 from recstudy.study.plan import make_plan
 
 PROCESSES, KILLS = 4, 12

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from strangers import FOLDERS, RUN, SECRET, WHOLE, good, outside, plan_file, plan_of
 
-from recstudy.analysis.report import load
 from recstudy.board.markup import address_of
 from recstudy.board.pages import page_at
 from recstudy.board.poller import ResultsPoller
@@ -19,6 +18,7 @@ from recstudy.board.sources import Sources
 from recstudy.command import main
 from recstudy.errors import RecstudyError
 from recstudy.records import Results
+from recstudy.report.writing import load
 from recstudy.terminal import printable
 
 SECONDS, MEMORY = 60, 2 * 10**9  # of all readers of one folder, on a busy machine; bytes beside those that the process has

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "board"))
-sys.path.append(str(Path(__file__).parents[1] / "analysis"))
+sys.path.append(str(Path(__file__).parents[1] / "report"))
 
 from boards import looked
 from made_up import write_study
@@ -26,7 +26,7 @@ class Mine(FigurePart):
     def drawn(self, records):
         import pandas as pd
         import plotly.express as px
-        from recstudy.analysis import Drawn
+        from recstudy.report import Drawn
         data = pd.DataFrame({{"x": [1, 2], "y": [1, 2]}})
         return Drawn(lambda size: px.line(data, x="x", y="y"), data, "{title}")
 """

@@ -9,10 +9,6 @@ import pytest
 from rich.console import Console
 
 import recstudy
-from recstudy.analysis.audit import show_audits
-from recstudy.analysis.explain import show_cell
-from recstudy.analysis.report import show_report
-from recstudy.analysis.status import status, studies_at
 from recstudy.board.poller import ResultsPoller
 from recstudy.errors import ConfigError, StorageError
 from recstudy.judge import Judge, read_claims
@@ -21,6 +17,10 @@ from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
 from recstudy.reevaluate import evaluate
+from recstudy.report.audit import show_audits
+from recstudy.report.explain import show_cell
+from recstudy.report.status import status, studies_at
+from recstudy.report.writing import show_report
 from recstudy.reproduce import Reproduce
 
 HEAD = "lr,depth,seed,accuracy,val/loss,state\n"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import recstudy
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
-from recstudy.analysis import Curve, LearningCurves, Table
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.programs.trial import Trial, run_trial
 from recstudy.records import Results
+from recstudy.report import Curve, LearningCurves, Table
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from recstudy import Search, Study
-from recstudy.analysis import Table
-from recstudy.analysis.cells import Cell, TableData
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.table import table_data
 from recstudy.records import Results
+from recstudy.report import Table
+from recstudy.report.cells import Cell, TableData
+from recstudy.report.study_records import load_study
+from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 

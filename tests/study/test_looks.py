@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import tiny
 
-from recstudy.analysis.frame import load_study
 from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.records import Results
 from recstudy.records.plans import read_plan, record_look
+from recstudy.report.study_records import load_study
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.study import Study

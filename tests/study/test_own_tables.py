@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.analysis.audit import audit
-from recstudy.analysis.frame import StudyRecords, records_of
-from recstudy.analysis.registration import statements
-from recstudy.analysis.targets import place
 from recstudy.errors import ConfigError
 from recstudy.papers import settings
 from recstudy.plugins import loaded, user_files_of
@@ -18,13 +14,17 @@ from recstudy.programs.metric import METRICS
 from recstudy.records import Results
 from recstudy.records.plans import read_plan
 from recstudy.records.study_schema import Deviation
+from recstudy.report.audit import audit
+from recstudy.report.registration import statements
+from recstudy.report.study_records import StudyRecords, records_of
+from recstudy.report.targets import place
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 
 STUDY = '''"""Does ours do as theirs does?"""
 
 from recstudy import RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Table
+from recstudy.report import Table
 from recstudy.data import Digits
 from recstudy.metrics import METRICS, metric
 from recstudy.models import ViTRM

@@ -12,8 +12,8 @@ import pytest
 from shipped import STUDIES, compared, first_table, load
 
 from recstudy import Study
-from recstudy.analysis import Table
 from recstudy.models.costs import cost
+from recstudy.report import Table
 from recstudy.study.plan import make_plan
 
 GOLDEN = Path(__file__).with_name("placed")

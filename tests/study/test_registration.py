@@ -10,13 +10,6 @@ import pytest
 import tiny
 import yaml
 
-from recstudy.analysis.audit import audit
-from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.questions import family
-from recstudy.analysis.registration import digest_of, post_hoc
-from recstudy.analysis.summary import summary
-from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
@@ -26,6 +19,13 @@ from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
+from recstudy.report.audit import audit
+from recstudy.report.findings import findings
+from recstudy.report.questions import family
+from recstudy.report.registration import digest_of, post_hoc
+from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.summary import summary
+from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import plan_record, record_plan, recorded, register
 from recstudy.study.study import Study

@@ -5,8 +5,6 @@ import re
 import pytest
 
 from recstudy import RunConfig, Search, Study, grid
-from recstudy.analysis.kinds import MAKERS
-from recstudy.analysis.report import check_drawable
 from recstudy.cli import main
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
@@ -24,6 +22,8 @@ from recstudy.report import (
     TablePart,
     Tuned,
 )
+from recstudy.report.kinds import MAKERS
+from recstudy.report.writing import check_drawable
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
 

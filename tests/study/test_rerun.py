@@ -8,8 +8,6 @@ import pytest
 import tiny
 from PIL import Image
 
-from recstudy.analysis.changes import change_lines, study_changes
-from recstudy.analysis.frame import load_study
 from recstudy.cli import main
 from recstudy.cluster.driver import archive
 from recstudy.config import RunConfig, TrainConfig
@@ -21,6 +19,8 @@ from recstudy.plugins.files import StudyFile, user_files_of
 from recstudy.programs.base import Program
 from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
+from recstudy.report.changes import change_lines, study_changes
+from recstudy.report.study_records import load_study
 from recstudy.study import repository
 from recstudy.study.design import Variant
 from recstudy.study.plan import Run, make_plan

@@ -8,10 +8,10 @@ from textwrap import dedent
 import pytest
 
 from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, factorial, grid
-from recstudy.analysis import Curve, Table
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
+from recstudy.report import Curve, Table
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
 STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})], "seeds": 3}

@@ -10,8 +10,8 @@ import pytest
 from shipped import load
 
 from recstudy import Search, Study, run
-from recstudy.analysis.report import show_report
 from recstudy.records import Results
+from recstudy.report.writing import show_report
 from recstudy.study.plan import make_plan, select
 from recstudy.terminal import console
 

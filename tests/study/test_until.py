@@ -9,11 +9,11 @@ import pytest
 import tiny
 import tiny_until
 
-from recstudy.analysis.findings import Wanted
-from recstudy.analysis.frame import load_study
 from recstudy.cli import main
 from recstudy.cluster.sources import Source
 from recstudy.records import Results, append_line
+from recstudy.report.findings import Wanted
+from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record, record_plan, resumed

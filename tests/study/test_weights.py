@@ -11,8 +11,6 @@ import yaml
 from official import ARCH, TINY, drawn, theirs
 
 import recstudy
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.kinds import cells
 from recstudy.command import main
 from recstudy.config import RunConfig
 from recstudy.data import Sudoku
@@ -23,6 +21,8 @@ from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
 from recstudy.records.schema import Initial
 from recstudy.report import Table
+from recstudy.report.kinds import cells
+from recstudy.report.study_records import load_study
 from recstudy.study.design import Variant
 from recstudy.study.study import Study
 from recstudy.testing import tiny_run

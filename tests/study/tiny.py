@@ -4,9 +4,9 @@ A study for the tests: seconds a run on one core.
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, LearningCurves, Table
 from recstudy.data import Digits
 from recstudy.models import ViTRM
+from recstudy.report import Curve, LearningCurves, Table
 
 FIGURES = published("002_ablation_fig2_fig3")
 

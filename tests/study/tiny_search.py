@@ -4,9 +4,9 @@ A search for the tests: seconds a run on one core, nine settings in all with the
 """
 
 from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
-from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.data import Digits
 from recstudy.models import ViTRM
+from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
 BASE = RunConfig(
     data=Digits(limit=200),

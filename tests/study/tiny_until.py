@@ -5,9 +5,9 @@ is about the second of its four variants.
 """
 
 from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main
-from recstudy.analysis import Curve, Table
 from recstudy.data import Digits
 from recstudy.models import ViTRM
+from recstudy.report import Curve, Table
 
 study = Study(
     name="tiny_until",

@@ -8,7 +8,6 @@ import torch
 from mirrored import SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
-from recstudy.analysis.targets import AT_TEST
 from recstudy.config import AtTest, RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.data.cache import load
@@ -17,6 +16,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
 from recstudy.programs.settings import doubled
+from recstudy.report.targets import AT_TEST
 from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
 from recstudy.testing import make_training, trained
 

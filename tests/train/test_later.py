@@ -12,8 +12,6 @@ import torch
 from rich.console import Console
 
 from recstudy import reevaluate
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.summary import failed_metrics, lacking, summary
 from recstudy.cli import exit_code, reasons
 from recstudy.config import RunConfig
 from recstudy.data import PhantomCaptions
@@ -25,6 +23,8 @@ from recstudy.programs.trial import run_trial
 from recstudy.records import Measured, Results, read_record
 from recstudy.reevaluate import evaluate
 from recstudy.report import Table
+from recstudy.report.study_records import load_study
+from recstudy.report.summary import failed_metrics, lacking, summary
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan

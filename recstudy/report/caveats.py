@@ -1,0 +1,168 @@
+"""What stands beside numbers: what they were measured on, how many runs are in, and what a reader must know before them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from recstudy.programs.metric import METRICS, Metric
+from recstudy.report.names import metric, plain, plural
+from recstudy.report.rows import Row, distinct
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.entries import Note
+
+SELECTIONS = {
+    "validation": "epoch selected on a validation split",
+    "test": "epoch selected on the test set, as in the paper: optimistic",
+    "last": "last epoch, no selection",
+    "imported": "imported weights, no training",
+}
+
+TEXT = {
+    "decode": "captions decoded by",
+    "text": "text tokenizer of the models",
+    "metrics": "words of the metrics cut by",
+    "rate": "RaTEScore by the models",
+    "image": "image tokenizer",
+}
+KINDS = {"data.rounds": "puzzles", "data.tokenizer": "images and captions"}  # by a field that only such data have
+REDRAWN = {  # of sets that no program makes, what their `drawing_seed` draws
+    "arc_agi": "augmentations",
+    "digits": "split into training and test images",
+    "maze_hard": "choice of training puzzles",
+    "sudoku_extreme": "choice of training puzzles",
+}
+CIDER_SCALE = "CIDEr as pycocoevalcap gives it: ten times the mean similarity"
+IMPORTED = "imported weights, judged here and not trained here"
+IMPORTED_RESULTS = "imported results: these runs were made elsewhere"
+LEAK = "is told the caption it is to write"
+STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
+
+
+def caption(records: StudyRecords, variants: Sequence[int], before: str = "") -> Note:
+    """Say data, protocol and progress of these variants in one line of facts."""
+    runs = distinct(run for index in variants for run in records.by_variant[index])
+    data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))
+    chosen = dict.fromkeys(
+        "imported" if index in records.imported else records.configs[index].get("train.selection") for index in variants
+    )
+    known = [] if records.is_own else chosen
+    protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in known)
+    scores = dict.fromkeys(str(score) for index in variants if (score := records.configs[index].get("train.score")))
+    protocol += f" by {', '.join(metric(score).title for score in scores)}" if scores else ""
+    counts = Counter(run.status for run in runs)
+    progress = f"{counts['done']:,} of {plural(len(runs), 'run')} done"
+    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
+    synthetic = " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
+    settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
+    open_runs = settled < len(runs) and not records.plan.imported
+    finish = f"Its command, as recorded: {records.plan.command}" if open_runs else ""
+    facts = "; ".join(filter(None, [before, data + synthetic, protocol, progress]))
+    return Note(f"{facts}. Mean and 95 % interval over seeds", screen=finish)
+
+
+def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
+    """Return what is drawn anew for each seed, so that intervals over seeds hold for it, and what is not."""
+    having: dict[str, list[str]] = {}
+    for index in () if records.is_own else variants:
+        config = records.configs[index]
+        kind = next((kind for field, kind in KINDS.items() if field in config), "images")
+        drawn = {REDRAWN.get(str(config.get("data.name")), kind): "data.drawing_seed" in config}
+        drawn |= {"subset of a limit": True} if config.get("data.limit") else {}
+        drawn |= {"validation split": True} if config.get("train.selection") == "validation" else {}
+        own = [what for what, follows in drawn.items() if follows and config.get("data.drawing") == "per seed"]
+        same = [what for what in drawn if what not in own]
+        told = ", ".join(["initial weights", "order of training", *own])
+        told += f"; the same for all seeds: {', '.join(same)}" if same else ""
+        having.setdefault(told, []).append(records.variants[index].label)
+    return "; ".join(told if len(having) == 1 else f"{told} ({some(labels)})" for told, labels in having.items())
+
+
+def warnings(records: StudyRecords) -> tuple[str, ...]:
+    """Return what a reader must know before any number of the study."""
+    found = []
+    if records.plan.smoke:
+        base = records.plan.base
+        epochs, limit = base.get("train", {}).get("epochs"), base.get("data", {}).get("limit")
+        what = "" if records.is_own else f"{plain(epochs)} epochs on {plain(limit)} images; "
+        found.append(f"smoke run: {what}the numbers mean nothing")
+    if records.plan.imported:
+        files = "; ".join(file.words for file in records.plan.imported)
+        found.append(f"finished runs, imported from {files}: recstudy has run none of them")
+    if records.synthetic:
+        found.append("synthetic data: generated by a program, no measure of the real task")
+    if records.imported and not records.is_own:
+        found.append(f"{IMPORTED}: {some([records.variants[index].label for index in sorted(records.imported)])}")
+    return tuple(found)
+
+
+def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[Note, ...]:
+    """Name metrics that follow from answers and that finished runs lack, such as one defined since; and how to get them."""
+    names = dict.fromkeys(name.partition(".")[0] for name in metrics)
+    following = {name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None}
+    done = [run for index in variants for run in records.by_variant[index] if run.done]
+
+    def lacks(run: Row, name: str, known: Metric) -> bool:
+        """Tell whether the run could have this metric and nobody has tried: others of its task are there."""
+        if run.value(name) is not None or name in run.unavailable:
+            return False
+        others = [METRICS[other] for other in run.measured if other in METRICS]
+        tasks = {task for other in others if other.of is not None and len(other.tasks) == 1 for task in other.tasks}
+        return not tasks.isdisjoint(known.tasks) and not (known.by_finding and run.found.undefined)
+
+    lacking = Counter(name for name, known in following.items() for run in done if lacks(run, name, known))
+    if not lacking:
+        return ()
+    command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
+    words = ", ".join(f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items())
+    return (Note(f"not computed yet: {words}", screen=f"Compute without training: {command}"),)
+
+
+def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
+    """Tell whether any of these variants is planned on synthetic data, or has a run that says it was."""
+    return not records.synthetic.isdisjoint(variants)
+
+
+def leaky_notes(records: StudyRecords, variants: Iterable[int], shown: bool = True) -> tuple[str, ...]:
+    """Name the variants whose numbers show a fault and no model's worth: never compared, and never part of a mean."""
+    labels = ", ".join(records.variants[index].label for index in variants if records.leaks(index))
+    return (f"{'never compared' if shown else 'left out'}, because it {LEAK}: {labels}",) if labels else ()
+
+
+def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Name the findings that no number could be given for: the test split has none with, or none without them."""
+    if not any(metric(name).by_finding for name in metrics):
+        return ()
+    runs = [run for index in variants for run in records.by_variant[index]]
+    names = dict.fromkeys(name for run in runs for name in run.found.undefined)
+    return (f"left out, undefined on this test split: {', '.join(names)}",) if names else ()
+
+
+def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Say how captions were decoded and cut into tokens and words: without that, none of their scores says anything."""
+    used = [metric(name) for name in metrics]
+    of_words, having = any(one.of_words for one in used), dict[str, list[str]]()
+    for run in (run for index in variants if of_words for run in records.by_variant[index]):
+        for note in run.found.notes:  # such as how many captions have no word
+            having.setdefault(f"{note} (seed {run.seed})", []).append(run.label)
+    scored = [f"{note}: {some(labels)}" for note, labels in having.items()]
+    keys = [*(("decode", "metrics") if of_words else ()), *(("rate",) if "rate_score" in metrics else ()), "text", "image"]
+    told = made_notes(records, variants, keys) if of_words or any(one.of_text for one in used) else ()
+    return (*scored, *told, *([CIDER_SCALE] if "cider" in metrics else []))
+
+
+def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:
+    """Return what the finished runs say of these `TEXT` keys, each once; a stand-in for the paper's tokenizer is called so."""
+    notes, standin = [], False
+    for key in (key for key in TEXT if key in keys):
+        having: dict[str, dict[str, None]] = {}
+        for run in (run for index in variants for run in records.by_variant[index] if run.done):
+            if how := run.found.decode if key == "decode" else run.found.tokenizer.get(key):
+                having.setdefault(str(how), {})[run.label] = None
+        facts = [value if len(having) == 1 else f"{value}: {some(list(labels))}" for value, labels in having.items()]
+        notes += [f"{TEXT[key]}: {'; '.join(facts)}"] if facts else []
+        standin = standin or (key == "image" and any("standin" in value for value in having))
+    return (*notes, *([STAND_IN] if standin else []))
+
+
+def some(labels: Sequence[str], between: str = " / ", most: int = 3) -> str:
+    """Name so many of them, and say how many more there are."""
+    return between.join([*labels[:most], *([f"{len(labels) - most} more"] if labels[most:] else [])])

@@ -1,0 +1,64 @@
+"""Which finished runs were made with other user files, or on other data, than the study has now.
+
+A run's record has the SHA-256 of each user file and the checksum of its data. The plan has those of the study's last command.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from recstudy.records.schema import Provenance
+from recstudy.report.names import plural
+
+if TYPE_CHECKING:
+    from recstudy.report.study_records import StudyRecords  # brings pandas, which a plan does without
+
+
+@dataclass(frozen=True)
+class Change:
+    """A user file, or a data set, that has changed since a run was made."""
+
+    run_id: str
+    kind: Literal["code", "data"]
+    name: str
+
+
+def find_changes(made: Mapping[str, Provenance], files: Mapping[str, str], data: Mapping[str, tuple[str, str]]) -> list[Change]:
+    """Compare finished runs with what would compute them now. A file or checksum that either side lacks is no change.
+
+    Args:
+        made: run id -> what made the run.
+        files: path -> SHA-256 of each user file now.
+        data: run id -> title of its data set and the checksum now.
+    """
+    changes = []
+    for run_id, provenance in made.items():
+        for path in sorted(files.keys() & provenance.files.keys()):
+            if files[path] != provenance.files[path]:
+                changes.append(Change(run_id, "code", path))
+        title, checksum = data[run_id]
+        if checksum and provenance.data_checksum and checksum != provenance.data_checksum:
+            changes.append(Change(run_id, "data", title))
+    return changes
+
+
+def study_changes(records: "StudyRecords") -> list[Change]:
+    """Return the changes since a study's runs were made, by its plan."""
+
+    def compare() -> list[Change]:
+        made = {row.id: row.provenance for row in records.rows if row.result is not None}
+        variants = {row.id: records.variants[row.variant] for row in records.rows}
+        data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
+        return find_changes(made, records.plan.files, data)
+
+    return records.once("changes", compare)
+
+
+def change_lines(changes: Sequence[Change]) -> list[str]:
+    """Return a line for each file and data set: `my_study.py changed since 4 finished runs were made`."""
+    lines = []
+    for kind, name in dict.fromkeys((change.kind, change.name) for change in changes):
+        count = sum((change.kind, change.name) == (kind, name) for change in changes)
+        what = f"The data set {name}" if kind == "data" else name
+        lines.append(f"{what} changed since {plural(count, 'finished run')} {'were' if count > 1 else 'was'} made")
+    return lines

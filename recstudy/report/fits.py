@@ -1,0 +1,154 @@
+"""From records to the fit of each metric: whose seeds are judged together, on which scale, and what tables say of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf, sqrt
+
+from scipy.special import stdtrit
+
+from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
+from recstudy.report.caveats import some
+from recstudy.report.names import metric
+from recstudy.report.rows import Row
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.targets import AT_TEST
+
+UNKNOWN = 1000  # questions of a test split whose size no run states
+MODERATED = "intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others"
+SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
+_named = partial(some, between="; ", most=4)
+Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
+
+
+def scale_of(name: str, runs: Sequence[Row]) -> Scale:
+    """Return the scale of a metric: angles for a share of right answers, logarithms for losses and times.
+
+    A share is one of independent draws: copies and trajectories of a puzzle are one.
+    """
+    known = metric(name.partition("@")[0])
+    low, high = known.bounds or (-inf, inf)
+    if known.share:
+        repeated = name.partition(".")[0] in AT_TEST
+        items = known.items or max((_questions(run, repeated) for run in runs), default=0) or UNKNOWN
+        return Scale(low, high, "share", items)
+    smaller = (known.better == "lower" or known.timed) and not known.bounds
+    positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
+    return Scale(low, high, "log" if smaller and positive else "linear")
+
+
+def _questions(run: Row, repeated: bool) -> int:
+    """Return how many independent questions a run's shares are of; 0 where it states none.
+
+    No generated puzzle is a copy of another: the groups of their sets are classes, which keep training and test apart.
+    """
+    answers = run.found.answers
+    if answers is not None and run.found.provenance.synthetic:
+        answers = replace(answers, draws=None)  # which records before 2026-11-26 counted
+    return 0 if answers is None else answers.count(repeated)
+
+
+def scored(runs: Sequence[Row], name: str) -> list[Row]:
+    """Return those that count in a mean of this metric: finished, and with it. What is computed a diverged one has too."""
+    ends = ("done", "diverged") if metric(name).computed else ("done",)
+    return [run for run in runs if run.status in ends and run.value(name) is not None]
+
+
+def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
+    """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds alone."""
+    return scored(records.by_variant[index][1 if records.plan.search is not None else 0 :], name)
+
+
+def fits_of(records: StudyRecords, name: str) -> Fits:
+    """Return the fit of a metric for each variant, one over all of the same data and protocol.
+
+    What follows from the config has none. Variants with the same runs, such as an ablation that changes nothing, count once.
+    """
+
+    def fitted() -> Fits:
+        groups: dict[object, dict[int, list[Row]]] = {}
+        for index in range(0 if metric(name).computed else len(records.variants)):
+            if runs := seeds_of(records, index, name):
+                groups.setdefault(protocol(records, index), {})[index] = runs
+        found: dict[int, tuple[Fit[int], int]] = {}
+        for group in groups.values():
+            first: dict[tuple[str, ...], int] = {}
+            keys = {index: first.setdefault(_ids(own), index) for index, own in group.items()}
+            scores = {key: [run.number(name) for run in group[key]] for key in dict.fromkeys(keys.values())}
+            scale = scale_of(name, [run for own in group.values() for run in own])
+            fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]))
+            found |= {index: (fit, key) for index, key in keys.items()}
+        return found
+
+    return records.once(("fits", name), fitted)
+
+
+def protocol(records: StudyRecords, index: int) -> object:
+    """Return what variants must share for their seeds to be judged together."""
+    selection = repr(records.configs[index].get("train.selection"))
+    return records.variants[index].data, records.leaks(index), selection, records.data_settings[index]
+
+
+def weighted(records: StudyRecords, index: int, name: str) -> Weighted | None:
+    """Return a variant's mean as a contrast takes it; None without a value."""
+    fit, key = fits_of(records, name).get(index, (None, index))
+    return fit.weighted(key) if fit else None
+
+
+def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
+    """Return the mean of some runs with its interval, and where one more run would lie.
+
+    The seeds of one variant go by the metric's fit. Of several variants the mean goes by the seeds within them, for how far
+    variants are apart is no error of their mean. Other runs (a search's own, values that follow from others) stand alone.
+    """
+    values: dict[int, list[Row]] = {}
+    for run in runs:
+        values.setdefault(run.variant, []).append(run)
+    if metric(name).computed and runs and len({run.number(name) for run in runs}) == 1:  # a count has no spread
+        alike = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
+        return alike, alike
+    fits = fits_of(records, name)
+    whole = [index for index, own in values.items() if index in fits and _ids(own) == _ids(seeds_of(records, index, name))]
+    if not runs or metric(name).computed or any(name in run.added for run in runs) or len(whole) < len(values):
+        alone: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
+        return alone.estimate(0), alone.prediction(0)
+    if len(values) == 1:
+        fit, key = fits[whole[0]]
+        return fit.estimate(key), fit.prediction(key)
+    found = contrast([(len(own) / len(runs), fits[index][0].weighted(fits[index][1])) for index, own in values.items()])
+    found = replace(found, n=len(runs))
+    if found.error is None or found.df is None or found.value is None:
+        return found, found
+    half = float(stdtrit(found.df, (1 + found.level) / 2)) * found.error * sqrt(len(runs) + 1)
+    return found, replace(found, low=found.value - half, high=found.value + half)
+
+
+def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
+    """Say what the intervals of these metrics rest on, which seeds split, and which variant's spread stands apart."""
+    names = [name for name in names if not metric(name).computed]
+    split: dict[str, list[str]] = {}  # variants -> the metrics by which their seeds are of two kinds
+    apart: dict[str, list[str]] = {}
+    for name in names:
+        fits = {index: fits_of(records, name)[index] for index in variants if index in fits_of(records, name)}
+        for found, known in ((split, Fit.is_split), (apart, Fit.stands_apart)):
+            labels = [records.variants[index].label for index, (fit, key) in fits.items() if known(fit, key)]
+            if labels:
+                found.setdefault(_named(labels), []).append(metric(name).title)
+    notes = [MODERATED] if any(len(fit.own) > 1 for name in names for fit, _ in fits_of(records, name).values()) else []
+    notes += [f"{SPLIT}: {labels} ({some(titles, '; ', 4)})" for labels, titles in split.items()]
+    notes += [f"spread several times that of the others: {labels} ({some(titles, '; ', 4)})" for labels, titles in apart.items()]
+    shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant, whose own spread is in no interval
+    for index in variants if names else ():
+        config = records.configs[index]
+        if any(path.startswith("model.fuselip.") for path in config):
+            shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
+        elif "model.tokenizer_epochs" in config and not config.get("model.files"):
+            shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
+    left = [
+        f"the seeds share {what}, so intervals leave out what it adds: {some(labels, '; ', 4)}" for what, labels in shared.items()
+    ]
+    return (*notes, *left)
+
+
+def _ids(runs: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(run.id for run in runs)

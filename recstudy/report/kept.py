@@ -1,0 +1,105 @@
+"""What runs kept of single test images, read with every check: answers, pictures, JSON lists and archives of arrays."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from recstudy.errors import StorageError
+from recstudy.opened import arrays
+from recstudy.programs.base import Program
+from recstudy.records import Json, Results, read_json
+from recstudy.report.caveats import warnings
+from recstudy.report.figures.learning import cut_note, shown_variants
+from recstudy.report.rows import Row
+from recstudy.report.study_records import StudyRecords
+
+if TYPE_CHECKING:
+    from recstudy.metrics import Answers
+    from recstudy.metrics.kept import Kept
+
+Pixels = npt.NDArray[np.uint8]
+IMAGES = "captions.npz"  # `images` (n, C, H, W) of 0-255 and their `rows` in the test set
+T = TypeVar("T")
+
+
+def answers_of(records: StudyRecords, run: Row) -> "tuple[Answers | None, str]":
+    """Return what a run (a row of `records`) answered on the test split, and of how many images where not of all; None, and why,
+    where it has none."""
+    found, why = kept_answers(records.program, records.results, run.id)
+    if found is None:
+        return None, why
+    return found.answers, f"of the first {len(found.answers):,} of {found.whole:,} test images" if found.cut else ""
+
+
+def kept_answers(program: Program, results: Results, run_id: str) -> "tuple[Kept | None, str]":
+    """Return what a run's folder has; None, and why, where there is nothing to read."""
+    path = results.fetched(results.run(run_id).answers)
+    if not os.path.lexists(path):
+        since = "it kept no answers, which runs do since they can be evaluated later"
+        return None, since if results.run(run_id).finished else "it has not finished"
+    try:
+        return program.answers(path), ""
+    except StorageError as damage:
+        return None, str(damage)
+
+
+def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Row], list[str]]:
+    """Return the first finished run with this file of each of the `most` best variants, and what must be said before them."""
+    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(where)}
+    found = {index: run for index, run in runs.items() if run is not None}
+    chosen = {index: found[index] for index in shown_variants(records, most, found)}
+    return chosen, [*warnings(records), *cut_note(records, len(found), most)]
+
+
+def read_kept(path: Path, key: str, kinds: Mapping[str, Any]) -> list[Json]:
+    """Return the list under `key` of a run's JSON file, whose entries have fields of these `kinds` (StorageError)."""
+    content = read_json(path)
+    entries = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise damaged(path, f"it has no list of {key}")
+    for at, entry in enumerate(entries):
+        found = [(entry.get(name), kind) for name, kind in kinds.items()] if isinstance(entry, dict) else [(None, dict)]
+        if any(isinstance(value, bool) or not isinstance(value, kind) for value, kind in found):
+            raise damaged(path, f"{key}[{at}] lacks one of {', '.join(kinds)}")
+    return entries
+
+
+def read_images(path: Path) -> dict[int, Pixels]:
+    """Return images (height, width, channels) by their row in the test set.
+
+    Raises:
+        StorageError: the file is damaged. The message names it.
+    """
+
+    def images(archive: Mapping[str, Any]) -> dict[int, Pixels]:
+        return dict(zip(map(int, archive["rows"]), pictures(archive["images"], archive["rows"]), strict=True))
+
+    return read_archive(path, images)
+
+
+def read_archive(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T:
+    """Return what `take` gives of a run's arrays; where it cannot, they are damaged (StorageError)."""
+    try:
+        return take(arrays(path))
+    except StorageError:
+        raise
+    except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
+        raise damaged(path, f"{type(error).__name__}: {error}".partition("\n")[0]) from None
+
+
+def pictures(images: Any, *beside: Any) -> list[Pixels]:
+    """Return kept images (n, C, H, W) as (H, W, C) each; ValueError where they are none, or not as many as what is `beside`."""
+    fit = images.ndim == 4 and images.shape[1] in (1, 3) and images.dtype == np.uint8 and 0 not in images.shape[1:]
+    if not fit or any(len(one) != len(images) for one in beside):
+        raise ValueError(f"{len(beside[0])} rows with images {images.dtype} {images.shape}")
+    return [image.transpose(1, 2, 0) for image in images]
+
+
+def damaged(path: Path, reason: str) -> StorageError:
+    return StorageError(
+        f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the study again."
+    )

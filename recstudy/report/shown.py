@@ -1,0 +1,243 @@
+"""A part of a report that was made: what a page, a folder of files, the terminal and a notebook take from it.
+
+Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request; of a table Markdown,
+LaTeX and CSV, and what is behind each of its numbers.
+"""
+
+import io
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+import pandas as pd
+import plotly.graph_objects as go
+from PIL import Image
+
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.report.figures.layout import Drawn
+from recstudy.report.page import LIBRARY, escape, figure_box, links, warning_lines
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.entries import Printed, Terminal, html_table, markdown
+from recstudy.report.tables.latex import label, latex, notes_under, sentence, tex
+from recstudy.report.venues import ARTICLE, Paper
+from recstudy.report.written import ReportFiles
+
+NOTHING = '<p class="note">Nothing to draw yet.</p>'
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A number as its table has it, the ids of its runs with the value of each, and lines on its estimate and verdicts."""
+
+    number: str
+    runs: tuple[tuple[str, float], ...]
+    lines: tuple[str, ...]
+
+
+Explained = Callable[[StudyRecords], Behind]
+
+
+class Places(NamedTuple):
+    """The columns of a table behind its labels, and each row's label with what is behind its numbers."""
+
+    columns: Sequence[str] = ()
+    rows: Sequence[tuple[str, Sequence[Explained]]] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """A figure, a table, a table under its figure, or what a page alone shows.
+
+    Args:
+        name: of the part.
+        finding: what it shows in a few words, which its heading says; empty where nothing can be told.
+        drawn: the figure; over a table it has the warnings.
+        page: the words of a table, which a long one shows a page at a time.
+        csv: numbers in full precision, of what is no figure.
+        narrow: the table as it fits a terminal, where that is not `page`.
+        behind: where each number of a table stands.
+        body: HTML that a page shows in place of figure and table, after the warnings `notes`.
+        files: ending -> more files beside those of the figure.
+    """
+
+    name: str
+    finding: str = ""
+    drawn: Drawn | None = None
+    page: Printed | None = None
+    csv: str = ""
+    narrow: Callable[[], Printed] | None = None
+    behind: Callable[[], Places] = Places
+    body: str | None = None
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
+
+    @property
+    def html(self) -> str:
+        """Its place in a page."""
+        if self.body is not None:
+            return warning_lines(self.notes) + self.body
+        return self.above + (html_table(self.printed) if self.printed else "")
+
+    @property
+    def above(self) -> str:
+        """What stands in a page above a table; the whole of a figure."""
+        if (drawn := self.drawn) is None:
+            return ""
+        if drawn.data.empty:
+            return warning_lines(drawn.notes) + NOTHING + drawn.below
+        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
+
+    @property
+    def printed(self) -> Printed | None:
+        """The words of a table as they stand under what is `above` it."""
+        return replace(self.page, warnings=()) if self.page and self.drawn else self.page
+
+    @property
+    def table(self) -> Self | None:
+        """What a notebook shows of it; None of a figure."""
+        return None if self.drawn and not self.page and self.body is None else self
+
+    @property
+    def figure(self) -> go.Figure | None:
+        """Its figure, as Plotly's own; None where it has none."""
+        return self.drawn.figure if self.drawn else None
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The numbers in full precision."""
+        return pd.read_csv(io.StringIO(self.csv)) if self.csv or not self.drawn else self.drawn.data
+
+    @property
+    def markdown(self) -> str:
+        return markdown(self.page) if self.page else ""
+
+    @property
+    def latex(self) -> str:
+        return self.latex_for(ARTICLE)
+
+    def latex_for(self, paper: Paper) -> str:
+        """Write it as wide as its columns or its text, in parts where that is not enough."""
+        return latex(self.page, paper, self.finding) if self.page else ""
+
+    def without(self, said: Collection[str]) -> Self:
+        """Leave out warnings that the page has said at its head."""
+
+        def left(notes: Sequence[str]) -> tuple[str, ...]:
+            return tuple(note for note in notes if note not in said)
+
+        drawn, page = self.drawn, self.page
+        if drawn and len(left(drawn.notes)) < len(drawn.notes):  # else its file and its place in the page share one figure
+            drawn = replace(drawn, notes=left(drawn.notes))
+        page = replace(page, warnings=left(page.warnings)) if page else None
+        return replace(self, drawn=drawn, page=page, notes=left(self.notes))
+
+    def in_terminal(self) -> Terminal | None:
+        """Return what `rich.print` takes of a table."""
+        page = self.narrow() if self.narrow else self.page
+        return Terminal(page) if page else None
+
+    def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
+        """Write its files into a report; return HTML that links to them."""
+        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.page else {}
+        words |= {"csv": self.csv} if self.csv else {}
+        for ending, text in words.items():
+            out.write(f"tables/{file}.{ending}", text)
+        linked = links("tables", file, list(words)) if words else ""
+        if self.drawn is None:
+            return linked
+        if problem := write_figure(self.drawn, out, file, export, paper):
+            log.warning("%s: %s", self.name, problem)
+        for ending, content in self.files.items():
+            out.write(f"figures/{file}.{ending}", content())
+        endings = (*self.files, "html", "csv", *(() if problem else export))
+        return linked if self.drawn.data.empty else linked + links("figures", file, endings)
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return self.markdown or repr(self.frame)
+
+
+def check_made(made: object, kind: type, method: str) -> None:
+    """Refuse what a user's own class gives in place of this kind (ConfigError)."""
+    if not isinstance(made, kind):
+        raise ConfigError(f"its method `{method}` must return {kind.__name__}, but gave {type(made).__name__}")
+
+
+FORMATS = ("pdf", "svg", "png")
+SCALE = 0.8  # of a figure's pixels to Chrome's, of which there are 96 an inch: 0.6 points each, `theme.INCH` an inch
+HIGHEST = 1.25  # times its width: a figure that a column would make higher goes across the text
+DENSITY = 300  # pixels an inch of a PNG
+# A PDF without the margins of 0.1 inches that Kaleido asks Chrome for, which then shrinks the figure by 5 %.
+FLUSH = "<style>@page { margin: 0 } body { margin: 0 } img { display: block }</style>"
+NO_BROWSER = (
+    "figures were not exported as {formats}: no Chrome or Chromium answers ({reason}). Install one (on Debian: "
+    "apt-get install chromium) or set BROWSER_PATH to it. The HTML and CSV files are there."
+)
+
+
+def write_figure(drawn: Drawn, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE) -> str | None:
+    """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
+
+    Beside a PDF stands `NAME.tex`, the float with its caption.
+
+    Returns:
+        None, or the message that says why the formats are missing (no browser) and what to do about it.
+
+    Raises:
+        ConfigError: an unknown format.
+    """
+    check_export(formats)
+    out.keep(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
+    page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
+    out.write(f"figures/{name}.html", page)
+    out.write(f"figures/{name}.csv", drawn.data.to_csv(index=False))
+    if not formats or drawn.data.empty:
+        return None
+    figure, wide = printed(drawn, paper)
+    try:
+        images = {kind: _image(figure, kind, drawn.label) for kind in formats}
+    except (RuntimeError, OSError) as error:  # no browser, one that dies at once, one that never answers
+        reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
+        return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
+    for kind, image in images.items():
+        out.write(f"figures/{name}.{kind}", image)
+    if "pdf" in images:  # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
+        kind, said = "figure*" if wide else "figure", sentence(drawn.label.partition(". ")[0], drawn.finding)
+        lines = [rf"\begin{{{kind}}}", r"\centering", rf"\includegraphics{{{name}.pdf}}"]
+        lines += [rf"\caption{{{tex(said)}}}", rf"\label{{fig:{label(name)}}}"]
+        lines += [*notes_under([drawn.caption] if drawn.caption else []), rf"\end{{{kind}}}"]
+        out.write(f"figures/{name}.tex", "\n".join(lines) + "\n")
+    return None
+
+
+def check_export(formats: Sequence[str]) -> None:
+    for kind in formats:
+        if kind not in FORMATS:
+            raise ConfigError(f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}")
+
+
+def printed(drawn: Drawn, paper: Paper) -> tuple[go.Figure, bool]:
+    """Return the figure at its size on paper, and whether it goes across both columns."""
+    figure = drawn.printed(paper.column)
+    if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:
+        return figure, False
+    return drawn.printed(paper.text), True
+
+
+def _image(figure: go.Figure, kind: str, title: str) -> bytes:
+    """Render at the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
+    from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
+
+    page = PageGenerator(mathjax=False)  # which it would fetch from a network
+    page.header = page.header.replace("Kaleido-fier", escape(title)) + FLUSH
+    size = {"width": figure.layout.width, "height": figure.layout.height, "scale": SCALE * (DENSITY / 96 if kind == "png" else 1)}
+    made = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
+    if kind != "png":
+        return bytes(made)
+    file = io.BytesIO()
+    Image.open(io.BytesIO(made)).save(file, format="PNG", dpi=(DENSITY, DENSITY))
+    return file.getvalue()

@@ -1,0 +1,116 @@
+"""Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
+
+from dataclasses import dataclass
+
+from recstudy.evidence import Verdict
+from recstudy.papers import Target
+from recstudy.report import Arithmetic
+from recstudy.report.names import in_own_unit, metric
+from recstudy.report.shown import Shown
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.entries import Number, Piece, Printed, TableEntry, csv_lines
+
+APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it
+UNITS = {"percent": "%", "params": "parameters"}
+STATEMENTS = {
+    "vocab_old": "vocabulary, before",
+    "vocab_new": "vocabulary, after",
+    "seq_len_old": "sequence length, before",
+    "seq_len_new": "sequence length, after",
+    "seq_len_patch": "sequence length, one of two patches",
+    "embed_old": "token embedding, before",
+    "embed_new": "token embedding, after",
+    "lm_head_old": "output head, before",
+    "lm_head_new": "output head, after",
+    "total_increase": "increase in all",
+    "total_increase_exact": "increase in all, exactly",
+    "growth_percent": "growth of the model",
+    "params_model": "parameters of the model",
+    "train_images": "training images",
+}
+HEADS = ("statement", "published", "counted", "verdict", "note")
+CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")
+
+
+@dataclass(frozen=True)
+class CountedClaim:
+    """A published number and ours, both in the published unit."""
+
+    target: Target
+    counted: float
+    given: bool = False  # put in by the study, and not counted by it
+
+    @property
+    def verdict(self) -> Verdict:
+        """Ours must round to the published digits; where the paper says "about", be within 1 %.
+
+        GIVEN: the study put it in, or it does not stand in the paper but was derived from it.
+        """
+        value = self.target.value
+        decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
+        margin = APPROXIMATE * abs(value) if self.target.approximate else 0.5 * 10**-decimals
+        if abs(self.counted - value) > margin * (1 + 1e-9):
+            return Verdict.DIFFERS
+        return Verdict.GIVEN if self.given or self.target.kind == "derived" else Verdict.REPRODUCED
+
+    @property
+    def note(self) -> str:
+        """The target's own, and that the number does not stand in the paper itself where it does not."""
+        return "; ".join(filter(None, ["" if self.target.kind == "reported" else self.target.kind, self.target.note]))
+
+
+def counted_claims(part: Arithmetic) -> list[CountedClaim]:
+    """Put every target that the study counts beside our count, in the order of the targets."""
+    return [
+        CountedClaim(
+            target, part.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given
+        )
+        for target in part.targets
+        if target.metric in part.counted
+    ]
+
+
+def statement(target: Target) -> str:
+    """Say what a target counts: `HRM vocabulary, before`."""
+    words = STATEMENTS.get(target.metric, metric(target.metric).title)
+    return f"{target.where.get('model') or ''} {words}".strip()
+
+
+def printed(part: Arithmetic) -> Printed:
+    """Return the claims as a table of words, and under it the statements that nothing was counted for."""
+    claims, lines = counted_claims(part), []
+    for claim in claims:
+        target = claim.target
+        published = ("about ",) * target.approximate + _count(target.value, target.unit)
+        counted = TableEntry(_count(claim.counted, target.unit), hint=f"{claim.counted!r} {target.unit}".strip())
+        verdict = TableEntry(claim.verdict, bold=claim.verdict is Verdict.DIFFERS)
+        known = [TableEntry(statement(target), hint=target.cited), TableEntry(published, hint=target.cited)]
+        lines.append([*known, counted, verdict, TableEntry(claim.note)])
+    sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
+    verdicts = [claim.verdict for claim in claims]
+    given, reproduced = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.REPRODUCED)
+    held = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
+    caption = f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
+    uncounted = dict.fromkeys(statement(target) for target in part.targets if target.metric not in part.counted)
+    notes = [f"not counted here: {'; '.join(uncounted)}"] if uncounted else []
+    return Printed(part.name, part.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
+
+
+def csv_text(part: Arithmetic) -> str:
+    """Write one line a claim, in full precision and in the published unit."""
+    rows = []
+    for claim in counted_claims(part):
+        target = claim.target
+        known = [statement(target), target.metric, target.value, target.unit, claim.counted]
+        rows.append([*known, claim.verdict, claim.note, target.cited])
+    return csv_lines(CSV_HEADS, rows)
+
+
+def _count(value: float, unit: str) -> tuple[Piece, ...]:
+    form = ",.0f" if value.is_integer() or abs(value) >= 1e5 else ",.4g"
+    return Number(value, form), *([f" {UNITS.get(unit, unit)}"] if unit else [])
+
+
+def arithmetic_shown(_: StudyRecords, part: Arithmetic) -> Shown:
+    """Make a row a published claim."""
+    return Shown(part.name, page=printed(part), csv=csv_text(part))

@@ -1,0 +1,316 @@
+"""The table of a study's variants: its rows and columns, its metrics, and what must be said of them.
+
+Rows may stand in groups, of the variants at one level of an axis or of those that cost about the same, and behind settings that
+say what a variant is, as the papers' tables do. A `Tuned` table has in each cell the variant that is best on the selection split.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from math import sqrt
+
+from recstudy.errors import NotYetError
+from recstudy.evidence import ALPHA, mean_of
+from recstudy.evidence.replications import agreement
+from recstudy.papers import by_name
+from recstudy.report import Table, Tuned
+from recstudy.report.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
+from recstudy.report.cells import Cell, TableData, TableRow, cell, damaged_notes, items_note, with_items
+from recstudy.report.fits import spread_notes
+from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered, same, setting_name
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
+from recstudy.report.targets import Placement, deviation_notes, place
+
+BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
+
+Layout = tuple[tuple[str, ...], list[TableRow]]
+
+
+def table_data(records: StudyRecords, spec: Table) -> TableData:
+    """Return everything that the table of `spec` says.
+
+    Raises:
+        ConfigError: `rows`, `columns` or `where` name what the study does not have.
+    """
+    variants = records.chosen(spec.where)
+    metrics, unmatched = metrics_of(records, spec, variants)
+    spec = replace(spec, metrics=metrics)
+    variants, without = with_any(records, variants, metrics) if spec.across else (variants, ())
+    placement = place(records, spec.targets, variants, metrics)
+    crossed = spec.rows is not None and spec.columns is not None
+    leaky = leaky_notes(records, variants, shown=not crossed)
+    if crossed:  # a cell would average over them and their neighbours
+        variants = [index for index in variants if not records.leaks(index)]
+        corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
+    else:
+        corner = "metric" if spec.across else axis_title(only_axis(records, variants, spec.group or "")) or "variant"
+    arrange = _crossed if crossed else _across if spec.across else _grouped if spec.group else _listed
+    columns, plain_rows = arrange(records, spec, variants, placement)
+    rows = with_items(records, plain_rows if spec.group else marked(records, spec, variants, plain_rows))
+    within = f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a group"
+    cells = [one for row in rows for one in row.cells]
+    return TableData(
+        name=spec.name,
+        title=spec.heading,
+        corner=corner,
+        columns=columns,
+        rows=rows,
+        beneath=crossed or spec.across,
+        caption=caption(records, variants, f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}" if crossed else ""),
+        warnings=(*warnings(records), *leaky, *unmatched, *(pooled(records, spec, variants) if crossed else ())),
+        notes=(
+            *([f"{within}; the best is that of a group"] if registered(spec.group or "") else []),
+            *improvement_notes(spec),
+            *left_out(records, variants, metrics),
+            *text_notes(records, variants, metrics),
+            *to_evaluate(records, variants, metrics),
+            *deviation_notes(beside for one in cells for beside in one.placed),
+            *without,
+            *tied_notes(cells),
+            *spread_notes(records, variants, metrics),
+            *items_note(cells),
+            *damaged_notes(cells),
+            *agreement_notes(cells),
+        ),
+        unmatched_targets=placement.unmatched_targets,
+        settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+    )
+
+
+def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
+    runs = [run for index in variants for run in records.by_variant[index]]
+    measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
+    names: list[str] = []
+    unmatched = []
+    for name in spec.metrics:
+        found = [known for known in measured if fnmatchcase(known, name)] if "*" in name else [name]
+        names += found
+        unmatched += [] if found else [f"no run has a metric {name} yet"]
+    if spec.across and measured:
+        names = [name for name in names if name in measured]
+    if not names and spec.rows is not None and spec.columns is not None:
+        raise NotYetError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
+    return tuple(dict.fromkeys(names)), tuple(unmatched)
+
+
+def with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+    """Return the variants without those whose finished runs have none of the metrics, and a note that names the others."""
+    finished = {index: [run for run in records.by_variant[index] if run.done] for index in variants}
+    none = [
+        index
+        for index, runs in finished.items()
+        if runs and not any(run.value(name) is not None or name in run.unavailable for run in runs for name in metrics)
+    ]
+    labels = ", ".join(records.variants[index].label for index in none)
+    return [index for index in variants if index not in none], ((f"left out, without these metrics: {labels}",) if none else ())
+
+
+def pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[str, ...]:
+    """Say so when a cell averages over variants that differ in more than the table's two axes."""
+    places = Counter((records.level(index, spec.rows or ""), records.level(index, spec.columns or "")) for index in variants)
+    if max(places.values(), default=1) == 1:
+        return ()
+    others = [axis for axis in records.plan.axes if axis not in (spec.rows, spec.columns) and axis not in spec.where]
+    return (f"each cell pools the levels of {', '.join(others) or 'several variants'}",)
+
+
+# -------------------------------------------------------------------------------------------------------------- layouts
+
+
+def _listed(
+    records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement, among: Sequence[int] = ()
+) -> Layout:
+    """Return one row a variant, one column a metric; labelled as rows `among` these, where there are others."""
+    axis = only_axis(records, among or variants, spec.group or "")
+    rows = []
+    for index in variants:
+        cells = [
+            improvement_cell(records, spec, index, name, placement) if improved(name) else cell(records, [index], name, placement)
+            for name in spec.metrics
+        ]
+        label = label_within(records, index, spec.group or "", axis)
+        rows.append(TableRow(label, tuple(cells), settings_of(records, index, spec)))
+    return tuple(metric(name).heading for name in spec.metrics), rows
+
+
+def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+    """List them under a heading for each group. The best is that of its group, on one data set."""
+    rows: list[TableRow] = []
+    for heading, group in groups(records, variants, spec.group or ""):
+        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement, variants)[1])]
+    return tuple(metric(name).heading for name in spec.metrics), rows
+
+
+def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+    """Return one row a metric, one column a variant: for many metrics of few models."""
+    rows = [
+        TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
+        for name in spec.metrics
+    ]
+    axis = only_axis(records, variants, "")
+    return tuple(label_within(records, index, "", axis) for index in variants), rows
+
+
+def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+    """Return the paper's layout: the first metric by two axes, then the other metrics of each row (parameters, FLOPs)."""
+    places = {index: (records.level(index, spec.rows or ""), records.level(index, spec.columns or "")) for index in variants}
+    columns = list(dict.fromkeys(column for _, column in places.values()))
+    rows = []
+    for row in dict.fromkeys(row for row, _ in places.values()):
+        across = [index for index in variants if places[index][0] == row]
+        cells = [
+            cell(records, [index for index in across if places[index][1] == column], spec.metrics[0], placement)
+            for column in columns
+        ]
+        rows.append(TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in spec.metrics[1:]))))
+    return (*map(plain, columns), *(metric(name).heading for name in spec.metrics[1:])), rows
+
+
+# ---------------------------------------------------------------------------------------------------------------- notes
+
+
+def agreement_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Say how many values chance alone would let differ, and whether a published table is as far from ours as single runs.
+
+    Both are of the values that a cell's spread over seeds is held against.
+    """
+    count = 0
+    tables: dict[str, list[tuple[float, float, int, float, float]]] = {}
+    for its in (one for one in cells if not metric(one.metric).computed):
+        ours = its.estimate
+        tested = [placed for placed, answer in its.answers if answer.verdict.tested]
+        count += len(tested)
+        for placed in tested:
+            if ours.value is not None and ours.error and ours.df:
+                values = ours.value, ours.error * sqrt(ours.n), ours.n, placed.value, ours.df
+                tables.setdefault(placed.target.table, []).append(values)
+    expected = f"{count * ALPHA:.2g} of {plural(count, 'comparable value')}"
+    notes = [f"differs: outside the 95 % prediction interval, as chance alone puts {expected}"] if count else []
+    for table, columns in ((table, zip(*found, strict=True)) for table, found in tables.items() if len(found) > 1):
+        whole = agreement(*columns)
+        said = (
+            f"Q={whole.q:.1f} of {whole.df} values (p={whole.p:.2g}), mean z {whole.mean_z:+.1f}, above 0 where ours are higher"
+        )
+        notes.append(f"{by_name(table)} as a whole: {said}")
+    return tuple(notes)
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+
+
+def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tuple[str, list[int]]]:
+    """Return heading and variants of each group, by an axis or config field in the study's order, or by a cost from the least up.
+
+    Raises:
+        ConfigError: no axis, field or metric has that name.
+    """
+    if registered(by) and not any(by in records.variants[index].levels for index in variants):
+        return _bands(records, variants, by)
+    found: list[tuple[object, list[int]]] = []
+    for index in variants:
+        level = records.level(index, by)
+        group = next((known for other, known in found if same(other, level)), None)
+        if group is None:
+            found.append((level, group := []))
+        group.append(index)
+    return [(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", group) for level, group in found]
+
+
+def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tuple[str, list[int]]]:
+    known: dict[int, float] = {}
+    for index in variants:
+        runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
+        if runs:
+            known[index] = mean_of([run.number(name) for run in runs])
+    bands: list[list[int]] = []
+    for index in sorted(known, key=known.__getitem__):
+        if bands and known[index] <= (1 + BAND) * known[bands[-1][0]]:
+            bands[-1].append(index)
+        else:
+            bands.append([index])
+    found = []
+    for band in bands:
+        ends = dict.fromkeys(number(name, known[index]) for index in (band[0], band[-1]))
+        found.append((f"{metric(name).title} {' to '.join(ends)} {metric(name).unit}".strip(), band))
+    unknown = [index for index in variants if index not in known]
+    return [*found, *([(f"{metric(name).title}: no run has finished", unknown)] if unknown else [])]
+
+
+def label_within(records: StudyRecords, index: int, by: str, axis: str = "") -> str:
+    """Return a variant's label without what the heading of its group says; its level alone of the one `axis` that rows part in,
+    and of models and data sets, which are names."""
+    label, levels = str(records.variants[index].label), records.variants[index].levels
+    said = {name: f"{name}={level}" for name, level in levels.items()}
+    if label != ", ".join(said.values()):
+        return label  # a name of its own
+    left = [name for name in levels if name != by]
+    return plain(levels[left[0]]) if left in ([axis], ["model"], ["data"]) else ", ".join(said[name] for name in left) or label
+
+
+def only_axis(records: StudyRecords, variants: Sequence[int], by: str) -> str:
+    """Return the one axis that these variants differ in within their groups; empty where there are others, or own names."""
+    left = {axis for index in variants for axis in records.variants[index].levels if axis != by}
+    axis = next(iter(left)) if len(left) == 1 else ""
+    levels = [plain(records.variants[index].levels.get(axis)) for index in variants]
+    return axis if axis and levels == [label_within(records, index, by, axis) for index in variants] else ""
+
+
+def settings_of(records: StudyRecords, index: int, spec: Table) -> tuple[tuple[str, ...], ...]:
+    """Return a variant's value of each field of each setting, in words; a dash where its model has no such field.
+
+    Raises:
+        ConfigError: no variant has such a field or axis.
+    """
+
+    def word(path: str) -> str:
+        value = records.level(index, path)
+        return plain(value) if value is not None or records.has(index, path) else DASH
+
+    return tuple(tuple(map(word, _fields(setting))) for setting in spec.settings)
+
+
+def _fields(setting: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (setting,) if isinstance(setting, str) else setting
+
+
+# ---------------------------------------------------------------------------------------------------------------- tuned
+
+
+def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
+    """Return the table of the chosen variants, with notes on what was chosen; cells without a finished run stay open.
+
+    Raises:
+        ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
+    """
+    tuned = {index: plain(records.level(index, spec.over)) for index in records.chosen(spec.where)}
+    places: dict[tuple[str, str], list[int]] = {}
+    for index in tuned:
+        place = plain(records.level(index, spec.rows)), plain(records.level(index, spec.columns))
+        if not records.leaks(index):
+            places.setdefault(place, []).append(index)
+    best = {place: best_by(records, spec.by, variants) for place, variants in places.items()}
+    chosen = {place: index for place, index in best.items() if index is not None}
+    at = {old: new for new, old in enumerate(chosen.values())}
+    plan = replace(records.plan, variants=tuple(records.variants[index] for index in at), runs=())
+    rows = [replace(row, variant=at[row.variant]) for row in records.rows if row.variant in at]
+    table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=spec.heading)
+    data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
+    words = "; ".join(f"{', '.join(place)}: {tuned[index]}" for place, index in chosen.items())
+    notes = [f"{axis_title(spec.over)} of each cell: {words}"] if chosen else []
+    left = "; ".join(", ".join(place) for place in places if place not in chosen)
+    notes += [f"no run has finished yet: {left}"] if left else []
+    how = f"in each cell the {axis_title(spec.over)} with the best {metric(spec.by).title}"
+    return replace(data, notes=(how, *data.notes, *notes))
+
+
+def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
+    """Return the variant with the best mean score on the selection split, the first of equals; None where none has one."""
+    scores = {}
+    for index in variants:
+        values = [value for run in records.by_variant[index] if run.done and (value := run.objective(by)) is not None]
+        if values:
+            scores[index] = mean_of(values)
+    return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)

@@ -1,0 +1,371 @@
+"""A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX document of them.
+
+The page is written last and whole, so that it never speaks of files that are not there yet. In a notebook a study is `Loaded`:
+its runs as pandas frames, its tables and figures as objects that show themselves.
+"""
+
+import gc
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
+from recstudy.papers import by_name, of_program
+from recstudy.records import PlanRecord, Results, write_whole
+from recstudy.report import BesidePublished, FigurePart, OfVariants, Part
+from recstudy.report.audit import TITLE, audit, audit_html
+from recstudy.report.caveats import warnings
+from recstudy.report.findings import findings
+from recstudy.report.kinds import heading, problem, shown
+from recstudy.report.machines import Price
+from recstudy.report.page import KINDS, Section, facts, page, safe_names, warning_lines, words_table
+from recstudy.report.parts import Undrawable
+from recstudy.report.rows import distinct
+from recstudy.report.shown import Shown, check_export
+from recstudy.report.status import studies_at
+from recstudy.report.study_records import StudyRecords, load_study, records_of
+from recstudy.report.summary import (
+    again,
+    answer,
+    asked,
+    failed_metrics,
+    failures,
+    found,
+    lacking,
+    more,
+    provenance,
+    ran,
+    settings,
+    summary,
+)
+from recstudy.report.tables.entries import md, named
+from recstudy.report.tables.latex import PACKAGES, breakable, sentence
+from recstudy.report.venues import ARTICLE, Paper
+from recstudy.report.written import ReportFiles
+from recstudy.terminal import shortest
+
+COMPILE = """% Compile it here: pdflatex paper.tex, or tectonic paper.tex.
+% A paper of your own may \\input each part as well, with the packages below and \\graphicspath{{figures/}}."""
+log = logging.getLogger(__name__)
+
+
+def write_report(
+    results: Results, name: str, preset: str, export: Sequence[str] = (), paper: Paper = ARTICLE, trust: bool = False
+) -> Path:
+    """Write `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` of a study, finished or not, below `report/`.
+
+    Args:
+        results: the results folder.
+        name: the study.
+        preset: its preset.
+        export: also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
+        paper: whose widths LaTeX's tables and exported figures have, of `VENUES` or `paper_of`; the page is the same for all.
+        trust: import the study's own modules, whatever they are now.
+
+    Returns:
+        The page.
+
+    Raises:
+        ConfigError: no such study, preset or export format.
+    """
+    records = load_study(results, name, preset, trust)
+    with records.standing():
+        return write_files(records, results.study(name, preset), export, paper)
+
+
+def show_report(
+    results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE, trust: bool = False,
+    price: Price | None = None,
+) -> Path:  # fmt: skip
+    """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`.
+
+    With the `price` of a GPU hour the page says what the GPUs cost.
+    """
+    records = load_study(results, name, preset, trust)
+    gc.freeze()  # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of the time
+    with records.standing():
+        page = write_files(
+            records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True), price
+        )
+        for one in findings(records):
+            out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
+        for part in records.parts:
+            made = no_figure(records, part)
+            if made and (table := made.in_terminal()):
+                out.print(table)
+        for line in map(str, (*failed_metrics(records), *records.not_here, *lacking(records))):
+            out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
+    out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
+    return page
+
+
+def check_drawable(plan: PlanRecord) -> list[str]:
+    """Refuse a report with a part that could never be drawn, whatever its runs give: each is drawn of none, in memory.
+
+    Returns:
+        A line for each part of a user's own kind that raises something then, as it may well need runs.
+
+    Raises:
+        ConfigError: such as a field that the study does not have, or a base that no variant is.
+        Exception: what a part of recstudy's own raises is a fault of ours, better known before any run than after.
+    """
+    records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
+    said = []
+    for part in records.parts:
+        try:
+            if isinstance(part, OfVariants) and not records.chosen(part.where):
+                raise ConfigError(f"no variant is at {part.where}")
+            shown(records, part)
+        except NotYetError:
+            continue
+        except ConfigError as error:
+            raise ConfigError(f"the part {part.name!r} of the report can never be drawn: {error}") from None
+        except Exception as error:
+            if type(part).__module__.startswith("recstudy."):
+                error.add_note(f"in the part {part.name!r} of the report, which was drawn without a run")
+                raise
+            what = f"{type(error).__name__}: {error}".partition("\n")[0]
+            said.append(
+                f"The part {part.name!r} of the report cannot be drawn without a run: {what}. It is tried again with runs."
+            )
+    return said
+
+
+def write_files(
+    records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None,
+    price: Price | None = None,
+) -> Path:  # fmt: skip
+    """Write everything into the folder `report` of a study's, the page last.
+
+    `tell` gets a line before each figure that is exported, which takes seconds.
+    """
+    check_export(export)
+    folder = study / "report"
+    out = ReportFiles(folder)
+    files = safe_names([part.name for part in records.parts])
+    figures = [part for part in records.parts if export and isinstance(part, FigurePart)]
+    sections = []
+    for part, file in zip(records.parts, files, strict=True):
+        if part in figures:
+            tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
+        sections.append(section(records, part, out, file, export, paper))
+    out.finish()
+    sections += [Section(title, content) for title, make in LAST.items() if (content := make(records))]
+    told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
+    question = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
+    tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
+    write_whole(folder / "report.md", "\n".join([question, "\n".join(told) + "\n", *tables]))
+    write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
+    pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
+    for column in paper.without:
+        if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
+            log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
+    head = [asked(records) + answer(records), more(records), ran(records, price)]
+    drawn = [at for at, one in enumerate(sections) if KINDS[0] in one.content]
+    alone = [at for at in drawn if at < len(files) and isinstance(records.parts[at], FigurePart)]
+    picture = next(iter([*alone, *drawn]), None)  # a figure, else the first table that has one over it
+    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections, picture))
+    return folder / "report.html"
+
+
+# What a page has after the report's parts: heading -> its HTML, empty if there is nothing to say.
+LAST: dict[str, Callable[[StudyRecords], str]] = {
+    "What failed": failures,
+    TITLE: lambda records: audit_html(audit(records)),
+    "Settings": settings,
+    "Provenance": provenance,
+    "Finish or repeat": again,
+}
+
+
+def section(
+    records: StudyRecords, part: Part, out: ReportFiles, file: str, export: Sequence[str], paper: Paper = ARTICLE
+) -> Section:
+    """Make one part of a page and write its files. Where it cannot be made it says why, and the other parts are drawn.
+
+    Raises:
+        StorageError: the report's folder cannot be written, which is no part's own fault.
+    """
+    title, content = heading(part), ""
+    try:
+        made = shown(records, part)
+        content = made.without(warnings(records)).html
+        return Section(title, content + made.write(out, file, export, paper), made.finding)
+    except Exception as error:
+        if content and isinstance(error, StorageError):
+            raise
+        return Section(title, warning_lines([problem(part, error)]))
+
+
+def no_figure(records: StudyRecords, part: Part) -> Shown | None:
+    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log say."""
+    try:
+        return None if isinstance(part, FigurePart) else shown(records, part)
+    except Exception:
+        return None
+
+
+def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str], paper: Paper) -> str:
+    """Return question and findings, then what was written in LaTeX of these parts: tables, and figures exported as PDF."""
+    plan = records.plan
+    parts = [part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if part in written]
+    found = [rf"\item \textbf{{{breakable(one.word)}:}} {breakable(sentence(one.said))}" for one in findings(records)]
+    return "\n".join(
+        [
+            COMPILE,
+            *preamble(paper),
+            r"\begin{document}",
+            r"\suppressfloats[t]",
+            rf"\section*{{\raggedright {breakable(f'{plan.study} ({plan.folder})')}}}",
+            breakable(by_name(plan.question)),
+            *([r"\begin{itemize}", *found, r"\end{itemize}"] if found else []),
+            *(rf"\input{{{part}}}" for part in parts),
+            r"\end{document}",
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def preamble(paper: Paper) -> list[str]:
+    """Return a page of a venue's size, without its style files, and the packages that tables and figures need.
+
+    Around a text that is wider than paper is, the page is as large as leaves margins of an inch.
+    """
+    width = {"letter": 8.5, "a4": 21 / 2.54}[paper.paper]
+    large = f"paperwidth={paper.text + 2:.3f}in,paperheight={paper.height + 2:g}in"
+    geometry = f"{paper.paper}paper" if paper.text <= width - 1 else large
+    geometry += f",textwidth={paper.text:.4f}in,textheight={paper.height:.4f}in"
+    geometry += f",columnsep={paper.text - 2 * paper.column:.4f}in" if paper.columns == 2 else ""
+    return [
+        rf"\documentclass[{paper.letters}pt{',twocolumn' if paper.columns == 2 else ''}]{{article}}",
+        rf"\usepackage[{geometry}]{{geometry}}",
+        r"\usepackage[T1]{fontenc}",
+        r"\usepackage{lmodern}",
+        rf"\usepackage{{{PACKAGES}}}",
+        r"\graphicspath{{figures/}}",
+        r"\sloppy",
+        r"\renewcommand{\topfraction}{0.9}\renewcommand{\textfraction}{0.05}\renewcommand{\floatpagefraction}{0.7}",
+        r"\renewcommand{\dbltopfraction}{0.9}\renewcommand{\dblfloatpagefraction}{0.7}",
+    ]
+
+
+OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
+
+
+OF_RECURSIVE = ("decode", "caption_notes", "selected.epoch", "selected.split", "provenance.data_notes")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A study's records and report: `runs`, `epochs`, `findings`, and its tables and figures by name: `loaded["table1"]`."""
+
+    records: StudyRecords
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a planned run: label, seed, id, status, levels, varied settings, metrics, costs, where it was made."""
+        left_out = (*OURS, *(OF_RECURSIVE if self.records.is_own else ()))
+        return self.records.runs.drop(columns=[name for name in left_out if name in self.records.runs])
+
+    @cached_property
+    def epochs(self) -> pd.DataFrame:
+        """One row a run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was measured in it."""
+        frame = self.records.epochs(range(len(self.records.variants)))
+        if frame.empty:
+            return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
+        labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
+        frame.insert(0, "label", labels)
+        frame = frame.drop(columns="variant")
+        return frame.rename(columns={"epoch": "step"}) if self.records.is_own else frame
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What the study found, in sentences, the most telling first."""
+        with self.records.standing():
+            return list(map(str, findings(self.records)))
+
+    @cached_property
+    def parts(self) -> dict[str, Part]:
+        """The parts of the report by name."""
+        return {part.name: part for part in self.records.parts}
+
+    def table(self, name: str) -> Any:
+        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
+        found = self._made(self._part(name)).table
+        if found is None:
+            raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
+        return found
+
+    def figure(self, name: str) -> Any:
+        """Return a figure of the report, or the one over a table, as Plotly's own."""
+        found = self._made(self._part(name)).figure
+        if found is None:
+            raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        return self.show(self._part(name))
+
+    def show(self, part: Part) -> Any:
+        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
+
+        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
+        `latex`.
+
+        Raises:
+            ConfigError: it names what the study does not have, or cannot be drawn here.
+        """
+        if self.records.is_own:
+            part = part.of_metrics([*self.records.plan.metrics])
+        if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
+            if self.records.is_own:
+                raise ConfigError(f"{part.name!r} has a published table of yours: put it into the study's report, which reads it")
+            part = replace(part, targets=of_program(part.targets))
+        made = self._made(part)
+        return made.figure if made.table is None else made.table
+
+    def _part(self, name: str) -> Part:
+        if name not in self.parts:
+            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
+        return self.parts[name]
+
+    def _made(self, part: Part) -> Shown:
+        with self.records.standing():
+            return shown(self.records, part)
+
+    def _repr_html_(self) -> str:
+        with self.records.standing():
+            rows = [
+                (name, "not drawable", part.reason)
+                if isinstance(part, Undrawable)
+                else (name, type(part).__name__, heading(part))
+                for name, part in self.parts.items()
+            ]
+            head = found(self.records) + facts(summary(self.records))
+        return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
+
+    def __repr__(self) -> str:
+        plan = self.records.plan
+        return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
+
+
+def load(path: str | Path, trust: bool = False) -> Loaded:
+    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
+
+    Its modules are imported with `trust` only, as they are now.
+
+    Raises:
+        ConfigError: there is no study, or there are several. The message names them.
+    """
+    found = studies_at(Path(path))
+    if len(found) > 1:
+        known: Sequence[str] = [f"studies/{name}/{preset}" for _, name, preset in found]
+        raise ConfigError(f"{path} has {len(found)} studies: give one of {choices(known)} in {found[0][0].root}")
+    return Loaded(load_study(*found[0], trust))

@@ -1,0 +1,84 @@
+"""Made-up studies that ask something: claims, differences from a base, and factorials whose effects are known."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from made_up import failure, finish, plan, read, result, run_id, variant, write_plan
+
+from recstudy import Claim
+from recstudy.records import Results, write_json
+from recstudy.report import Claims, dump_report
+from recstudy.report.questions import QuestionRow, family
+
+PLAIN = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
+AROUND = (-0.1, 0.0, 0.1)  # a seed's distance from its mean: the spread is 0.1
+MEANS = {1: 93.0, 2: 92.9, 4: 92.0, 16: 90.0}
+HURTS = Claim("more supervision hurts", less={"steps": 16}, than={"steps": 1}, by=0.5)
+HELPS = Claim("more supervision helps", less={"steps": 1}, than={"steps": 16})
+SAME = Claim("two steps are as good as one", less={"steps": 1}, than={"steps": 2}, within=0.6)
+CLOSE = Claim("two steps are worse", less={"steps": 2}, than={"steps": 1})
+FULL = [93.0, 93.2, 93.1, 92.9, 93.3]
+ABLATION: dict[str, list[Any]] = {
+    "full": FULL,
+    "without MoE": [92.1, 92.4, 92.0, 92.2, 92.3],
+    "without EMA": [93.1, 93.1, 93.4, 92.7, 93.4],
+    "two experts": [94.0, 94.2, 94.1, 94.3],
+    "a failed seed": [92.0, "failed", 91.9],
+    "one seed": [92.0],
+    "no seed": [None, None],
+}
+
+
+def study(root: Path, claims: Any, means: Any = MEANS, seeds: int = 3, losses: Any = None, **changes: Any) -> Results:
+    """A variant for each number of steps, seeds around its mean; `losses`: (steps, seed) -> `failed` or `not run`."""
+    variants = [variant(f"steps={steps}", {"steps": steps}, {"train.supervision_steps": steps}) for steps in means]
+    part = Claims(claims=tuple(claims)).scored_by("top1_accuracy")
+    axes, report = {"steps": "train.supervision_steps"}, dump_report([part])
+    made = plan(**{"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report, **changes})
+    scores = [[(losses or {}).get((steps, seed), mean + AROUND[seed]) for seed in range(seeds)] for steps, mean in means.items()]
+    return written(root, made, scores)
+
+
+def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: Any) -> Results:
+    """The first label is the base of all others; seeds may be `failed`, `diverged`, or None, which has not run."""
+    variants = [
+        variant(label, {"part": label}, {"train.supervision_steps": at + 1}) | {"base": 0 if at else None}
+        for at, label in enumerate(scores)
+    ]
+    made = plan(**{"variants": variants, "axes": {"part": "part"}, "seeds": [], "report": dump_report(list(report)), **changes})
+    made["runs"] = [[at, seed, run_id(at, seed)] for at, own in enumerate(scores.values()) for seed in range(len(own))]
+    return written(root, made, list(scores.values()))
+
+
+def crossed(root: Path, variants: Any, score: Any, seeds: int = 3, report: Any = ()) -> Results:
+    """A factorial whose run of a variant and a seed scores `score(levels, seed)`."""
+    made = [variant(one.label, dict(one.levels), dict(one.changes)) for one in variants]
+    axes = dict(variants[0].axes)
+    known = plan(variants=made, axes=axes, seeds=list(range(seeds)), report=dump_report(list(report)))
+    return written(root, known, [[score(one.levels, seed) for seed in range(seeds)] for one in variants])
+
+
+def written(root: Path, made: Any, scores: Any) -> Results:
+    """The plan, and a run a score."""
+    results = write_plan(root, made)
+    for at, own in enumerate(scores):
+        for seed, score in enumerate(own):
+            if score == "failed":
+                write_json(results.run(run_id(at, seed)).failure, failure())
+            elif score == "diverged":
+                finish(results, at, seed, result(None, status="diverged"))
+            elif score not in (None, "not run"):
+                values = result(score)
+                finish(results, at, seed, values | {"metrics": values["metrics"] | {PLAIN: score}})
+    return results
+
+
+def claimed(root: Path, *claims: Claim, **changes: Any) -> list[QuestionRow]:
+    """The answers to these claims."""
+    records = read(study(root / "r", claims, **changes))
+    return list(family(records, records.parts[0]).rows)
+
+
+def by(metric: str, *claims: Claim) -> list[Claim]:
+    return [replace(claim, metric=metric) for claim in claims]

@@ -1,0 +1,67 @@
+"""A stranger's kinds of parts, as a study's file would define them: nothing in recstudy names them."""
+
+import pandas as pd
+import plotly.express as px
+
+from recstudy.report import (
+    PARTS,
+    Drawn,
+    FigurePart,
+    OfVariants,
+    StudyRecords,
+    TableData,
+    TablePart,
+    TableRow,
+    answers_of,
+    cell_of_values,
+)
+
+
+@PARTS.add("reliability_diagram")
+class ReliabilityDiagram(FigurePart, OfVariants):
+    """How often the answers of a run are right, against how sure it is."""
+
+    name: str = "reliability"
+
+    def drawn(self, records: StudyRecords) -> Drawn:
+        rows = [row for at in records.chosen(self.where) for row in records.by_variant[at]]
+        kept = [answers for row in rows if (answers := answers_of(records, row)[0])]
+        points = [(one.probabilities.max(1).mean(), (one.predicted == one.labels).mean()) for one in kept]
+        data = pd.DataFrame(points, columns=["confidence", "right"])
+        return Drawn(lambda size: px.line(data, x="confidence", y="right"), data, self.heading)
+
+
+@PARTS.add("confidence")
+class Confidence(TablePart, OfVariants):
+    """How sure each variant is of its answers."""
+
+    name: str = "confidence"
+    default_title = "How sure the models are"
+
+    def cells(self, records: StudyRecords) -> TableData:
+        rows = []
+        for at in records.chosen(self.where):
+            kept = {row.id: answers_of(records, row)[0] for row in records.by_variant[at]}
+            values = {run: 100 * float(answers.probabilities.max(1).mean()) for run, answers in kept.items() if answers}
+            rows.append(TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),)))
+        return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
+
+
+@PARTS.add("faulty")
+class Faulty(FigurePart):
+    """Fails where it is told to."""
+
+    name: str = "faulty"
+    at: str = "drawn"
+
+    @property
+    def heading(self) -> str:
+        return str(1 / 0) if self.at == "heading" else "A fault"
+
+    def drawn(self, records: StudyRecords) -> Drawn:
+        if self.at == "drawn":
+            raise RuntimeError("no such column\nand more")
+        data = pd.DataFrame({"x": [1]})
+        if self.at == "return":
+            return data
+        return Drawn(lambda size: px.line(data, x="y" if self.at == "figure" else "x"), data, "A fault")

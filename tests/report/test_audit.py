@@ -1,0 +1,210 @@
+"""Each rule of the audit on records that break it, and all of them on a study that leaves nothing to ask."""
+
+import hashlib
+import html
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import made_up
+import pytest
+from golden_pages import compare
+from made_up import TABLE1, base, finish, read, result, write_plan, write_search
+from made_up import plan as made_plan
+
+from recstudy.command import main
+from recstudy.records import Results
+from recstudy.report import Table, dump_report
+from recstudy.report.audit import RULES, audit, audit_html, audit_lines, audit_record, contradictions
+from recstudy.report.study_records import StudyRecords
+
+GOLDEN = Path(__file__).parent / "golden" / "audits"
+MILLION = {"answers": {"kept": 1_000_000, "of": 1_000_000}}
+SHALLOW, DEEP = "latent_steps=3", "latent_steps=6"
+
+
+def variant(label: str, model: str = "ViTRM", data: str = "CIFAR-10", /, **changes: Any) -> dict[str, Any]:
+    fields = {path.replace("__", "."): value for path, value in changes.items()}
+    return made_up.variant(label, {}, fields, model, data)
+
+
+CLEAN = [variant(SHALLOW), variant(DEEP, model__latent_steps=6)]
+
+
+def specs(*parts: Any) -> list[Any]:
+    return dump_report(list(parts))
+
+
+def study(root: Path, runs: Any = None, **changes: Any) -> Results:
+    """Two variants further apart than their seeds, all finished: nothing to ask. `runs(variant, seed)` changes a result. A million
+    test images, so that the items add little to the spread of the seeds."""
+    fine = {"variants": CLEAN, "axes": {}, "base": base(selection="validation"), "report": specs(Table("scores"))}
+    made = made_plan(**fine | changes)
+    results = write_plan(root, made)
+    for index, seed, _ in made["runs"]:
+        told = runs(index, seed) if runs else {}
+        if told is not None:
+            values = merged(result(93.0 + 0.1 * seed + 0.9 * index), {"selected": {"split": "validation"}}, MILLION, told)
+            finish(results, index, seed, values)
+    return results
+
+
+def merged(values: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
+    """`values` with the others' entries, part by part."""
+    for other in others:
+        for key, value in other.items():
+            values[key] = {**values[key], **value} if isinstance(value, dict) and isinstance(values.get(key), dict) else value
+    return values
+
+
+def found(records: StudyRecords) -> dict[str, Any]:
+    """Rule -> finding; the tests' studies break a rule once."""
+    named = audit(records).findings
+    assert len(named) == len(dict(named))
+    return dict(named)
+
+
+def test_a_study_with_nothing_to_ask(tmp_path):
+    asked = audit(read(study(tmp_path)))
+
+    assert (asked.findings, asked.contradictions, asked.questions) == ((), (), 0)
+    assert all(html.escape(rule) in audit_html(asked) for rule in RULES)
+
+
+def of(index: int, **parts: Any) -> Any:
+    """Changes of the results of one variant."""
+    return lambda variant, seed: parts if variant == index else {}
+
+
+BATCHES = [variant(f"batch_size={size}", train__batch_size=size) for size in (64, 256)]
+TUNED = [BATCHES[0], variant("batch_size=256", train__batch_size=256, train__learning_rate=1e-3)]
+RESNET = {"family": "resnet", "depth": 18, "stem": "imagenet"}
+FAIR = {**RESNET, "stem": "cifar"}
+HANDICAPPED = [CLEAN[0], variant("ResNet-18", "ResNet-18", model=RESNET)]
+EPOCHS = [CLEAN[0], variant(DEEP, model__latent_steps=6, train__epochs=300)]
+
+
+LEAKY = variant("LEAKY", train__epochs=3) | {"leaks": True}
+# 800 images a second for 90 s are 72,000 in batches of 128: 562.5 steps, twice as many with two steps a batch.
+AVERAGED = base(selection="validation", ema_decay=0.999)
+TWO_STEPS = {"cost": {"supervision_steps_used": 2.0}}
+RATE = base(selection="validation", learning_rate=3e-4)
+PLANS = {
+    "selection on the test set": {"base": base(selection="test")},
+    "one seed": {"base": RATE, "seeds": [0]},
+    "epochs": {"base": RATE, "variants": EPOCHS},
+    "learning rates": {"base": RATE, "variants": [*BATCHES, variant("other data", "ViTRM", "Digits")]},
+    "a handicapped baseline": {"base": RATE, "variants": HANDICAPPED},
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"variants": TUNED, "base": base(selection="validation", learning_rate=3e-4)},
+        {"variants": EPOCHS, "axes": {"epochs": "train.epochs"}},  # the study's own question
+        {"variants": [*HANDICAPPED, variant("ResNet-18, CIFAR stem", "ResNet-18 (CIFAR stem)", model=FAIR)]},
+        {"variants": [variant(f"{model}, {count} epochs", model, train__epochs=count) for model in "AB" for count in (3, 9)]},
+        {"variants": [CLEAN[0], variant("ResNet-18", "ResNet-18", "X-rays", model=RESNET, data__name="nih", data__size=224)]},
+        {"variants": [*CLEAN, LEAKY], "runs": of(2, cost={"train_pflop": 9.0})},  # compared with none
+        {"base": AVERAGED, "runs": lambda *_: TWO_STEPS},
+    ],
+)
+def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
+    assert found(read(study(tmp_path, **changes))) == {}
+
+
+@pytest.mark.parametrize(("drawing", "asked"), [("fixed", True), ("per seed", False)])
+def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, drawing, asked):
+    """The same in all variants of a seed; those of one seed with other images are asked about all the same."""
+    made = base(selection="validation")
+    made["data"]["drawing"] = drawing
+    by_seed = found(read(study(tmp_path / "a", lambda index, seed: checksum(f"{seed}"), base=made)))
+    mixed = found(read(study(tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=made)))
+
+    assert ("data checksums" in by_seed) is asked
+    assert "data checksums" in mixed
+
+
+def checksum(told: str) -> dict[str, Any]:
+    return {"provenance": {"data_checksum": told}}
+
+
+RUNS = {
+    "a run selected on the test set": of(1, selected={"split": "test"}),
+    "small training FLOPs": lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
+    "data checksums": of(1, provenance={"data_checksum": "f00d"}),
+    "commits": of(1, provenance={"commit": "fff"}),
+    "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
+}
+
+
+AUDITS = {
+    **{name: partial(study, **changes) for name, changes in PLANS.items()},
+    **{name: partial(study, runs=runs) for name, runs in RUNS.items()},
+    "the average over few steps": partial(study, base=AVERAGED),
+    "the average over steps that share a gradient": partial(
+        study, runs=lambda *_: TWO_STEPS, base=base(selection="validation", ema_decay=0.999, detach_carry=False)
+    ),
+    "costs that no table shows": partial(
+        study,
+        runs=of(1, cost={"train_pflop": 3.0}, provenance={"hardware": {"cpu": "another"}}),
+        report=specs(Table("scores", metrics=("top1_accuracy", "seconds"))),
+    ),
+    "a search by a test score": partial(write_search, search={"objectives": {"top1_accuracy": "max"}}),
+    "a search": write_search,  # of whose trials one may well diverge
+}
+
+
+def audit_text(name: str, root: Path) -> str:
+    """All that is asked of a study, by which rules."""
+    asked = audit(read(AUDITS[name](root)))
+    assert all(one.why.endswith(".") and one.settle.endswith((".", ")")) for _, one in asked.findings)
+    return "\n".join([*(rule for rule, _ in asked.findings), *(line.plain for line in audit_lines(asked))]) + "\n"
+
+
+@pytest.mark.parametrize("name", [*AUDITS])
+def test_golden_audits(tmp_path, name):
+    compare(audit_text(name, tmp_path / "r"), GOLDEN / f"{name.replace(' ', '_')}.txt")
+
+
+def test_a_contradiction_stands_with_the_finding_that_is_about_it(tmp_path):
+    asked = audit(read(study(tmp_path, report=specs(Table("scores", targets=TABLE1)), base=base(selection="test"))))
+
+    ((rule, finding),) = asked.findings
+    assert (rule, finding.known, list(asked.about)) == ("selection on the test set", ("002-8",), ["002-8"])
+    assert asked.papers == ("002",)
+    assert [one.id for one in asked.contradictions] == [f"002-{at}" for at in range(1, 16) if at != 8]
+    quote = "We use the standard test set for validation-based early stopping"
+    assert audit_record(asked)["findings"][0]["known"][0]["statement"] == quote
+
+
+def test_a_contradiction_stands_with_the_first_of_two_findings(tmp_path):
+    parts = {"variants": EPOCHS, "report": specs(Table("scores", targets=TABLE1))}
+
+    finding = found(read(study(tmp_path, of(1, cost={"train_pflop": 9.0}), **parts)))
+
+    assert (finding["equal epochs"].known, finding["equal training FLOPs"].known) == (("002-11",), ())
+
+
+def test_every_contradiction_that_a_rule_or_a_paper_names_is_in_the_file():
+    known = contradictions()
+
+    assert len(known) == 53
+    assert {"002-8", "002-9", "002-10", "002-11", "000-7", "003-3"} <= set(known)
+    assert all(one.statement and one.place and one.conflict and one.handling for one in known.values())
+    assert all(one.id.startswith(f"{one.paper}-") for one in known.values())
+    quotes = "\n".join(f"{one.id} {one.statement}" for one in known.values() if one.quoted)
+    # Each was compared letter by letter with its paper. Whoever changes one compares it again, and then changes the digest.
+    assert hashlib.sha256(quotes.encode()).hexdigest()[:12] == "fcb4ff48a0c6"
+    assert not any('"' in words for one in known.values() for words in (one.statement, one.conflict, one.handling))
+
+
+def test_the_command_prints_json_and_exits_with_0(results, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["audit", str(results.root), "--json"])
+
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", [*RULES])
+    assert {"rule", "what", "why", "settle", "where", "command", "severity", "known"} == set(entry["findings"][0])

@@ -1,0 +1,87 @@
+"""The numbers in `papers/contradictions.yaml` that follow from published ones, worked out from the published tables."""
+
+import json
+from math import ceil, hypot, sqrt
+
+import pytest
+
+from recstudy.papers import published, rows
+from recstudy.report.audit import contradictions
+
+
+def row(table, **fields):
+    """The one row with these fields."""
+    (found,) = (row for row in rows(table) if all(row[name] == value for name, value in fields.items()))
+    return found
+
+
+def value(table, **fields):
+    return float(row(table, **fields)["value"])
+
+
+def updates():
+    """Of a run of 002 without and with the most supervision (batch 128), on 50,000 images; and what the accuracy loses."""
+    once, most = (row("002_ablation_fig2_fig3", id=f"002_ablation_fig2_fig3#{at}") for at in (1, 3))
+    steps, batch = (json.loads(most["config"])[letter] for letter in ("n_sup", "batch_size"))
+    (epochs,) = (one.where["train.epochs"] for one in published("002_ablation_fig2_fig3") if one.row == once["id"])
+    made, loss = epochs * ceil(50_000 / batch), float(once["value"]) - float(most["value"])
+    return f"{made:,} of them at N_sup=1 (batch 128) and up to {steps * made:,} at {steps}", f"the loss of {loss:.1f} points"
+
+
+def balance():
+    """What Avg-BLEU loses without the balance loss alone, and without experts, in 003's Table III."""
+
+    def score(data, variant):
+        return value("003_table3_ablation", dataset=data, config=json.dumps({"variant": variant}), metric="avg_bleu")
+
+    lost = [
+        round(score(data, "full") - score(data, f"w/o {part}"), 3) for data in ("covctr", "mmr") for part in ("lb loss", "moe")
+    ]
+    times = f"{lost[0] / lost[1]:.1f} times less"
+    return (
+        f"alone is worth {lost[0]:.3f} Avg-BLEU and the experts with it {lost[1]:.3f}, {times}",
+        "(on MMR {2:.3f} and {3:.3f})".format(*lost),
+    )
+
+
+def rate_scores():
+    """003's RaTEScore above the transformer's, in standard errors of two means over the test images, as if scored apart."""
+    told = []
+    for data in ("covctr", "pgross"):
+        ours, theirs = (row("003_table2_ratescore", dataset=data, model=of) for of in ("MicarVLMoE", "Transformer"))
+        shares = [int(part) for part in row("003_setup", dataset=data, metric="split")["value"].split(":")]
+        images = round(value("003_setup", dataset=data, metric="images") * shares[-1] / sum(shares))
+        error = hypot(float(ours["std"]), float(theirs["std"])) / sqrt(images)
+        gap = round(float(ours["value"]) - float(theirs["value"]), 3)
+        told.append((gap, gap / error, images, error))
+    first = "{0:.3f} above the transformer, {1:.1f} standard errors of the difference on {2} test images (about {3:.3f},"
+    return first.format(*told[0]), "on PGROSS {:.3f}, {:.1f} on {:,}".format(*told[1])
+
+
+def rouge():
+    """003's ROUGE-L on MM-Retinal and R2Gen's."""
+    ours, theirs = (value("003_table1_sota", dataset="mmr", model=of, metric="rouge_l") for of in ("MicarVLMoE", "R2Gen"))
+    return (f"R2Gen's ROUGE-L is {theirs:.3f}, {theirs - ours:.3f} above its own {ours:.3f}",)
+
+
+def one_run():
+    """004's accuracy on CIFAR-10 in percent, how far the CNN is above it, and how wide 10,000 test images alone leave it."""
+    models = ("HRM", "CNN two-stage")
+    score, theirs = (value("004_author_repo_curves", dataset="cifar10", model=of, metric="test_accuracy_final") for of in models)
+    half = 1.96 * sqrt(score * (1 - score) / 10_000)
+    left = f"leave {100 * half:.1f} points on either side of {100 * score:.1f}"
+    return (f"{100 * (theirs - score):.1f} points on CIFAR-10 between two runs. Its 10,000 test images alone {left}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "worked"),
+    [
+        ("002-14", updates),
+        ("003-10", balance),
+        ("003-11", rate_scores),
+        ("003-12", rouge),
+        ("004-5", one_run),
+    ],
+)
+def test_a_contradiction_has_its_numbers_worked_out(name, worked):
+    assert all(words in contradictions()[name].conflict for words in worked())

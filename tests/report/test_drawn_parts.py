@@ -1,0 +1,54 @@
+"""What figures are made of, by hand: axes, names and labels that fit, tiles of images, pieces of puzzles, fronts and averages."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recstudy.report.figures.learning import moving_average, thin
+from recstudy.report.figures.search import running_best
+from recstudy.report.figures.theme import brief
+from recstudy.report.trials import front
+
+
+def test_names_leave_out_what_all_share():
+    assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == (["b=2", "b=3", "a=1"], "a=1")
+    assert brief(["a=1"]) == (["a=1"], "")
+    assert brief(["model=TRM, b=2", "model=a, b, b=2"]) == (["TRM", "a, b"], "b=2")
+
+
+def test_the_front_by_hand():
+    """More is better upwards, less to the right: (3, 3) is beaten by (4, 3), and of two alike both stay."""
+    points = np.array([[4.0, 3.0], [3.0, 3.0], [2.0, 1.0], [2.0, 1.0], [5.0, 9.0], [1.0, 2.0]])
+
+    assert front(points, ["max", "min"]).tolist() == [True, False, True, True, True, False]
+    assert front(np.empty((0, 2)), ["max", "min"]).tolist() == []
+
+
+def test_the_running_best_skips_what_has_no_value():
+    assert running_best([None, 2, 1, None, 3], "max").tolist()[1:] == [2, 2, 2, 3]
+    assert running_best([4, 5, None, 3], "min").tolist() == [4, 4, 4, 3]
+    assert np.isnan(running_best([None, 2], "max")[0])
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (1, [1, 2, 6, 4, 5]),
+        (2, [1, 1.5, 4, 5, 4.5]),  # itself and the one before
+        (3, [1.5, 3, 4, 5, 4.5]),  # one on either side; at the ends one is missing
+        (99, [3.6] * 5),
+    ],
+)
+def test_moving_average_by_hand(window, expected):
+    assert moving_average([1, 2, 6, 4, 5], window).tolist() == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=200), st.integers(2, 50))
+def test_a_thinned_trace_is_short_in_order_and_as_wide_as_before(losses, most):
+    values = np.array(losses)
+    kept = thin(values, most)
+
+    assert len(kept) <= most
+    assert (np.diff(kept) > 0).all()
+    assert (values[kept].min(), values[kept].max()) == (values.min(), values.max())

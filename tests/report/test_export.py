@@ -1,0 +1,96 @@
+"""Figures as files: HTML and numbers always, and for a paper as PDF, SVG and PNG."""
+
+import os
+import re
+import shutil
+
+import pytest
+from made_up import (
+    specs,
+)
+from PIL import Image
+from scenarios import swept
+
+from recstudy.command import main
+from recstudy.errors import ConfigError
+from recstudy.report import (
+    LearningCurves,
+    Pareto,
+)
+from recstudy.report.kinds import drawn
+from recstudy.report.shown import printed, write_figure
+from recstudy.report.study_records import load_study
+from recstudy.report.venues import VENUES, Paper
+from recstudy.report.written import ReportFiles
+
+CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromium is installed")
+SPEC = specs()[2]
+
+
+def test_html_and_csv_are_always_written(records, tmp_path):
+    assert write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c") is None
+
+    page = (tmp_path / "figures/c.html").read_text()
+    assert 'src="plotly.min.js"' in page
+    assert "cdn" not in page
+    assert (tmp_path / "figures/plotly.min.js").stat().st_size > 1e6
+    assert (tmp_path / "figures/c.csv").read_text().startswith("line,x,value,low,high,n")
+    assert "sendChartToCloud" in drawn(records, SPEC).figure.layout.template.layout.modebar.remove
+
+
+def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
+    older = ReportFiles(tmp_path)
+    older.write("figures/c.png", "of an older report")
+    older.finish()
+
+    out = ReportFiles(tmp_path)
+    problem = write_figure(drawn(records, SPEC), out, "c", ["png"])
+    out.finish()
+
+    assert "apt-get install chromium" in problem
+    assert "BROWSER_PATH" in problem
+    assert sorted(path.name for path in tmp_path.glob("figures/c.*")) == ["c.csv", "c.html"]
+
+
+def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
+    with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
+        write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
+    for flags, said in (
+        (["--venue", "iclm"], "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?"),
+        (["--width", "3"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'"),
+        (["--width", "30in"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '30in'"),
+        (["--venue", "acl", "--width", "3in"], "a venue or one of its own, but got --venue acl and --width 3in"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(["report", str(results.root), *flags])
+        assert said in capsys.readouterr().err
+    assert not (results.study("made_up", "paper") / "report").exists()
+
+
+@pytest.mark.whole
+@needs_browser
+@pytest.mark.parametrize("inches", [3.5, 7.0])
+def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
+    assert write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
+
+    svg = (tmp_path / "figures/c.svg").read_text()
+    assert float(re.search(r'width="([\d.]+)"', svg)[1]) / 96 == inches  # a pixel of an SVG is 1/96 inch
+    pdf = (tmp_path / "figures/c.pdf").read_bytes()
+    assert b"Kaleido" not in pdf
+    assert SPEC.heading.encode() in pdf.replace(b"\\", b"")
+    assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 72 * inches
+    with Image.open(tmp_path / "figures/c.png") as png:
+        assert png.width == 300 * inches
+        assert png.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+
+
+def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
+    records = load_study(swept(tmp_path / "r"), "made_up", "paper")
+    low, high = (drawn(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
+
+    assert [printed(one, VENUES["icml"])[1] for one in (low, high)] == [False, True]
+    assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120
+    assert printed(high, VENUES["neurips"])[1] is False

@@ -1,0 +1,98 @@
+import pytest
+from made_up import as_result, base, result, run_id, variants, write_study
+
+from recstudy.errors import ConfigError
+from recstudy.report.caveats import drawn_anew
+from recstudy.report.machines import Price
+from recstudy.report.study_records import load_study
+from recstudy.report.summary import flowing, ran, summary
+from recstudy.report.writing import write_report
+
+
+def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
+    made = result(93.0)
+    provenance = made["provenance"] | {
+        "recstudy": "4567def",
+        "data_notes": ["12 colour images converted to grey", "<3 left out>"],
+    }
+    results.run(run_id(0, 0)).finish(as_result(made | {"provenance": provenance}))
+
+    page = write_report(results, "made_up", "paper").read_text()
+
+    assert '<th scope="row">recstudy&#x27;s own commit</th><td>4567def</td><td>1 run</td>' in page
+    assert '<th scope="row">commit</th><td>0123abc</td>' in page
+    assert '<th scope="row">data note</th><td>&lt;3 left out&gt;</td><td>1 run</td>' in page
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"name": "cifar10"}, "initial weights, order of training; the same for all seeds: images, validation split"),
+        (
+            {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "per seed"},
+            "initial weights, order of training, puzzles, validation split",
+        ),
+        (
+            {"name": "cifar10", "limit": 500, "drawing": "per seed"},
+            "initial weights, order of training, subset of a limit, validation split; the same for all seeds: images",
+        ),
+        (
+            {"name": "digits", "drawing_seed": 0, "drawing": "per seed"},
+            "initial weights, order of training, split into training and test images, validation split",
+        ),
+    ],
+)
+def test_a_page_says_what_each_seed_draws_anew(tmp_path, data, told):
+    records = load_study(write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper")
+
+    assert drawn_anew(records, range(4)) == told
+    assert f"<dt>Drawn anew for each seed</dt><dd>{told}</dd>" in ran(records)
+
+
+def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
+    made = variants()
+    made[1]["changes"] = made[1]["changes"] | {"data.drawing": "per seed", "data.limit": 500}
+    records = load_study(write_study(tmp_path / "r", variants=made), "made_up", "paper")
+
+    first, second, *others = drawn_anew(records, range(4)).split("); ")
+
+    assert first.startswith("initial weights, order of training; the same for all seeds: images (")
+    assert (
+        second
+        == "initial weights, order of training, subset of a limit; the same for all seeds: images (" + made[1]["label"] + ")"
+    )
+    assert not others
+
+
+def test_sentences_flow_and_commands_keep_their_lines():
+    told = "One sentence goes\non here.\nCost: quick,\n3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+
+    assert flowing(told) == "One sentence goes on here.\nCost: quick, 3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+
+
+def used(results, price=None):
+    return dict(summary(load_study(results, "made_up", "paper"), price)).get("Machines used", "")
+
+
+def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
+    """The made-up runs of 90 s: one had a core and a half and half of a GPU on two workers, one half a core and all of it."""
+    assert used(results) == ""
+
+    for seed, cores, gpu, memory in ((0, 1.5, 50.0, 900.0), (1, 0.5, 100.0, 1200.0)):
+        made = result(93.0)
+        cost = made["cost"] | {"cores_used": cores, "gpu_use": gpu, "peak_memory_mb": memory, "seconds": 3600.0}
+        provenance = made["provenance"] | {"hardware": {"gpu": "a GPU"}, "workers": 2 - seed}
+        results.run(run_id(0, seed)).finish(as_result(made | {"cost": cost, "provenance": provenance}))
+
+    assert used(results) == "1.0 cores and 75 % of a GPU on average, at most 1,200 MB, 3 GPU hours"
+    assert used(results, Price.parse("2.5EUR")).endswith("3 GPU hours, 7.50 EUR at 2.5 an hour")
+    records = load_study(results, "made_up", "paper")
+    assert "7.50 EUR at 2.5 an hour" in ran(records, Price.parse("2.5 EUR"))
+
+
+@pytest.mark.parametrize("given", ["2.5", "EUR", "-1EUR", "1e9EUR"])
+def test_a_price_is_a_number_with_its_currency(given):
+    with pytest.raises(
+        ConfigError, match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got"
+    ):
+        Price.parse(given)

@@ -1,0 +1,160 @@
+"""Test items as a sample: by hand, by drawing, and in the tables of a study that kept its answers."""
+
+import csv
+
+import numpy as np
+import pytest
+from made_up import as_result, read, result, run_id, write_answers, write_study
+from scipy import stats
+
+from recstudy.evidence import Estimate, Fit, Scale, mcnemar, over_items
+from recstudy.evidence.questions import at_level
+from recstudy.report import Differences, Table, dump_report
+from recstudy.report.fits import scale_of
+from recstudy.report.questions import family
+from recstudy.report.study_records import load_study
+from recstudy.report.tables.question_table import csv_text
+from recstudy.report.tables.render import table_shown
+from recstudy.report.tables.table import table_data
+from recstudy.report.targets import AT_TEST
+
+RIGHT = 100.0 * np.array([[1, 1, 1, 0], [1, 1, 0, 0]])  # two runs, four items
+TRUTH = 0.8146  # P(N(1.4, 1.2^2 + 1 + 0.08^2) > 0)
+
+
+def over_seeds(df):
+    return at_level(Estimate(62.5, n=2, df=df, error=25 / 2**0.5), 0.95)
+
+
+def test_the_variance_over_items_is_added_by_hand():
+    """Means of the items 100 100 50 0: variance 6875 / 3, over four items 572.9; what single answers have beside runs and items,
+    3750 / 3 an answer, is in both: 156.25 over eight. The seeds have 25^2 / 2."""
+    found = over_items(over_seeds(10), [RIGHT], [1])
+
+    seeds, items, single = 25**2 / 2, 6875 / 3 / 4, 3750 / 3 / 8
+    assert found.error**2 == pytest.approx(seeds + items - single)
+    assert found.df == pytest.approx((seeds + items - single) ** 2 / (seeds**2 / 10 + items**2 / 3))
+
+
+def test_it_is_never_narrower_than_over_seeds_alone():
+    """Where two seeds have a t of 12.7, items that all agree with them add degrees of freedom and no doubt."""
+    assert over_items(over_seeds(1), [RIGHT], [1]) == over_seeds(1)
+
+
+def test_mcnemar_of_several_runs_by_hand():
+    """The items' differences are 100, 0, 50 and -50: chi^2 = 100^2 / (100^2 + 50^2 + 50^2)."""
+    ours, theirs = 100.0 * np.array([[1, 0, 1, 0], [1, 1, 1, 0]]), 100.0 * np.array([[0, 1, 0, 0], [0, 0, 1, 1]])
+
+    assert mcnemar(ours, theirs) == pytest.approx(stats.chi2.sf(2 / 3, 1))
+    assert mcnemar(ours, ours) is None
+    # In clusters, the last two are one patient's and cancel, so that chi^2 = 100^2 / 100^2.
+    assert mcnemar(ours, theirs, np.array([3, 5, 9, 9])) == pytest.approx(stats.chi2.sf(1, 1))
+
+
+def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
+    """Thirty seeds on the same 200 items: over seeds alone the interval holds it in fewer than half of the draws."""
+    rng, n, items, hits, alone = np.random.default_rng(1), 30, 200, 0, 0
+    scale = Scale(0.0, 100.0, "share", items)
+    for _ in range(300):
+        easy = rng.normal(1.4, 1.2, items)
+        scores = 100.0 * (rng.normal(0, 1, (n, items)) + rng.normal(0, 0.08, (n, 1)) + easy > 0)
+        found = Fit({"a": scores.mean(1).tolist()}, scale).estimate("a")
+        wide = over_items(found, [scores], [1.0], scale=scale)
+        hits += wide.low <= 100 * TRUTH <= wide.high
+        alone += found.low <= 100 * TRUTH <= found.high
+
+    assert hits / 300 > 0.93
+    assert alone / 300 < 0.5
+
+
+@pytest.mark.parametrize(
+    ("told", "plain", "noisy"),
+    [({}, 500, 500), ({"repeated": 100}, 500, 100), ({"draws": 40}, 40, 40), ({"draws": 40, "repeated": 100}, 40, 40)],
+    ids=["each its own", "a part of the puzzles", "copies", "both"],
+)
+def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, told, plain, noisy):
+    """However many trajectories choose an answer, a share of solved puzzles has the noise of as many draws as there are puzzles."""
+    results = write_study(tmp_path / "r")
+    results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **told}}))
+    runs = [run for run in read(results).rows if run.found and run.found.answers]
+
+    assert len(runs) == 1
+    assert scale_of("exact_accuracy", runs).items == plain
+    assert {scale_of(f"{name}.64", runs).items for name in AT_TEST} == {noisy}
+
+
+def answer(results, variant, counts, **changes):
+    """Write answers of three runs to 20 images, so many of them right."""
+    for seed, right in enumerate(counts):
+        logits = np.where(np.arange(20)[:, None] < right, [[2.0, 0.0]], [[0.0, 2.0]])
+        write_answers(results, run_id(variant, seed), logits, np.zeros(20, int), **changes)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Variant 0 is right on 18, 19 and 18 of 20 images, variant 1 on 12, 14 and 13, one each as the runs' results say."""
+    results = write_study(tmp_path / "r", report=dump_report([Table("t"), Differences("d", base="ViTRM, batch_size=128")]))
+    for variant, counts in ((0, (18, 19, 18)), (1, (12, 14, 13))):
+        for seed, right in enumerate(counts):
+            results.run(run_id(variant, seed)).finish(as_result(result(5.0 * right)))
+        answer(results, variant, counts)
+    return read(results)
+
+
+def test_a_table_has_the_interval_over_items_at_each_number(kept):
+    table = table_data(kept, Table("t", metrics=("top1_accuracy", "macro_f1")))
+
+    whole, other = table.rows[0].cells
+    assert whole.items.low < whole.low < whole.value < whole.high < whole.items.high < 100  # as angles: not the bound itself
+    assert other.items is None
+    assert table.rows[2].cells[0].items is None  # it kept no answers
+    assert any(note.startswith("intervals are over seeds, for these test items; over seeds and other") for note in table.notes)
+    line = next(csv.DictReader(table_shown(table).csv.splitlines()))
+    assert (float(line["low_items"]), float(line["high_items"])) == pytest.approx(whole.items.interval)
+
+
+def test_a_difference_has_both_tests_at_the_level_of_its_step(kept):
+    found = family(kept, Differences(base="ViTRM, batch_size=128"))
+    row = found.rows[0]
+
+    assert row.items.level == row.estimate.level == pytest.approx(1 - 0.05 / 3)
+    assert row.items.low < row.estimate.low < row.estimate.value < row.estimate.high < row.items.high
+    ours, theirs = (100.0 * (np.arange(20) < np.array(own)[:, None]) for own in ((18, 19, 18), (12, 14, 13)))
+    assert row.over_items_alone == pytest.approx(mcnemar(ours, theirs))
+    assert row.over_items_alone < 0.05
+    line = next(csv.DictReader(csv_text(found).splitlines()))
+    assert float(line["p_mcnemar"]) == pytest.approx(row.over_items_alone)
+
+
+def test_the_items_of_a_patient_are_one_draw(kept):
+    """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval over items widens."""
+    alone = table_data(kept, Table("t")).rows[0].cells[0]
+    answer(kept.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
+
+    patients = table_data(load_study(kept.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
+
+    assert patients.items.error > alone.items.error > patients.estimate.error
+
+
+def test_cut_answers_and_those_to_other_items_are_left_out(kept):
+    draw = np.random.default_rng(0)
+    write_answers(kept.results, run_id(0, 0), draw.normal(size=(3000, 2)), draw.integers(2, size=3000), limit=6000)
+    write_answers(kept.results, run_id(1, 0), draw.normal(size=(21, 2)), draw.integers(2, size=21))
+
+    table = table_data(kept, Table("t"))
+
+    assert [row.cells[0].items for row in table.rows] == [None] * 4
+
+
+def test_items_that_each_seed_drew_for_itself_are_not_the_same_items(kept):
+    """Row 3 of one run's test split is another item than row 3 of the next."""
+    for seed in (0, 1, 2):
+        made = result(5.0 * (18, 19, 18)[seed])
+        kept.results.run(run_id(0, seed)).finish(
+            as_result(made | {"provenance": made["provenance"] | {"data_checksum": f"{seed}"}})
+        )
+
+    table = table_data(load_study(kept.results, "made_up", "paper"), Table("t"))
+
+    assert table.rows[0].cells[0].items is None
+    assert table.rows[1].cells[0].items is not None

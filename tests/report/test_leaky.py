@@ -1,0 +1,78 @@
+"""A model that is told the caption it is to write: shown with its name and its numbers, and compared with nothing."""
+
+import pytest
+from made_up import as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
+
+from recstudy import RunConfig, Search, Study, TrainConfig, grid
+from recstudy.data import PhantomCaptions
+from recstudy.errors import ConfigError
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
+from recstudy.papers import published
+from recstudy.programs.settings import Tunable
+from recstudy.report import Table
+from recstudy.report.tables.render import csv_text
+from recstudy.report.tables.table import table_data
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
+
+ENCODER = FuseLIP(width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)
+ALIGNER = Aligner(encoder=ENCODER, tokenizer=VQ(codes=16, codebook=256, width=64, layers=2, heads=2))
+ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
+
+
+def captioner(mode):
+    return ImageTRM(backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode), width=16, heads=2, layers=1)
+
+
+def config(mode):
+    return RunConfig(data=PhantomCaptions(), model=captioner(mode), train=TrainConfig(epochs=1))
+
+
+@pytest.fixture
+def records(tmp_path):
+    """The last of four models, a TRM, leaks; its CIDEr is the best by far."""
+    made = caption_plan(data=ROCO)["variants"]
+    made[3] |= {"label": "TRM, LEAKY", "leaks": True}
+    results = write_caption_study(tmp_path / "r", variants=made, data=ROCO)
+    for seed in range(2):
+        results.run(run_id(3, seed)).finish(as_result(captioned(3.0 + 0.01 * seed, unavailable={})))
+    return read(results)
+
+
+def test_the_plan_says_who_leaks_and_its_label_does_too():
+    study = Study(
+        "s",
+        {"quick": config("prefix_causal")},
+        grid({"model.fuselip.mode": ["prefix_causal", "image_only", "leaky"]}),
+        question="?",
+    )
+
+    made = plan_record(make_plan(study)).variants
+
+    assert [(variant.label, variant.leaks) for variant in made] == [
+        ("mode=prefix_causal", False),
+        ("mode=image_only", False),
+        ("mode=leaky, LEAKY", True),
+    ]
+    assert made[2].model == "ImageTRM (FuseLIP on standin-vq, LEAKY)"
+
+
+def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
+    data = table_data(records, Table("t", metrics=("rouge_l", "trained_params"), targets=published("000_table2_imagetrm")))
+
+    rouge = data.rows[3].cells[0]
+    assert (*beside(rouge), rouge.reasons) == ("0.199", "not comparable", ("is told the caption it is to write",))
+    assert "not comparable,is told the caption it is to write" in csv_text(data)
+
+
+def test_no_search_ranks_it():
+    told = r"a search compares, and ImageTRM \(FuseLIP on standin-vq, LEAKY\) is told the caption it is to write"
+
+    def search(mode, **ranges):
+        return Search("s", {"quick": [config(mode)]}, ("train.batch_size", *ranges), ranges, {"gflops": "min"}, question="?")
+
+    with pytest.raises(ConfigError, match=told):
+        make_plan(search("leaky"))
+    plan = make_plan(search("image_only", **{"model.fuselip.mode": Tunable(["image_only", "leaky"])}))
+    with pytest.raises(ConfigError, match=told):
+        plan.config({"model.fuselip.mode": "leaky"})

@@ -1,0 +1,108 @@
+"""`recstudy.load`, also in a notebook that is run for real."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+from made_up import run_id, specs, write_study
+from notebooks import executed
+
+import recstudy
+from recstudy.errors import ConfigError
+from recstudy.records import write_json
+from recstudy.report import Curve, Differences, Table, dump_report
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def loaded(results):
+    return recstudy.load(results.study("made_up", "paper"))
+
+
+def test_runs_have_a_row_each(loaded):
+    runs = loaded.runs
+
+    assert len(runs) == 12
+    done = runs[runs["status"] == "done"]
+    assert done["top1_accuracy"].tolist() == [93.0, 92.9, 94.1, 93.1, 93.3, 93.2]
+    assert {"label", "seed", "id", "levels.model", "train.batch_size", "params", "provenance.commit"} <= set(runs)
+    assert not {"measured", "variant"} & set(runs)
+
+
+def test_epochs_have_a_row_a_run_and_epoch(loaded):
+    epochs = loaded.epochs
+
+    assert len(epochs) == 6 * 5
+    last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 5)].iloc[0]
+    assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch_size=64", 2, pytest.approx(91.2))
+
+
+def test_parts_show_themselves(loaded):
+    table = loaded["scores"]
+
+    assert isinstance(loaded["by_batch"], go.Figure)
+    assert "93.1 [91.6, 94.5]</td>" in table._repr_html_()
+    assert table.frame["mean"].iloc[0] == pytest.approx(93.1)
+    assert "| ViTRM, batch\\_size=64 |" in repr(table)
+    assert "siunitx" in table.latex
+    assert list(loaded.parts) == ["scores", "table1", "by_batch", "learning_curves"]
+    assert repr(loaded).startswith("made_up (paper): 12 runs; scores, ")
+    assert "6 of 12 done" in loaded._repr_html_()
+    assert loaded.show(Table("t", group="gflops")).frame["row"].nunique() == 4
+    assert len(loaded.show(Curve("c", x="gflops", y="top1_accuracy")).data) > 0
+
+
+def test_a_part_may_give_a_table_and_a_figure(tmp_path):
+    report = dump_report([Differences(base="ViTRM, batch_size=64"), *specs()])
+    loaded = recstudy.load(write_study(tmp_path / "r", report=report).root)
+
+    assert len(loaded.table("differences").frame) >= 1
+    assert isinstance(loaded.figure("differences"), go.Figure)
+    assert loaded.table("scores").frame["mean"].iloc[0] == pytest.approx(93.1)
+    with pytest.raises(ConfigError, match=r"'scores' is a table without a figure: use table\('scores'\)"):
+        loaded.figure("scores")
+    with pytest.raises(ConfigError, match=r"'by_batch' is a figure without a table: use figure\('by_batch'\)"):
+        loaded.table("by_batch")
+    with pytest.raises(ConfigError, match=r"the report has no 'score': it has .*, scores, .* Did you mean 'scores'\?"):
+        loaded["score"]
+
+
+def test_one_study_is_asked_for(results, tmp_path):
+    write_json(results.study("made_up", "quick") / "plan.json", {})
+
+    with pytest.raises(ConfigError, match="has 2 studies: give one of studies/made_up/paper, studies/made_up/quick in "):
+        recstudy.load(results.root)
+    with pytest.raises(ConfigError, match="no study in "):
+        recstudy.load(tmp_path / "nowhere")
+
+
+def test_importing_recstudy_stays_light():
+    code = "import sys, recstudy; sys.exit(any(name in sys.modules for name in ('pandas', 'plotly', 'torch', 'ray')))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def documented_cells() -> list[str]:
+    """The example of docs/how-to/notebook.md, a cell a line."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL)
+    imports, _, lines = code.partition("\n\n")
+    return [imports, *lines.strip().splitlines()]
+
+
+def test_the_documented_example_in_a_notebook(results, tmp_path):
+    """Every line in a real kernel: frames and tables come out as HTML, figures as Plotly's own kind of output."""
+    cells = [line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root)) for line in documented_cells()]
+    for old, new in (("depths", "scores"), ("figure3", "by_batch"), ("model.latent_steps", "batch_size")):
+        cells = [cell.replace(old, new) for cell in cells]
+
+    done = executed(cells, ROOT)
+
+    kinds = [set(cell.outputs[0].data) if cell.outputs else set() for cell in done]
+    assert sum("text/html" in kind for kind in kinds) >= 3
+    assert any("application/vnd.plotly.v1+json" in kind for kind in kinds)
+    assert any("93.1 [91.6, 94.5]" in cell.outputs[0].data.get("text/html", "") for cell in done if cell.outputs)

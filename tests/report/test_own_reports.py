@@ -1,0 +1,201 @@
+"""What reports say of a user's own program, from its records alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from golden_pages import Tags
+from own_study import run_study, silent, train
+
+from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
+from recstudy.errors import ConfigError
+from recstudy.programs.metric import METRICS
+from recstudy.report import Curve, LearningCurves, Table, Tuned
+from recstudy.report.explain import find
+from recstudy.report.kinds import shown
+from recstudy.report.names import metric
+from recstudy.report.study_records import load_study
+from recstudy.report.writing import load, write_report
+from recstudy.study.design import grid
+from recstudy.study.plan import make_plan
+
+FOREIGN = ("epoch", "image", "supervision", "trained", "weights", "PFLOP", "settings.", "selection", "not imported")
+
+
+def timed(run: RunContext) -> dict[str, float]:
+    return {"accuracy": 80.0, "seconds": 1000.0 * run.settings["depth"]}
+
+
+def words_of(root: Path, name: str) -> str:
+    return Tags(write_report(run_study(root, name), name, "default").read_text()).words
+
+
+def test_a_study_without_a_report_has_a_table_and_curves_in_the_words_of_its_program(tmp_path):
+    words = words_of(tmp_path / "r", "depth")
+
+    assert "Accuracy and latency of each variant" in words
+    assert "Learning curves: loss ends at 0.3333" in words
+    assert "depth = 4" in words
+    assert [word for word in FOREIGN if word in words] == []
+    assert load(tmp_path / "r").epochs["step"].tolist()[:3] == [0, 1, 2]
+
+
+def test_a_program_that_reports_no_steps_has_no_learning_curves(tmp_path):
+    assert list(load(run_study(tmp_path / "r", program=silent).root).parts) == ["results"]
+
+
+def test_each_study_is_read_with_its_own_metrics(tmp_path):
+    """The same name, another unit and other test items, on which the width of an interval depends."""
+    root = tmp_path / "r"
+    run_study(root)
+    results = run_study(root, "share", silent)
+    frames = [load(results.study(name, "default"))["results"].frame for name in ("depth", "share")]
+    percent, share = (frame[frame["metric"] == "accuracy"].iloc[0] for frame in frames)
+
+    assert (percent["column"], share["column"]) == ("Accuracy (%)", "Accuracy")
+    assert percent["high"] - percent["low"] < 2
+    assert share["high"] - share["low"] > 0.05
+    assert metric("accuracy").unit == ""  # nothing is left in the registry
+    assert dict.get(METRICS, "accuracy") is None
+
+
+def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
+    report = [
+        Table("cross", metrics=("accuracy",), rows="depth", columns="rate"),
+        Table("side", settings=("rate",), where={"depth": [1, 4]}),
+        Curve("curve", x="rate", y="accuracy", by="depth"),
+        LearningCurves(metrics=("loss",)),
+    ]
+    claims = [Claim("deeper is better", less={"depth": 1, "rate": 0.1}, than={"depth": 4})]
+    results = run_study(tmp_path / "r", report=report, claims=claims)
+    records = load_study(results, "depth", "default")
+    with records.standing():
+        side = shown(records, records.parts[2]).printed
+        behind = find(records, "side:4:rate").behind(records)
+
+    assert side is not None
+    assert side.heads[:3] == ["depth", "rate", "Accuracy (%)"]
+    assert [line[1].text for line in side.lines] == ["0.1", "0.1"]
+    assert behind.lines[-1] == "rate = 0.1"
+    assert "Supported: deeper is better" in load(results.root).findings[0]
+    assert (
+        write_report(results, "depth", "default").with_name("tables").joinpath("side.csv").read_text().split("\n")[0][-5:]
+        == ",rate"
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Table("t", rows="deph"), "names 'deph', but the study has depth, variant, model, data, .* Did you mean 'depth'"),
+        (
+            Tuned(rows="depth", columns="rate", over="rate"),
+            "by must be a metric of data that no other metric is of: there are accur",
+        ),
+    ],
+)
+def test_what_the_program_does_not_have_is_refused(part, message):
+    study = Study(
+        "x", program=train, settings={"depth": 1, "rate": 0.1}, metrics={"accuracy": Metric("%")}, variants=grid({"depth": [1]}),
+        report=[part],
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=message):
+        make_plan(study)
+
+
+# ------------------------------------------------------------------------------------------------------ published values
+
+
+def own_table(folder: Path, text: str) -> Table:
+    (folder / "theirs.csv").write_text(text)
+    return Table("t", targets=published(folder / "theirs.csv", margin=0.5, why="a sixth of what a layer adds"))
+
+
+def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
+    """Those whose source states all settings compare."""
+    part = own_table(
+        tmp_path, "metric,value,unit,depth,rate\naccuracy,83.0,,1,0.1\naccuracy,0.92,fraction,4,\nlatency,4.5,,2,0.2\n"
+    )
+    results = run_study(tmp_path / "r", report=[part])
+    records = load_study(results, "depth", "default")
+    with records.standing():
+        cells = [find(records, name).behind(records) for name in ("t:1:accuracy", "t:4:accuracy", "t:2:latency")]
+    verdicts = [[line.strip() for line in cell.lines if line.startswith(("Verdict", "    "))] for cell in cells]
+
+    assert verdicts[0][1].startswith("Verdict: consistent")
+    assert verdicts[1] == ["of depth 4", "Verdict: not comparable", "its source does not state rate"]
+    assert verdicts[2][2] == "rate 0.1, not 0.2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "metric,value,deph\naccuracy,83,1",
+            "theirs.csv, line 1, column 'deph': no setting is called so: there are depth, rate. Did",
+        ),
+        ("metric,value,depth\nacuracy,83,1", "line 2, column 'metric': no metric is called 'acuracy'. Did you mean 'accuracy'"),
+        ("metric,value,depth\naccuracy,83,many", "line 2, column 'depth': a setting of train: .*depth"),
+        ("metric,value,unit,depth\nlatency,83,percent,1", "line 2, column 'unit': must be one of ms, but got 'percent'"),
+    ],
+)
+def test_a_published_table_is_checked_against_the_program(tmp_path, text, message):
+    study = Study(
+        "published", program=Function(train, name="published.train"), settings={"depth": 1, "rate": 0.1},
+        metrics={"accuracy": Metric("%"), "latency": Metric("ms")}, variants=grid({"depth": [1]}),
+        report=[own_table(tmp_path, text)],
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=message):
+        make_plan(study)
+
+
+READ = """
+import sys
+from recstudy import load
+from recstudy.report.writing import write_report
+from recstudy.board.markup import address_of
+from recstudy.board.poller import ResultsPoller
+from recstudy.board.server import page_html
+from recstudy.board.sources import Sources
+from recstudy.records import Results
+
+results = Results(sys.argv[1])
+write_report(results, "depth", "default")
+sources = Sources(ResultsPoller(results.root))
+sources.poller.poll()
+for path in ("/", "/study/depth/default", "/runs/depth/default", f"/run/{next(iter(sources.poller.runs))}"):
+    assert b"Nothing to show" not in page_html(sources, address_of(path))
+foreign = ("recstudy.config", "recstudy.models", "recstudy.data", "recstudy.tasks", "recstudy.metrics", "torch", "ray", "optuna")
+print([name for name in sys.modules if name.startswith(foreign)])
+"""
+
+
+def test_reading_imports_neither_the_program_nor_the_recursive_models(tmp_path):
+    results = run_study(tmp_path / "r")
+    made = subprocess.run([sys.executable, "-c", READ, str(results.root)], capture_output=True, text=True, check=True)
+
+    assert made.stdout.strip() == "[]"
+
+
+def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
+    """Of the preset `paper`, which need not state what the source leaves out."""
+    part = own_table(tmp_path, "metric,value,depth,reference.rate\naccuracy,83.0,1,0.2\n")
+    told = Deviation(field="rate", paper=0.2, ours=0.1, why="as we have it")
+    results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[told])
+    records = load_study(results, "depth", "paper")
+    with records.standing():
+        lines = find(records, "t:1:accuracy").behind(records).lines
+
+    assert any(line.startswith("Verdict: consistent") for line in lines)
+    assert lines[-1] == "    although rate 0.1, not 0.2: as we have it"
+
+
+def test_a_metric_of_a_costs_name_is_the_programs(tmp_path):
+    metrics = {"accuracy": Metric("%"), "seconds": Metric("ms", better="lower", title="Latency")}
+    results = run_study(tmp_path / "r", "timed", timed, metrics=metrics)
+    loaded = load(results.root)
+
+    assert loaded.runs["seconds"].tolist()[:3] == [1000.0, 2000.0, 4000.0]
+    assert loaded["results"].frame["column"].tolist()[:2] == ["Accuracy (%)", "Latency (ms)"]
+    assert all(row.paid < 100 for row in loaded.records.rows)

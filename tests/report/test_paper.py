@@ -1,0 +1,163 @@
+"""Tables for a paper: in a column, across the text or in parts, with letters of 8 points or more; and all parts in one document.
+
+The documents are compiled by pdflatex, which says where a line is wider than its place; sizes are read from the PDF.
+"""
+
+import io
+import re
+
+import pytest
+from made_up import TABLE1, finish, read, result, specs, variants, write_study
+from rich.console import Console
+from scenarios import SCENARIOS, records_of
+from tex import compiled, letters, needs_siunitx, run
+
+from recstudy.command import main
+from recstudy.report import Differences, Table, dump_report
+from recstudy.report.kinds import shown
+from recstudy.report.names import DASH
+from recstudy.report.study_records import load_study
+from recstudy.report.tables import entries
+from recstudy.report.tables.entries import Interval, Number, Printed, TableEntry
+from recstudy.report.tables.latex import latex
+from recstudy.report.tables.render import narrow, table_shown
+from recstudy.report.tables.table import table_data
+from recstudy.report.venues import VENUES, Paper, paper_of
+from recstudy.report.writing import write_report
+
+MANY = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds", "epoch_seconds", "train_pflop")
+LONG = "a variant whose_name=says_all_of/its_settings and then some, " * 2
+SMALLEST = 8.0  # points, where 7 are asked for
+
+
+def table(records, *metrics, **more):
+    return table_shown(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **more)))
+
+
+def floats(text):
+    return re.findall(r"\\begin\{(table\*?)\}", text)
+
+
+def complete(root, **changes):
+    """Every variant with a score of each of its three seeds."""
+    results = write_study(root, **changes)
+    for at in range(len(variants())):
+        for seed in range(3):
+            finish(results, at, seed, result(90.0 + at + seed / 10))
+    return read(results)
+
+
+@needs_siunitx
+@pytest.mark.parametrize("venue", VENUES)
+def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, venue):
+    named = [variant | {"label": f"{LONG}{at}"} for at, variant in enumerate(variants())]
+    records = load_study(write_study(tmp_path / "r", variants=named), "made_up", "paper")
+    wide, plain = table(records, *MANY, targets=TABLE1), table(records, "nll", title="no % of {this} is_bad & <such>")
+
+    pdf = compiled(wide.latex_for(VENUES[venue]) + plain.latex_for(VENUES[venue]), tmp_path, VENUES[venue])
+
+    sizes = letters(pdf)
+    assert min(sizes) >= SMALLEST
+    assert "93.1" in sizes[min(sizes)]
+
+
+@needs_siunitx
+@pytest.mark.parametrize(
+    "name",
+    ["table of hostile names", "table by data set", "table of improvements", "table of captions with settings",
+     "differences of hostile names", "claims that wait", "effects", "arithmetic given"],
+)  # fmt: skip
+def test_tables_of_every_kind_compile(tmp_path, name):
+    made = shown(records_of(SCENARIOS[name][0], tmp_path / "r"), SCENARIOS[name][1])
+
+    assert compiled(made.latex_for(Paper(9, 9)), tmp_path).exists()
+
+
+@needs_siunitx
+def test_a_paper_of_all_parts_compiles_and_a_command_makes_it(tmp_path):
+    report = [*specs(), Differences("drops", base="ViTRM, batch_size=64")]
+    results = write_study(tmp_path / "r", report=dump_report(report))
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", str(results.root), "--width", "3.25in", "--without", "Forward*"])
+
+    folder = results.study("made_up", "paper") / "report"
+    text = (folder / "paper.tex").read_text()
+    assert "textwidth=3.2500in" in text
+    assert [part in text for part in ("{tables/scores.tex}", "{tables/table1.tex}", "{tables/drops.tex}")] == [True] * 3
+    assert "Forward" not in (folder / "tables" / "scores.tex").read_text().partition("tabular")[2].partition("\\midrule")[0]
+    assert min(letters(run(folder / "paper.tex"))) >= 6  # in figures
+
+
+def test_a_table_stands_where_it_has_room(tmp_path):
+    records = complete(tmp_path / "r")
+
+    for count, expected in ((2, ["table", "table"]), (4, ["table", "table*"])):
+        text = [table(records, *MANY[:count]).latex_for(VENUES[venue]) for venue in ("neurips", "icml")]
+        assert [kind for one in text for kind in floats(one)] == expected
+    most = table(records, *MANY, targets=TABLE1).latex_for(VENUES["icml"])
+    assert floats(most) == ["table*", "table*"]
+    assert re.findall(r"part \d of \d", most) == ["part 1 of 2", "part 2 of 2"]
+    assert re.findall(r"\\label\{(.*)\}", most) == ["tab:t", "tab:t-2"]
+
+
+def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
+    results = write_study(tmp_path / "r", report=dump_report(specs()[:2]))
+
+    write_report(results, "made_up", "paper", paper=paper_of(without=("forwrd*", "64")))
+
+    assert caplog.messages == ["--without forwrd*: no table of made_up has such a column"]
+
+
+def typed():
+    """Numbers, intervals and words as they stand in a place, and one in which nothing can be aligned."""
+    rows = [
+        [
+            TableEntry("a"),
+            TableEntry((Number(93.14), " ", Interval(92, 94)), bold=True),
+            TableEntry(Number(3624971, ",.0f")),
+            TableEntry(Interval(-1.1, 0.5, "+.1f")),
+        ],
+        [
+            TableEntry("b"),
+            TableEntry((Number(-7.0), " ", Interval(-8, -6), " (2 of 3)")),
+            TableEntry(Number(1e-07, ".3g")),
+            TableEntry("not run"),
+        ],
+        [TableEntry("c"), TableEntry("not run"), TableEntry(Number(0.5, ".3g")), TableEntry(DASH)],
+    ]
+    return Printed("t", "typed", ("model", "score (%)", "parameters", "difference"), rows, "")
+
+
+def test_each_writer_formats_a_number_for_itself():
+    """93.14 as `93.1` everywhere; LaTeX has no separators, which siunitx sets, and knows 2 digits and a sign from the values."""
+    text = latex(typed())
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(entries.Terminal(typed()))
+
+    assert "{@{}lS[table-format=+2.1]@{}lS[table-format=7.1]r@{}}" in text
+    assert r"a & \bfseries 93.1 & ~{[}92.0, 94.0] & 3624971 & {[}$-$1.1, +0.5] \\" in text
+    assert r"b & -7.0 & ~{[}$-$8.0, $-$6.0] (2 of 3) & {1e-07} & not run \\" in text
+    assert r"c & \multicolumn{2}{c}{not run} & 0.5 & \textendash{} \\" in text
+    assert r"| a | **93.1 \[92.0, 94.0\]** | 3,624,971 | \[-1.1, +0.5\] |" in entries.markdown(typed())
+    assert "<td><strong>93.1 [92.0, 94.0]</strong></td><td>3,624,971</td>" in entries.html_table(typed())
+    assert "-7.0 [-8.0, -6.0] (2 of 3)" in console.export_text()
+
+
+def test_a_terminal_shows_every_number_and_note_whole(records):
+    made = table_data(records, Table("t", metrics=MANY, targets=TABLE1))
+    console = Console(width=80, record=True, file=io.StringIO())
+
+    console.print(table_shown(made).in_terminal())
+
+    text, page = console.export_text(), narrow(made)
+    assert max(map(len, text.splitlines())) <= 80
+    numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
+    assert [number for number in numbers if number not in text] == []
+    assert all(" ".join(note.split()) in " ".join(text.split()) for note in map(str, page.notes))
+
+
+def test_widths_have_units():
+    assert paper_of(width="8.5cm") == Paper(8.5 / 2.54, 8.5 / 2.54)
+    assert paper_of(width="289.08pt").column == pytest.approx(4.0)
+    assert paper_of("acl").columns == 2

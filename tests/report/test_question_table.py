@@ -1,0 +1,50 @@
+"""Questions in words: in tables, CSV, LaTeX, `explain`, and as rows of a forest plot."""
+
+import pytest
+from asking import HURTS, PLAIN, ablation, by, read, study
+
+from recstudy.report import Differences
+from recstudy.report.explain import find
+from recstudy.report.questions import family
+from recstudy.report.tables.question_table import needed_words, p_words, printed, signed
+
+COMPONENTS = Differences("components", metric=PLAIN, title="Components")
+
+
+def components(root, **changes):
+    return ablation(root / "r", report=[COMPONENTS], **changes)
+
+
+@pytest.mark.parametrize(
+    ("losses", "needed", "verdict"),
+    [
+        ({(16, 0): 10.0}, "", "undecided: some seeds learned and others did not"),
+        ({(16, seed): "not run" for seed in range(3)}, "3 runs", "not run"),
+    ],
+)
+def test_an_open_claim_says_what_it_lacks(tmp_path, losses, needed, verdict):
+    part = (records := read(study(tmp_path / "r", [HURTS], losses=losses))).parts[0]
+    page = printed(records, part, family(records, part))
+    line = {head: entry.text for head, entry in zip(page.heads, page.lines[0], strict=True)}
+
+    assert (line["verdict"], line.get("seeds needed", "")) == (verdict, needed)
+
+
+def test_single_runs_need_a_second_seed(tmp_path):
+    (row,) = family(records := read(study(tmp_path / "r", by(PLAIN, HURTS), seeds=1)), records.parts[0]).rows
+
+    assert needed_words(row) == "a second seed"
+
+
+def test_how_numbers_are_printed():
+    assert [signed("top1_accuracy", value) for value in (0.25, -1.0, None)] == ["+0.25", "-1.00", "\N{EN DASH}"]
+    assert [p_words(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
+
+
+def test_a_difference_is_explained_with_what_it_lacks(tmp_path):
+    records = read(components(tmp_path))
+    lost = find(records, "components:a failed seed:verdict").behind(records)
+    none = find(records, "components:no seed:difference").behind(records)
+
+    assert lost.lines[-1] == "Not in it: a failed seed, seed 1: failed: code"
+    assert none.lines[-2:] == ("Verdict: not run", "    runs are left to do")

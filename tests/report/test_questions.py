@@ -1,0 +1,347 @@
+"""What a report asks, on made-up studies whose answers are known: claims, differences from a base, effects of a factorial."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from asking import (
+    ABLATION,
+    AROUND,
+    CLOSE,
+    FULL,
+    HELPS,
+    HURTS,
+    PLAIN,
+    SAME,
+    ablation,
+    by,
+    claimed,
+    crossed,
+    read,
+    study,
+    written,
+)  # fmt: skip
+from made_up import finish, plan, result, run_id, write_study
+from scipy import stats
+
+from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
+from recstudy.data import Digits
+from recstudy.errors import ConfigError
+from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast
+from recstudy.models import ViTRM
+from recstudy.records.reading import dumped
+from recstudy.records.study_schema import VariantRecord
+from recstudy.report import Differences, Effects
+from recstudy.report.cells import cell
+from recstudy.report.claims import weights
+from recstudy.report.questions import family
+from recstudy.report.study_records import load_study
+from recstudy.report.targets import Placement
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
+
+# --------------------------------------------------------------------------------------------------------------- claims
+
+
+def test_p_and_interval_by_hand(tmp_path):
+    """s = 0.1 of two degrees of freedom everywhere, so that the prior is 0.01 e^0.5772 (its logarithms vary by chance alone), of
+    which two count: s~^2 = (0.01781 + 0.01) / 2, with four a side and eight in the difference."""
+    (row,) = claimed(tmp_path, *by(PLAIN, HURTS))
+    error = ((0.01 * np.exp(np.euler_gamma) + 0.01) / 2 * 2 / 3) ** 0.5
+    half = stats.t.ppf(0.975, 8) * error
+
+    assert (row.estimate.value, row.estimate.error, row.estimate.df) == pytest.approx((3.0, error, 8.0))
+    assert row.estimate.interval == pytest.approx((3.0 - half, 3.0 + half))
+    assert row.answer.p == pytest.approx(2 * stats.t.sf(2.5 / error, 8))
+    assert row.run_ids == tuple(run_id(at, seed) for at in (0, 3) for seed in range(3))
+
+
+def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
+    """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
+    enough, short = claimed(tmp_path, *by(PLAIN, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0))))
+
+    assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
+    assert (enough.estimate.value, enough.sides, enough.contrast) == (pytest.approx(93.0), None, "steps=1: at least 92")
+    assert enough.alone
+
+
+def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
+    found = claimed(tmp_path, *by(PLAIN, HURTS, SAME, CLOSE), losses={(4, 0): "failed"})
+    hurts, same, close = found
+
+    assert hurts.answer.adjusted == pytest.approx(3 * hurts.answer.p)
+    assert same.answer.adjusted == pytest.approx(2 * same.answer.p)
+    assert [row.estimate.level for row in found] == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 0.95])
+    assert close.estimate.low < 0 < close.estimate.high
+
+
+def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
+    """One seed is whole, so that a claim on variants with three is read as if every seed had been a look."""
+    losses = {(2, 1): "not run", (2, 2): "not run", (4, 1): "failed", (4, 0): "diverged"}
+    lost = Claim("four are worse", less={"steps": 4}, than={"steps": 1})
+    hurts, same, fewer = claimed(tmp_path, *by(PLAIN, HURTS, SAME, lost), losses=losses)
+
+    assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(Looks((1,)).level(3) / 3))
+    assert (same.verdict, same.left, same.answer.p) == (Verdict.INTERIM, 2, None)
+    assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,), None)
+    assert fewer.lost == ("steps=4, seed 0: diverged", "steps=4, seed 1: failed: code")
+    assert fewer.ended == {"diverged": 1, "failed": 1}
+
+
+def test_no_run_and_one_seed_decide_nothing(tmp_path):
+    (alone,) = claimed(tmp_path / "one", *by(PLAIN, HURTS), seeds=1)
+    (none,) = claimed(tmp_path / "none", HURTS, losses={(16, seed): "not run" for seed in range(3)})
+
+    assert (alone.verdict, alone.answer.reasons, alone.estimate.interval) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,), None)
+    assert (none.verdict, none.left, none.estimate.value) == (Verdict.NOT_RUN, 3, None)
+
+
+def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
+    (row,) = claimed(tmp_path, Claim("sixteen is worse than the rest", less={"steps": 16}, than={}, by=1.0))
+
+    assert row.estimate.value == pytest.approx((93.0 + 92.9 + 92.0 + 90.0) / 4 - 90.0)
+    assert {term.variant: term.weight for term in row.terms} == pytest.approx({0: 0.25, 1: 0.25, 2: 0.25, 3: -0.75})
+
+
+def test_each_goes_by_the_contrast_that_speaks_most_against_it(tmp_path):
+    """One step is above each of the others, by 0.1 the least: its p is the claim's. That sixteen are above each is worst of one
+    step, whose p is that of the worst of three."""
+    best = Claim("one is the best", less={"steps": [2, 4, 16]}, than={"steps": 1}, each=True)
+    last = Claim("sixteen is the best", less={"steps": [1, 2, 4]}, than={"steps": 16}, each=True)
+    alone = [CLOSE, HELPS]
+    first, worst, close, helps = claimed(tmp_path, *by(PLAIN, best, last, *alone))
+
+    assert [row.estimate.value for row in (first, worst)] == pytest.approx([0.1, -3.0])
+    assert first.answer.p == pytest.approx(close.answer.p)
+    assert worst.answer.p == pytest.approx(3 * helps.answer.p)
+    assert (first.verdict, worst.verdict) == (Verdict.UNDECIDED, Verdict.CONTRADICTED)
+
+
+def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp_path):
+    """Sixteen steps have the best selection score (as made_up copies the test score, of four steps 99 is written there)."""
+    claim = Claim("tuned", less={"steps": [4, 16], "tuned": "steps"}, than={"steps": 1})
+    results = study(tmp_path / "r", [claim])
+    for seed in range(3):
+        made = result(92.0 + AROUND[seed]) | {"selected": {"epoch": 4, "split": "validation", "top1_accuracy": 40.0}}
+        finish(results, 2, seed, made)
+    records = read(results)
+    (row,) = family(records, records.parts[0]).rows
+
+    assert [term.label for term in row.terms] == ["steps=1", "steps=16"]  # 90.0 selected, before 40.0
+
+
+def test_a_gain_is_a_difference_of_differences(tmp_path):
+    doubling = [Gain(of={"steps": 1}, over={"steps": 2}), Gain(of={"steps": 2}, over={"steps": 4})]
+    claim = Claim("the second doubling costs more", less=doubling[0], than=doubling[1], by=0.5, metric=PLAIN)
+    (row,) = claimed(tmp_path, claim)
+    (two,) = claimed(tmp_path / "two", *by(PLAIN, HURTS))
+
+    assert (row.estimate.value, row.sides) == (pytest.approx(0.9 - 0.1), None)
+    assert row.estimate.error == pytest.approx(two.estimate.error * 3**0.5)  # weights 1, -2, 1 against 1, -1
+    assert row.contrast == "(steps=2 minus steps=4) minus (steps=1 minus steps=2): at least 0.5"
+
+
+def test_depths_at_test_are_compared_run_by_run(tmp_path):
+    """Runs that are five points apart gain two points each, give or take a tenth: what they share is in no interval."""
+    claim = Claim("a second step helps", less={"steps": 1, "eval.depth": 1}, than={"steps": 1, "eval.depth": 2}, by=1.0)
+    results = study(tmp_path / "r", [claim], means={1: 93.0})
+    for seed, gain in enumerate((1.9, 2.0, 2.1)):
+        made = result(80.0 + 5 * seed) | {"depths": {"top1_accuracy": {"1": 80.0 + 5 * seed - gain, "2": 80.0 + 5 * seed}}}
+        finish(results, 0, seed, made)
+    records = read(results)
+    (row,) = family(records, records.parts[0]).rows
+
+    assert (row.verdict, row.terms[0].values, row.sides) == ("supported", pytest.approx((1.9, 2.0, 2.1)), pytest.approx((85, 83)))
+    assert (row.estimate.error, row.estimate.df) == pytest.approx((0.1 / 3**0.5, 2))
+
+
+def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
+    """A made-up run's macro F1 is 0.2 below its accuracy, in every one: no spread is known."""
+    (row,) = claimed(tmp_path, Claim("macro F1 is lower", less={"metric": "macro_f1"}, than={}, within=0.3))
+
+    assert row.estimate.value == pytest.approx(0.2)
+    assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,))
+
+
+# ---------------------------------------------------------------------------------------------------------- differences
+
+
+def differences(root, spec=None, scores=ABLATION, **changes):
+    records = read(ablation(root / "r", scores, **changes))
+    return {row.label: row for row in family(records, spec or Differences()).rows}
+
+
+def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp_path):
+    rows = differences(tmp_path, Differences(metric=PLAIN))
+    fit = Fit({name: [one for one in own if isinstance(one, float)] for name, own in ABLATION.items() if own[0] is not None})
+    theirs = contrast([(1.0, fit.weighted("without MoE")), (-1.0, fit.weighted("full"))])
+    found = rows["without MoE"].estimate
+
+    assert (found.value, found.error, found.df) == pytest.approx((-0.9, theirs.error, theirs.df))
+    assert rows["without MoE"].answer.p == pytest.approx(2 * stats.t.sf(0.9 / theirs.error, theirs.df))
+    assert rows["without MoE"].group == "full"
+    assert [row.better for row in rows.values()] == [None] * 6  # a cosine is neither good nor bad
+
+    tested = [row for row in rows.values() if row.answer.p is not None]
+    # Of three whole seeds, so that what four and five seeds spend comes to it; the last is as often 1.
+    steps = sorted((row.answer.p * 0.05 / Looks((3,)).level(row.estimate.n), row.answer.adjusted) for row in tested)
+    assert [adjusted for _, adjusted in steps[:3]] == pytest.approx([6 * steps[0][0], 5 * steps[1][0], 4 * steps[2][0]])
+    assert len(tested) == 4
+
+
+def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(tmp_path):
+    row = differences(tmp_path, scores={"full": FULL, "b": [93.1, 93.1, 93.4, 92.7, 93.4]}, spec=Differences(metric=PLAIN))["b"]
+    found = row.estimate
+    power = stats.nct.sf(stats.t.ppf(0.975, found.df), found.df, row.detectable / found.error)
+
+    assert (row.verdict, row.answer.alpha) == (Verdict.NO_DIFFERENCE, 0.05)
+    assert power == pytest.approx(0.8, abs=1e-3)
+    assert row.answer.seeds_needed > 100
+
+
+def test_a_lower_loss_is_better(tmp_path):
+    results = ablation(tmp_path / "r", {"full": FULL, "b": FULL})
+    for at, first in enumerate((0.5, 0.3)):
+        for seed in range(5):
+            finish(results, at, seed, result(90.0) | {"metrics": {"nll": first + 0.01 * seed}})
+
+    (row,) = family(read(results), Differences(metric="nll")).rows
+    assert (row.verdict, row.better) == (Verdict.LOWER, True)
+
+
+@pytest.mark.parametrize(
+    ("at", "changes", "said"),
+    [
+        (1, {"leaks": True}, "not compared: is told the caption it is to write"),
+        (0, {"leaks": True}, "not compared: the base is told the caption it is to write"),
+        (1, {"data": "MNIST"}, "not compared: other data"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(tmp_path, at, changes, said):
+    records = read(ablation(tmp_path / "r", {"full": FULL, "b": ABLATION["without MoE"]}))
+    variants = [replace(one, **(changes if index == at else {})) for index, one in enumerate(records.variants)]
+    (row,) = family(replace(records, plan=replace(records.plan, variants=tuple(variants))), Differences()).rows
+
+    assert (row.refused, row.verdict, row.terms, row.answer.p) == (said, Verdict.NOT_COMPARABLE, (), None)
+    assert row.estimate.value is None
+
+
+def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
+    variants = [dumped(one) for one in read(ablation(tmp_path / "a", {"full": FULL, "b": FULL})).variants]
+    made = plan(variants=variants, axes={}, seeds=[], report=[])
+    made["runs"] = [[variant, seed, run_id(0, seed)] for variant in (0, 1) for seed in range(5)]
+    (row,) = family(read(written(tmp_path / "r", made, [FULL])), Differences()).rows
+
+    assert (row.refused, row.terms) == ("the base itself: it changes nothing", ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, r"no variant has a base\. Name one with base=LABEL, or use leave_one_out\."),
+        ({"base": "ViTRM, batch_size=46"}, r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch_size=64'\?"),
+        ({"metric": "params", "base": "ViTRM, batch_size=64"}, "params follows from the config"),
+    ],
+)
+def test_differences_without_a_base_or_a_spread_are_refused(records, fields, message):
+    with pytest.raises(ConfigError, match=message):
+        family(records, Differences(**fields))
+
+
+# -------------------------------------------------------------------------------------------------------------- effects
+
+
+def axes(count):
+    return {f"model.{letter}": [0, 1] for letter in "abcdefg"[:count]}
+
+
+def effects(root, variants, score, **kwargs):
+    return family(read(crossed(root / "r", variants, score, **kwargs)), Effects())
+
+
+def test_effects_of_three_factors_are_the_regression(tmp_path):
+    """An effect is twice the coefficient of its product of signs in the least squares."""
+    table = dict(zip(product((0, 1), repeat=3), np.random.default_rng(1).normal(80, 3, 8), strict=True))
+    found = effects(tmp_path, factorial(axes(3)), lambda on, seed: float(table[tuple(on.values())]))
+
+    signs = 2 * np.array([*table]) - 1
+    terms = [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    design = np.column_stack([signs[:, list(term)].prod(axis=1) for term in terms])
+    twice = 2 * np.linalg.lstsq(design, np.array([*table.values()]), rcond=None)[0][1:]
+    assert [row.estimate.value for row in found.rows] == pytest.approx(list(twice), abs=1e-8)
+    assert [row.label for row in found.rows][2:4] == ["c", "a \N{MULTIPLICATION SIGN} b"]
+    assert (found.levels["a"], found.tested) == ((0, 1), 7)
+
+
+def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
+    found = effects(tmp_path, factorial(axes(2)), lambda on, seed: "failed" if seed == 1 and on["a"] else 80.0 + seed + on["b"])
+
+    assert {row.verdict for row in found.rows} == {Verdict.UNDECIDED}
+    assert found.rows[0].lost == ("a=1, b=0, seed 1: failed: code", "a=1, b=1, seed 1: failed: code")
+
+
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        (grid({"model.a": [0, 1, 2]}), r"effects 'effects' needs two levels an axis, but 'a' has 0, 1, 2; narrow it by where"),
+        (grid({"model.a": [0]}), "effects 'effects': no axis has two levels here"),
+        (factorial(axes(2))[:3], "the cells are not a whole two-level factorial"),
+    ],
+)
+def test_what_is_no_factorial_is_refused(tmp_path, variants, message):
+    with pytest.raises(ConfigError, match=message):
+        effects(tmp_path, variants, lambda on, seed: 80.0)
+
+
+# ---------------------------------------------------------------------------------------------------------- at planning
+
+BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
+STATED = Claim("002 4.4.1: more supervision hurts", less={"supervision_steps": 4}, than={"supervision_steps": 1}, by=0.5)
+
+
+def planned(*claims):
+    variants = grid({"train.supervision_steps": [1, 2, 4]})
+    return make_plan(Study("s", {"quick": BASE, "paper": BASE}, variants, claims=claims, seeds=3))
+
+
+def test_claims_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
+    first = plan_record(planned(STATED)).report[0]
+
+    assert (first["kind"], first["claims"][0]["metric"]) == ("claims", "top1_accuracy")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"less": {"supervision_steps": 16}}, "names supervision steps=16, which no variant has: there are supervision_steps=1, "),
+        ({"less": {"supervison_steps": 1}}, "names 'supervison_steps', but the study has .*Did you mean 'supervision_steps'"),
+        ({"less": {"eval.depth": 9}}, "names eval.depth=9, but 'supervision_steps=1' is tested after 1 to 4 steps: set train.eval"),
+        ({"metric": "params"}, "is of 'params', which follows from the config and needs no test"),
+        ({"each": True}, "is of each of several variants, but each side fits one: leave out each"),
+    ],
+)  # fmt: skip
+def test_a_claim_that_cannot_be_tested_is_refused_before_it_runs(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        planned(Claim("002 4.4.1", **({"less": STATED.less, "than": STATED.than} | changes)))
+
+
+def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
+    claim = Claim("x", less={"variant": "c"}, than={}, metric="rouge_l")
+    variants = [VariantRecord(label=label) for label in "abc"]
+
+    assert weights(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]) == {0: {"rouge_l": 0.5}, 2: {"rouge_l": -0.5}}
+    with pytest.raises(ConfigError, match="rests on 'c', which leaks: choose other variants"):
+        weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
+    with pytest.raises(ConfigError, match="by is a direction's margin and within that of no difference: give one"):
+        Claim("x", less={}, than={}, by=0.5, within=0.5)
+
+
+def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):
+    """Two of 93.0, 93.1 and 93.2 are above 93.05."""
+    records = load_study(write_study(tmp_path / "r", learned={"top1_accuracy": 93.05}), "made_up", "paper")
+
+    found = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
+
+    assert (found.split.learned, found.split.of, found.split.given) == (2, 3, pytest.approx(93.15))
+    assert (found.low, found.high) == (None, None)

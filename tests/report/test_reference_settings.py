@@ -1,0 +1,189 @@
+"""Settings that ship with published tables: a study is held against them, whatever its own presets say."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up import base, variants, write_study
+from test_targets import placed, target
+
+from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
+from recstudy.config import DATASETS, FAMILIES
+from recstudy.data import Cifar10
+from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
+from recstudy.papers import published, settings
+from recstudy.programs.settings import flatten
+from recstudy.records import Results
+from recstudy.records.study_schema import Deviation
+from recstudy.report.study_records import StudyRecords, load_study, records_of
+from recstudy.report.targets import NOTHING, SHARDS, Placed, place
+from recstudy.study.plan import make_plan
+from recstudy.study.record import plan_record
+
+STUDIES = Path(__file__).parents[2] / "studies"
+TABLE = published("002_table1_cifar10", only=("top1_accuracy",))
+PAPER = TrainConfig(
+    epochs=1000, warmup=0.03, selection="test",
+    augment=Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0),
+)  # fmt: skip
+
+
+def beside(tmp_path, train, preset="own", deviations=(), **model) -> Placed:
+    """What stands beside a study of one variant whose only preset is of this name."""
+    config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, place=Place(gpus_per_run=0))
+    study = Study(name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations)
+    records = records_of(Results(tmp_path), plan_record(make_plan(study, preset)))
+    (found,) = place(records, [one for one in TABLE if one.value == 93.1], [0], ["top1_accuracy"]).placed.values()
+    return found[0]
+
+
+def test_a_study_without_a_paper_preset_is_held_against_the_tables_own_settings(tmp_path):
+    other = TrainConfig(epochs=1000, selection="test", learning_rate=0.05, warmup=0.03)
+
+    reasons = beside(tmp_path, other, width=60).reasons
+
+    assert {"learning_rate 0.05, not 0.0003", "crop 0, not 4", "mixup 0, not 0.2"} <= {*reasons}
+    assert reasons[-1] == "1 more setting (width)"
+    assert beside(tmp_path, PAPER).reasons == ()
+
+
+@pytest.mark.parametrize("preset", ["own", "paper"])
+def test_a_wrong_preset_does_not_certify_itself(tmp_path, preset):
+    wrong = PAPER.model_copy(update={"weight_decay": 0.5})
+    stated = Deviation(field="train.weight_decay", paper=0.05, ours=0.5, why="to see")
+
+    assert beside(tmp_path, wrong, preset=preset).reasons == ("weight_decay 0.5, not 0.05",)
+    assert beside(tmp_path, wrong, preset=preset, deviations=(stated,)).reasons == ()
+
+
+def test_where_text_and_code_differ_either_agrees(tmp_path):
+    assert beside(tmp_path, PAPER, ffn="gelu").reasons == ()
+    assert beside(tmp_path, PAPER.model_copy(update={"patience": 10})).reasons == ()
+    assert beside(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == ("patience 5, not 10 (text) or 0 (code)",)
+
+
+def test_without_reference_settings_nothing_says_that_the_settings_are_the_papers(tmp_path):
+    own = {"preset": "own", "base": base(), "axes": {"model": "model"}}
+    records = load_study(write_study(tmp_path / "r", reference=own), "made_up", "paper")
+    stated = {"train__optimizer": "adamw", "train__learning_rate": 1e-3, "train__batch_size": 64}
+
+    assert placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons == (NOTHING,)
+    found = placed(records, target(**stated)).placed[0, "top1_accuracy"][0].reasons
+    assert NOTHING not in found  # the target itself states them, and the study's differ
+    assert found == ("optimizer none, not adamw", "learning_rate none, not 0.001")
+
+
+def test_settings_are_fields_that_there_are():
+    """One that is misspelt would be held against nothing, in silence."""
+    train = {f"train.{name}" for name in flatten(TrainConfig().model_dump())}
+    for one in every_target():
+        told, known = settings(one), set(train)
+        for part, key, registry in (("model", "family", FAMILIES), ("data", "name", DATASETS)):
+            kind = (one.where | told).get(f"{part}.{key}")
+            known |= {f"{part}.{name}" for name in registry[kind].model_fields} if kind in registry else set()
+        assert {path for path in told if "model.family" in one.where | told or path.startswith("train")} <= known, one.row
+
+
+def every_target():
+    tables = ("000_table1_imagehrm", "000_table2_imagetrm", "002_table1_cifar10", "002_table2_cifar100", "002_ablation_fig2_fig3")
+    tables += ("003_table1_sota", "003_table3_ablation", "004_author_repo_curves", "004_abstract_accuracies")
+    tables += ("trm_table1_sudoku_ablation", "trm_table3_recursions", "trm_table4_puzzles", "trm_table5_arc")
+    return [one for table in tables for one in published(table)]
+
+
+def contradictions(name, changes):
+    """What the `paper` preset of a study contradicts with these changes, of the settings that its published rows have."""
+    plan = make_plan(load(name), "paper", changes)
+    records = records_of(Results(Path("none")), plan_record(plan))
+    targets = [one for part in plan.report for one in getattr(part, "targets", ())]
+    placement = place(records, targets, range(len(records.variants)), [one.metric for one in targets])
+    return {reason for ones in placement.placed.values() for one in ones for reason in one.reasons}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("hrm_outer_loop", {"train.puzzle_learning_rate": 0.05}, "puzzle_learning_rate 0.05, not 0.0001"),
+        ("trm_recursions", {"train.beta2": 0.999}, "beta2 0.999, not 0.95"),
+        ("sudoku_depth", {"data.augmentations": None}, "augmentations none, not 1000"),
+        ("sudoku_depth", {"train.epochs": 4}, "epochs 4, not 12 (text) or 10 (code)"),
+        ("sudoku_depth", {"model.prefix": 4}, "prefix 4, not 1 (text) or 16 (code)"),
+    ],
+)
+def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name, change, reason):
+    assert reason in contradictions(name, change) - contradictions(name, {})
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, "study", None)
+
+
+def reasons_of(records):
+    return placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0].reasons
+
+
+def made_up(folder, **changes):
+    return load_study(write_study(folder, **changes), "made_up", "paper")
+
+
+def test_batch_norm_over_the_shares_of_several_workers_is_a_reason(tmp_path):
+    alone = made_up(tmp_path / "r", variants=[{**one, "batch_norm": True} for one in variants()])
+
+    assert reasons_of(alone) == ()
+    assert reasons_of(sharing(alone, workers=2)) == (SHARDS,)
+    assert reasons_of(sharing(made_up(tmp_path / "s"), workers=2)) == ()  # layer norm
+
+
+def sharing(records, **provenance):
+    """The same records, their first variant's runs made otherwise."""
+
+    def changed(row):
+        if row.variant or row.result is None:
+            return row
+        return replace(row, result=replace(row.result, provenance=replace(row.provenance, **provenance)))
+
+    return StudyRecords(records.results, records.plan, [changed(row) for row in records.rows])
+
+
+def test_models_say_whether_they_train_with_batch_norm():
+    tuned = {"tuned": True, "weights": "random"}
+
+    assert [one.batch_norm for one in (CNN(), ResNet(), MicarVLMoE(), ImageTRM(**tuned))] == [True] * 4
+    assert [one.batch_norm for one in (ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="swin_t"))] == [False] * 3
+
+
+def test_another_data_checksum_is_a_reason(tmp_path):
+    mixed = sharing(made_up(tmp_path / "r"), data_checksum="0ddba11")
+    planned = made_up(tmp_path / "s", variants=[{**one, "data_checksum": "cafe"} for one in variants()])
+
+    assert reasons_of(mixed) == ("data of several checksums: 0ddba11 and feedbeef",)
+    assert reasons_of(planned) == ("data of several checksums: cafe and feedbeef",)
+
+
+def test_without_a_stated_margin_nothing_is_near_enough(records):
+    stated = target(train__batch_size=64)
+    bare = stated.model_copy(update={"margin_reason": ""})
+    (first, second) = placed(records, stated, bare).placed[0, "top1_accuracy"]
+
+    assert (first.margin, second.margin) == (0.5, 0.0)
+
+
+def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
+    """27,000,000 parameters of HRM stood beside the 52,226 of a small one."""
+    small, paper = (base() | {"model": {**base()["model"], "layers": layers}} for layers in (1, 3))
+    other = [{**one, "changes": {"train.batch_size": one["changes"]["train.batch_size"]}} for one in variants()]
+    reference = {"preset": "paper", "base": paper, "axes": {}, "variants": other}
+    placement = placed(made_up(tmp_path / "r", base=small, variants=other, reference=reference), target(3.6, "params", "million"))
+
+    assert placement.placed == {}
+    assert [why for _, why in placement.unmatched_targets] == ["a count of other settings: layers 1, not 3"]
+
+
+def test_a_deviation_is_none_where_the_paper_has_our_value_for_this_number(tmp_path):
+    stated = Deviation(field="model.heads", paper=12, ours=6, why="of another model of its table")
+
+    assert beside(tmp_path, PAPER, deviations=(stated,)).deviations == ()

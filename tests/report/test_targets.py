@@ -1,0 +1,213 @@
+import pytest
+from made_up import as_result, base, read, result, run_id, variants, write_study
+from scipy.stats import chi2, norm
+from scipy.stats import t as student
+
+from recstudy.papers import Target, published
+from recstudy.report import Table
+from recstudy.report.cells import cell
+from recstudy.report.kinds import cells
+from recstudy.report.study_records import load_study
+from recstudy.report.tables.render import outcome_words
+from recstudy.report.targets import deviation_notes, place
+
+
+def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **where):
+    stated = {"data.name": "cifar10", "model": "ViTRM", "train.selection": "test", "train.epochs": 1000}
+    stated |= {path.replace("__", "."): setting for path, setting in where.items()}
+    said = {"source": "002 Table 1", "kind": "reported", "margin_reason": "stated"}
+    return Target(**said, metric=metric, value=value, unit=unit, where=stated, margin=margin)
+
+
+def placed(records, *targets):
+    return place(records, targets, range(len(records.variants)), ("top1_accuracy", "params"))
+
+
+def verdicts(records, index, stated):
+    return cell(records, [index], stated.metric, placed(records, stated)).verdicts
+
+
+def study(path, **changes):
+    return load_study(write_study(path, **changes), "made_up", "paper")
+
+
+@pytest.mark.parametrize(
+    ("stated", "places"),
+    [
+        ({"train__batch_size": 64}, [(0, "top1_accuracy")]),
+        ({}, [(1, "top1_accuracy")]),  # what is unsaid counts as the preset's own: batch 128
+        ({"value": 3.6, "metric": "params", "unit": "million"}, [(0, "params"), (1, "params")]),  # of every training setting
+    ],
+)
+def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, stated, places):
+    found = placed(records, target(**stated)).placed
+
+    assert list(found) == places
+    assert [one.reasons for ones in found.values() for one in ones] == [()] * len(places)
+
+
+def test_a_value_without_a_place_says_why(records):
+    blank, gain, other = (
+        target(train__supervision_steps=None),
+        target(1.0, "net_gain_points", "points"),
+        target(model="ResNet-18"),
+    )
+
+    assert placed(records, blank, gain, other).unmatched_targets == (
+        (blank, "supervision_steps left blank in the source"),
+        (gain, "not measured here"),
+        (other, "no variant here has its settings"),
+    )
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(3.6, "reproduced"), (3.7, "differs")])
+def test_a_parameter_count_must_round_to_the_published_digits(records, count, verdict):
+    assert verdicts(records, 0, target(count, "params", "million")) == (verdict,)
+
+
+def reference(**changes):
+    return {"preset": "paper", "base": base(), "axes": {"model": "model"}, "variants": variants()} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        (
+            {"base": base(selection="validation", epochs=12) | {"data": {"name": "digits", "limit": None}}},
+            ("data digits, not cifar10", "selection validation, not test", "epochs 12, not 1000"),
+        ),
+        (
+            {"base": base() | {"data": base()["data"] | {"limit": 32}}, "smoke": True},
+            ("only 32 images of each split", "smoke run"),
+        ),
+        (
+            {"base": base(learning_rate=0.01), "reference": reference(base=base(learning_rate=0.0003))},
+            ("learning_rate 0.01, not 0.0003",),
+        ),
+        (
+            {
+                "base": base(**{f"field_{at}": at for at in range(8)}),
+                "reference": reference(base=base(**{f"field_{at}": 9 for at in range(8)})),
+            },
+            (*(f"field_{at} {at}, not 9" for at in range(6)), "2 more settings (field_6, field_7)"),
+        ),
+        ({"reference": reference(variants=variants()[2:])}, ("the paper preset has no such variant",)),
+    ],
+)
+def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
+    records = study(tmp_path / "r", **changes)
+    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).placed
+
+    assert found[0, "top1_accuracy"][0].reasons == reasons
+    assert verdicts(records, 0, target(train__batch_size=64)) == ("not comparable",)
+    if "learning_rate" in reasons[0]:
+        assert found[0, "params"][0].reasons == ()  # a count follows from the model alone
+
+
+def test_of_several_data_sets_the_variants_own_alone_has_a_place(tmp_path):
+    records = study(tmp_path / "r", base=base() | {"data": {"name": "cifar100"}})
+    names = ("mnist", "cifar10", "cifar100")
+    counts = [target(float(at), metric="params", unit="count", data__name=name) for at, name in enumerate(names)]
+
+    placement = place(records, counts, range(4), ["params"])
+
+    assert [one.value for one in placement.placed[0, "params"]] == [2.0]
+    assert placement.unmatched_targets == tuple((one, "its data set is not run here") for one in counts[:2])
+
+
+def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
+    named = variants()
+    for variant in named:
+        variant["model"] = "ViTRM with another title"
+    records = study(tmp_path / "r", variants=named)
+
+    assert list(placed(records, target(train__batch_size=64)).placed) == [(0, "top1_accuracy")]
+
+
+def test_published_fractions_are_compared_in_percent(records):
+    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert (found.value, found.margin, found.text) == (pytest.approx(93.0), pytest.approx(0.5), "93.0")
+
+
+def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
+    """002 prints no EMA; its baselines have none, and each of them has that at every batch size."""
+    made = variants()
+    for variant in made[2:]:
+        variant["changes"]["train.ema_decay"] = 0.0
+    records = study(tmp_path / "r", variants=made, base=base(ema_decay=0.999))
+
+    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).placed) == [(2, "top1_accuracy")]
+
+
+STATED = [
+    {"field": "train.precision", "paper": "float32", "ours": "bfloat16", "why": "as its code (002-4)"},
+    {"field": "images", "paper": "cropped", "ours": "whole", "why": "nothing is lost"},
+    {"field": "train.warmup", "ours": 0.1, "why": "a guess"},
+]
+
+
+def deviating(path, **own):
+    """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says so."""
+    paper = {"precision": "bfloat16", "warmup": 0.1}
+    records = study(path, base=base(**paper | own), reference=reference(base=base(**paper)), deviations=STATED)
+    return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).placed
+
+
+def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_path):
+    found = deviating(tmp_path / "r")
+    score = found[0, "top1_accuracy"][0]
+
+    assert deviation_notes([score]) == (
+        "comparable, with 2 stated deviations and 1 assumption:",
+        "precision bfloat16, not float32: as its code (ViTRM-4)",
+        "images whole, not cropped: nothing is lost",
+        "warmup 0.1, which the paper leaves blank: a guess",
+    )
+    assert score.assumed == "if warmup was 0.1, which the paper does not say"
+    assert deviation_notes(found[0, "params"]) == ()  # a count follows from the model
+
+
+def test_the_papers_own_value_compares_too_and_does_not_deviate(tmp_path):
+    (own,) = deviating(tmp_path / "a", precision="float32")[0, "top1_accuracy"]
+    (other,) = deviating(tmp_path / "b", precision="float16")[0, "top1_accuracy"]
+
+    assert (own.reasons, [one.field for one in own.deviations]) == ((), ["images", "train.warmup"])
+    assert (other.reasons, other.deviations, other.assumed) == (("precision float16, not bfloat16",), (), "")
+
+
+def test_what_a_row_assumes_is_part_of_its_verdict(records):
+    """002 prints no N_sup beside the 90.0 of its Figure 2."""
+    (third,) = [one for one in published("002_ablation_fig2_fig3") if one.source.endswith("#3)")]
+    assumed = target(train__batch_size=64).model_copy(update={"assumed": third.assumed})
+
+    found = cell(records, [0], "top1_accuracy", placed(records, assumed))
+
+    assert found.assumed == "if N_sup was 16, which the paper does not say"
+    assert found.verdicts == ("consistent",)
+    assert outcome_words(*found.answers[0]).endswith(f" ({found.assumed})")
+
+
+def test_a_published_table_is_judged_as_a_whole(tmp_path):
+    """Equation (4) of evidence/replications.py by hand, of three seeds a variant: each z is the normal quantile of a t's tail, by
+    (mean - published) / (s sqrt(1 + 1/3)) with the variance that the variant's own interval goes by."""
+    results = write_study(tmp_path / "r")
+    results.run(run_id(1, 2)).finish(as_result(result(93.2, "ViTRM")))
+    records = read(results)
+    batches = target(92.0, train__batch_size=64), target(92.2, train__batch_size=128)
+
+    data = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches))
+
+    z = []
+    for row, theirs in zip(data.rows[:2], (92.0, 92.2), strict=True):
+        ours = row.cells[0].estimate
+        t = (ours.value - theirs) / (ours.error * 2)
+        z.append(-norm.ppf(student.sf(t, ours.df)))
+    q = z[0] ** 2 + z[1] ** 2
+    (said,) = [note for note in data.notes if "as a whole" in note]
+    assert said == (
+        f"ViTRM Table 1 as a whole: Q={q:.1f} of 2 values (p={chi2.sf(q, 2):.2g}), mean z {sum(z) / 2:+.1f}, "
+        "above 0 where ours are higher"
+    )
+    alone = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches[:1]))
+    assert not [note for note in alone.notes if "as a whole" in note]
