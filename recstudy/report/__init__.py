@@ -10,8 +10,6 @@ from recstudy.report.claims import Claim, Claims, Gain
 from recstudy.report.figure_fields import (
     Alignment,
     AttentionMaps,
-    Curve,
-    Effort,
     ExpertLoad,
     ExpertPath,
     HeatMap,
@@ -24,10 +22,11 @@ from recstudy.report.figure_fields import (
     ParallelCoordinates,
     Pareto,
     Replications,
-    Residuals,
     Slices,
     Thinking,
 )
+from recstudy.report.figures.curve import Curve, Residuals
+from recstudy.report.figures.effort import Effort
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,

@@ -9,68 +9,10 @@ from pydantic import Field
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import Target, published
 from recstudy.papers.replications import CELLS
-from recstudy.report.names import axis_title, metric, registered
+from recstudy.report.names import axis_title, metric
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 
 MetricName = str
-
-
-@PARTS.add("curve")
-class Curve(FigurePart, OfVariants, BesidePublished):
-    """A metric against a swept field, one line for each value of another: a dot a seed, interval bands, published points.
-
-    With `drop`, each point minus the best of its line: how robust a model is to a batch size. With `log`, powers of ten along y.
-    """
-
-    x: str
-    y: MetricName
-    by: str | None = None
-    drop: bool = False
-    log: bool = False
-    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
-    metrics_in: ClassVar[tuple[str, ...]] = ("y",)
-
-    def __post_init__(self) -> None:
-        if self.drop and self.x.startswith("eval."):
-            raise ConfigError(f"curve {self.name!r}: drop compares runs, and all points along {self.x} are of the same runs")
-        if self.drop and self.log:
-            raise ConfigError(f"curve {self.name!r}: drops are zero or less, which log cannot show")
-
-    @property
-    def heading(self) -> str:
-        across = metric(self.x).title.lower() if registered(self.x) else axis_title(self.x)
-        usual = f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop
-        return self.title or self.default_title or usual
-
-
-@PARTS.add("residuals")
-class Residuals(Curve):
-    """How far the states of a recursive model still move, |z_t - z_(t-1)| / |z_t|, segment by segment: a line a variant.
-
-    Of models of puzzles, each a mean over the first test puzzles.
-    """
-
-    name: str = "residuals"
-    x: str = "eval.depth"
-    y: MetricName = "residual"
-    by: str | None = "variant"
-    log: bool = True
-    default_title: ClassVar[str] = "How far the states still move, segment by segment"
-
-
-@PARTS.add("effort")
-class Effort(Curve):
-    """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think more.
-
-    More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`), and as a point where
-    each puzzle halts by itself. `Budgets` is the table of it.
-    """
-
-    name: str = "effort"
-    x: str = "gflops"
-    y: MetricName = "exact_accuracy"
-    by: str | None = "variant"
-    default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
 
 
 @PARTS.add("interactions")
@@ -159,6 +101,10 @@ class LearningCurves(FigurePart):
     reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Learning curves"
+
+    @property
+    def of_steps(self) -> bool:
+        return not self.metrics
 
     def of_metrics(self, metrics: Sequence[str]) -> Self:
         return replace(self, metrics=()) if self.metrics == LearningCurves.metrics else self

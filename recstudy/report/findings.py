@@ -16,14 +16,16 @@ from typing import NamedTuple
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import MOST_SEEDS, Answer, Kind, Reason, Verdict
-from recstudy.report import BesidePublished, Best, Claims, Effects, OfVariants, TablePart
 from recstudy.report.caveats import some
 from recstudy.report.cells import Cell, TableData, cell
+from recstudy.report.claims import Claims
 from recstudy.report.kinds import cells
 from recstudy.report.names import inline, metric, number, plural, points, quantity
+from recstudy.report.parts import BesidePublished, OfVariants, TablePart
 from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.report.rows import STATUSES, distinct
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Best, Effects
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.report.tables.render import cell_text, outcome_words
 from recstudy.report.targets import place

@@ -11,14 +11,15 @@ from typing import Any
 
 from recstudy import report as parts
 from recstudy.errors import ConfigError, RecstudyError
-from recstudy.report import FigurePart, Part, TablePart, budgets, trials
+from recstudy.lazy import pd
+from recstudy.report import budgets, trials
 from recstudy.report.caveats import caption, warnings
 from recstudy.report.cells import TableData
+from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures import (
     alignment,
     attention,
     captions,
-    curve,
     experts,
     forest,
     images,
@@ -28,7 +29,7 @@ from recstudy.report.figures import (
 )
 from recstudy.report.figures import search as searches
 from recstudy.report.figures.layout import Drawn
-from recstudy.report.parts import Undrawable
+from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import Shown, check_made
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables import arithmetic, question_table, render, table
@@ -37,8 +38,6 @@ log = logging.getLogger(__name__)
 MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
     parts.AttentionMaps: attention.draw_attention_maps,
-    parts.Curve: curve.draw_curve,
-    parts.Effort: budgets.draw_effort,
     parts.ExpertLoad: experts.draw_expert_load,
     parts.ExpertPath: experts.draw_expert_path,
     parts.HeatMap: two_way.draw_heat_map,
@@ -67,12 +66,17 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
 }
 
 
-def drawn(records: StudyRecords, part: FigurePart) -> Drawn:
+def drawn(records: StudyRecords, part: FigurePart) -> Drawn | DrawnFigure:
     """Draw a figure, with what must be known before any number of the study, whoever draws it.
 
     Raises:
         ConfigError: it names what the study does not have; or a user's kind lacks its method.
     """
+    if type(part).data is not FigurePart.data:
+        data = part.data(records)
+        check_made(data, pd.DataFrame, "data")
+        notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
+        return DrawnFigure(part, data, notes, part.below(records, data))
     made = _make(records, part, "drawn")
     check_made(made, Drawn, "drawn")
     return replace(made, notes=tuple(dict.fromkeys([*warnings(records), *made.notes])))

@@ -34,7 +34,7 @@ against the study before any run starts. The bases are in `recstudy.report`; `St
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -45,6 +45,12 @@ from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry
 from recstudy.programs.metric import METRICS
 from recstudy.report.names import improved, registered
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from recstudy.report.study_records import StudyRecords
 
 PARTS: "Registry[type[Part]]" = Registry("report part")
 
@@ -76,6 +82,11 @@ class Part(_Declared):
     def heading(self) -> str:
         """The title, or what stands where none is given."""
         return self.title or self.default_title or self.name.replace("_", " ")
+
+    @property
+    def of_steps(self) -> bool:
+        """Whether it shows nothing but what runs report step by step, so that it is left out where none reports a step."""
+        return False
 
     @property
     def needs(self) -> list[str]:
@@ -125,10 +136,39 @@ class BesidePublished(Part):
 
 
 class FigurePart(Part):
-    """A figure. A kind of yours defines `drawn(self, records) -> Drawn`, which reads what the figure shows and no more.
+    """A figure. A kind of yours defines `data` and `draw`, and may define the other methods.
 
-    ConfigError where the part names what the study does not have.
+    Raises:
+        ConfigError: `data` found that the part names what the study does not have.
     """
+
+    def data(self, records: "StudyRecords") -> "pd.DataFrame":
+        """Return what the figure shows, a row per point. It is written as CSV beside the figure."""
+        raise NotImplementedError
+
+    def draw(self, data: "pd.DataFrame") -> "go.Figure":
+        """Draw the data. Text in it is escaped already; the page and the paper set template, width and margins."""
+        raise NotImplementedError
+
+    def notes(self, records: "StudyRecords", data: "pd.DataFrame") -> Sequence[str]:
+        """Return what a reader must know before the numbers."""
+        return ()
+
+    def caption(self, data: "pd.DataFrame") -> str:
+        """Say how to read the figure."""
+        return ""
+
+    def finding(self, data: "pd.DataFrame") -> str:
+        """Say in a few words what the figure shows."""
+        return ""
+
+    def describe(self, data: "pd.DataFrame") -> str:
+        """Return the words in a picture, for readers who cannot see it."""
+        return ""
+
+    def below(self, records: "StudyRecords", data: "pd.DataFrame") -> str:
+        """Return HTML that a page shows under the figure."""
+        return ""
 
 
 class TablePart(Part):

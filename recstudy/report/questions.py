@@ -32,15 +32,15 @@ from recstudy.evidence import (
     over_items,
 )
 from recstudy.papers import by_name
-from recstudy.report import Claims, Differences, Effects
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import MOST_RUNS, Cell, cell, gap, item_scores
-from recstudy.report.claims import Claim, Gain, weights, weights_each
+from recstudy.report.claims import Claim, Claims, Gain, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, metric, plain
 from recstudy.report.registration import Statement, post_hoc
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Differences, Effects
 from recstudy.report.tables.table import best_by
 from recstudy.report.targets import Placed, Placement, place
 

@@ -8,20 +8,20 @@ theirs are unknown, and not post hoc.
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from recstudy.papers import Target
 from recstudy.programs.settings import digest
 from recstudy.records import PlanRecord, Result, read_record
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import Deviation, Registered
-from recstudy.report import BesidePublished, Claim, Claims, read_report
-from recstudy.report.claims import weights
+from recstudy.report.claims import Claim, Claims, weights
+from recstudy.report.parts import BesidePublished, read_report
 
 if TYPE_CHECKING:
     from recstudy.report.study_records import StudyRecords  # brings pandas, which a plan does without
 
-Statement = Claim | Target | Deviation | tuple[str, float] | int  # a metric's threshold of learning; the most seeds
+Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int  # a metric's threshold of learning; the most seeds
 POST_HOC = "post hoc"
 
 

@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 from PIL import Image
 
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.page import LIBRARY, escape, figure_box, links, warning_lines
 from recstudy.report.study_records import StudyRecords
@@ -64,7 +65,7 @@ class Shown:
 
     name: str
     finding: str = ""
-    drawn: Drawn | None = None
+    drawn: Drawn | DrawnFigure | None = None
     page: Printed | None = None
     csv: str = ""
     narrow: Callable[[], Printed] | None = None
@@ -179,7 +180,9 @@ NO_BROWSER = (
 )
 
 
-def write_figure(drawn: Drawn, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE) -> str | None:
+def write_figure(
+    drawn: Drawn | DrawnFigure, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE
+) -> str | None:
     """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
 
     Beside a PDF stands `NAME.tex`, the float with its caption.
@@ -194,7 +197,7 @@ def write_figure(drawn: Drawn, out: ReportFiles, name: str, formats: Sequence[st
     out.keep(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
     page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     out.write(f"figures/{name}.html", page)
-    out.write(f"figures/{name}.csv", drawn.data.to_csv(index=False))
+    out.write(f"figures/{name}.csv", drawn.csv)
     if not formats or drawn.data.empty:
         return None
     figure, wide = printed(drawn, paper)
@@ -220,7 +223,7 @@ def check_export(formats: Sequence[str]) -> None:
             raise ConfigError(f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}")
 
 
-def printed(drawn: Drawn, paper: Paper) -> tuple[go.Figure, bool]:
+def printed(drawn: Drawn | DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
     """Return the figure at its size on paper, and whether it goes across both columns."""
     figure = drawn.printed(paper.column)
     if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:

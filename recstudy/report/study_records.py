@@ -23,9 +23,8 @@ from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report import LearningCurves, Part, read_report
 from recstudy.report.names import fits, level_of, plain, same, setting_name
-from recstudy.report.parts import Undrawable
+from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import post_hoc
 from recstudy.report.rows import ENDED, Row, imported_outcomes, outcome_of
 from recstudy.report.status import studies
@@ -274,7 +273,7 @@ class StudyRecords:
             parts = read_report(self.plan.report)
         begun = [row for row in self.rows if row.status != "not run"][:FEW]
         if begun and not any(there(self.results.run(row.id).epochs) for row in begun):
-            parts = [part for part in parts if not isinstance(part, LearningCurves) or part.metrics]
+            parts = [part for part in parts if not part.of_steps]
         return parts
 
     def level(self, variant: int, name: str) -> Any:

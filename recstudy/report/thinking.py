@@ -16,7 +16,7 @@ import pandas as pd
 
 from recstudy.errors import StorageError
 from recstudy.records import Json
-from recstudy.report import Thinking
+from recstudy.report.figure_fields import Thinking
 from recstudy.report.figures.learning import labelled
 from recstudy.report.kept import finished, read_archive
 from recstudy.report.names import plural

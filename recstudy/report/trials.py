@@ -10,12 +10,12 @@ import pandas as pd
 from recstudy.errors import ConfigError
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report import Best
 from recstudy.report.caveats import caption, is_synthetic, text_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell_of
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import metric, number, registered
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Best
 
 TRIAL = ["trial", "label", "family", "state", "seed", "id", "synthetic", "variant"]
 MORE_IS_BETTER = ("images_per_second",)  # among the costs, which have no better direction as a measure of quality

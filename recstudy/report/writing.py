@@ -20,14 +20,13 @@ from rich.text import Text
 from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
 from recstudy.papers import by_name, of_program
 from recstudy.records import PlanRecord, Results, write_whole
-from recstudy.report import BesidePublished, FigurePart, OfVariants, Part
 from recstudy.report.audit import TITLE, audit, audit_html
 from recstudy.report.caveats import warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.machines import Price
 from recstudy.report.page import KINDS, Section, facts, page, safe_names, warning_lines, words_table
-from recstudy.report.parts import Undrawable
+from recstudy.report.parts import BesidePublished, FigurePart, OfVariants, Part, Undrawable
 from recstudy.report.rows import distinct
 from recstudy.report.shown import Shown, check_export
 from recstudy.report.status import studies_at

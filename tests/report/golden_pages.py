@@ -113,7 +113,7 @@ def figure_lines(figure: dict[str, Any]) -> Iterator[str]:
         if "axis" in name and axis.get("title", {}).get("text")
     ]
     lines = [trace["name"] for trace in figure["data"] if trace.get("name") and trace.get("showlegend") is not False]
-    yield f"[figure {layout['meta']['panels']:g} panels; {'; '.join(axes)}; {len(figure['data'])} traces: {', '.join(lines)}]"
+    yield f"[figure; {'; '.join(axes)}; {len(figure['data'])} traces: {', '.join(lines)}]"
     yield from (f"[  {' '.join(re.sub('<[^>]*>', ' ', one['text']).split())}]" for one in layout.get("annotations", ()))
 
 

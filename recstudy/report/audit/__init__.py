@@ -13,10 +13,10 @@ from rich.text import Text
 from recstudy.errors import StorageError
 from recstudy.papers import by_name, papers
 from recstudy.records import Json, Results
-from recstudy.report import BesidePublished
 from recstudy.report.audit.rules import RULES, Finding
 from recstudy.report.names import plural
 from recstudy.report.page import code, escape, fold, words_table
+from recstudy.report.parts import BesidePublished
 from recstudy.report.study_records import StudyRecords, load_studies
 
 TITLE = "What a careful reviewer would ask"

@@ -15,8 +15,8 @@ from recstudy.programs.metric import METRICS
 from recstudy.programs.settings import averaged_steps
 from recstudy.records.schema import Provenance
 from recstudy.records.study_schema import Deviation
-from recstudy.report import Claim
 from recstudy.report.caveats import some
+from recstudy.report.claims import Claim
 from recstudy.report.names import metric, plain
 from recstudy.report.registration import post_hoc, statements, words_of
 from recstudy.report.rows import Row

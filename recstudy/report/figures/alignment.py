@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 from recstudy.evidence import Fit
 from recstudy.papers import Target
 from recstudy.records import Json
-from recstudy.report import Alignment
+from recstudy.report.figure_fields import Alignment
 from recstudy.report.figures.captions import Examples, folded, kept_examples, picture
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.figures.theme import PALETTE, SCREEN, Size, scatter, shown, tint

@@ -20,8 +20,8 @@ import plotly.graph_objects as go
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import Json
-from recstudy.report import AttentionMaps
 from recstudy.report.caveats import is_synthetic, some, warnings
+from recstudy.report.figure_fields import AttentionMaps
 from recstudy.report.figures.images import image_grid, picture_uri, side_of
 from recstudy.report.figures.layout import Drawn, Panel, axes_at, head, shade, stack
 from recstudy.report.figures.theme import SCREEN, Size, heat, short

@@ -18,7 +18,6 @@ import pandas as pd
 
 from recstudy.errors import StorageError
 from recstudy.records import Json
-from recstudy.report import Captions
 from recstudy.report.caveats import made_notes
 from recstudy.report.figures.images import SMALL, picture_uri
 from recstudy.report.figures.learning import labelled
@@ -27,6 +26,7 @@ from recstudy.report.names import plural
 from recstudy.report.page import escape
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Captions
 
 MOST = 6  # variants: more do not fit on a page
 SIDE = 256  # pixels of an image in the page, at most

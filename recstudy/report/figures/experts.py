@@ -11,8 +11,8 @@ from recstudy.errors import StorageError
 from recstudy.records import Json
 from recstudy.records.reading import record_of
 from recstudy.records.schema import Routing
-from recstudy.report import ExpertLoad, ExpertPath
 from recstudy.report.caveats import some, warnings
+from recstudy.report.figure_fields import ExpertLoad, ExpertPath
 from recstudy.report.figures.attention import first_inside
 from recstudy.report.figures.layout import Drawn, Panel, axes_at, head, joined, shade, stack
 from recstudy.report.figures.learning import cut_note, labelled, shown_variants

@@ -16,8 +16,8 @@ import plotly.graph_objects as go
 from recstudy.evidence.replications import Combined, combine
 from recstudy.papers import published
 from recstudy.papers.replications import CELLS, replications
-from recstudy.report import Replications
 from recstudy.report.caveats import warnings
+from recstudy.report.figure_fields import Replications
 from recstudy.report.figures.layout import Drawn, facets
 from recstudy.report.figures.theme import PALETTE, SCREEN, SMALL, SOFT, Size, clipped, letters, scatter, shown, tint, whiskers
 from recstudy.report.study_records import StudyRecords

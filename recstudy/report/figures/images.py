@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 from PIL import Image
 
 from recstudy.errors import StorageError
-from recstudy.report import Mistakes
+from recstudy.report.figure_fields import Mistakes
 from recstudy.report.figures.layout import Drawn, PanelGrid, arrange, axes_at, joined
 from recstudy.report.figures.learning import labelled
 from recstudy.report.figures.theme import SCREEN, Size, scatter, shown

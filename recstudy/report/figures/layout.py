@@ -64,6 +64,10 @@ class Drawn:
         return _fitted(dress(self.draw(size), self.label, self.notes, self.caption, size))
 
     @property
+    def csv(self) -> str:
+        return self.data.to_csv(index=False)
+
+    @property
     def alternative(self) -> str:
         """The finding and the words, for a screen reader."""
         said = f"{self.label}: {self.finding}" if self.finding else self.label

@@ -16,8 +16,8 @@ import plotly.graph_objects as go
 
 from recstudy.programs.metric import METRICS
 from recstudy.records import LossLine, read_log
-from recstudy.report import LearningCurves, LossTrace
 from recstudy.report.caveats import some, warnings
+from recstudy.report.figure_fields import LearningCurves, LossTrace
 from recstudy.report.figures.layout import Drawn, along, facets
 from recstudy.report.figures.theme import SCREEN, Size, band, bounded, brief, marked, scatter, shown, style, tint
 from recstudy.report.names import inline, metric, number, plural, registered
@@ -62,11 +62,6 @@ def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int]
         return not records.leaks(index), METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
 
     return sorted(sorted(range(len(records.variants)) if among is None else among, key=rank, reverse=True)[:most])
-
-
-def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:
-    """Return the variants at these levels that do not leak."""
-    return [index for index in records.chosen(where) if not records.leaks(index)]
 
 
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from plotly.io.json import to_json_plotly
 
 from recstudy.records import Json
-from recstudy.report import Thinking
+from recstudy.report.figure_fields import Thinking
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.figures.theme import SCREEN, SMALL, Size, folded, letters, scatter, shown
 from recstudy.report.page import escape

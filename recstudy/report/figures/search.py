@@ -16,8 +16,8 @@ from recstudy.errors import ConfigError
 from recstudy.evidence import mean_of
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range, SearchRecord
-from recstudy.report import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.caveats import is_synthetic, leaky_notes, some, warnings
+from recstudy.report.figure_fields import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.figures.layout import Drawn, axes_at, facets, small_multiples
 from recstudy.report.figures.theme import (
     PALETTE,

@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, contrast
-from recstudy.report import HeatMap, Interactions
 from recstudy.report.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.report.cells import cell, gap
+from recstudy.report.figure_fields import HeatMap, Interactions
+from recstudy.report.figures.curve import comparable
 from recstudy.report.figures.layout import SCALE, Drawn, Panel, facets, stack, standing
-from recstudy.report.figures.learning import comparable
 from recstudy.report.figures.theme import (
     CELL,
     SCREEN,

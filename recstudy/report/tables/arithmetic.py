@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from recstudy.evidence import Verdict
 from recstudy.papers import Target
-from recstudy.report import Arithmetic
 from recstudy.report.names import in_own_unit, metric
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Arithmetic
 from recstudy.report.tables.entries import Number, Piece, Printed, TableEntry, csv_lines
 
 APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recstudy.evidence import ALPHA, Estimate, Question, asked, contrast, holm, ratio
-from recstudy.report import Table
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import Cell, TableRow, cell, nearest_placed
 from recstudy.report.fits import weighted
 from recstudy.report.names import improved, metric, number, plain
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Table
 from recstudy.report.targets import Placement, place
 
 NOTHING = Estimate(None)

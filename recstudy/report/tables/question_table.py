@@ -5,15 +5,16 @@ from functools import partial
 from itertools import groupby
 
 from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
-from recstudy.report import Claims, Differences, Effects
 from recstudy.report.caveats import caption, text_notes, warnings
 from recstudy.report.cells import commit
+from recstudy.report.claims import Claims
 from recstudy.report.figures.forest import ForestRow, Mark, draw_forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, number, plain, plural
 from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.report.shown import Behind, Places, Shown
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Differences, Effects
 from recstudy.report.tables.entries import Interval, Note, Number, Piece, Printed, Said, TableEntry, csv_lines
 from recstudy.report.tables.render import entry, seeds_text
 from recstudy.report.targets import deviation_notes

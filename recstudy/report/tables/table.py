@@ -14,12 +14,12 @@ from recstudy.errors import NotYetError
 from recstudy.evidence import ALPHA, mean_of
 from recstudy.evidence.replications import agreement
 from recstudy.papers import by_name
-from recstudy.report import Table, Tuned
 from recstudy.report.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
 from recstudy.report.cells import Cell, TableData, TableRow, cell, damaged_notes, items_note, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered, same, setting_name
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table_fields import Table, Tuned
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
 from recstudy.report.targets import Placement, deviation_notes, place
 

@@ -19,32 +19,36 @@ const arrange = (figure, width) => {
   layout.margin = {l: 12, r: 12, t: grid.columns ? 0 : 24, b: grid.bottom};  // above, the buttons
   layout.height = whole + layout.margin.t + grid.bottom;
 };
+const older = (figure, width) => {
+  const layout = figure.layout;
+  const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
+  const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
+  layout.margin.b = 70 + 22 * (names.length > 1 ? Math.ceil(names.length / across) : 0);
+  layout.height = 300 * layout.meta.panels + layout.margin.t + layout.margin.b;
+  layout.width = width;
+  layout.title.text = undefined;
+  layout.margin.t = 20;
+  if (layout.meta.grid) arrange(figure, width);
+};
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 const draw = box => {
   const text = box.nextElementSibling.textContent;
   const light = () => COLORS.reduce((found, [own, other]) => found.replaceAll(own, other), text);
   const figure = JSON.parse(dark.matches && !printing ? light() : text);
-  const layout = figure.layout, width = box.clientWidth;
-  const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
-  const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
-  layout.margin.b = 70 + 22 * (names.length > 1 ? Math.ceil(names.length / across) : 0);
-  layout.height = 300 * layout.meta.panels + layout.margin.t + layout.margin.b;
-  layout.width = width;
+  const layout = figure.layout;
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-  layout.font.color = printing ? "#1c2126" : getComputedStyle(document.body).color;
-  layout.title.text = undefined;
-  layout.margin.t = 20;
-  if (layout.meta.grid) arrange(figure, width);
+  layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
+  if (layout.meta?.panels) older(figure, box.clientWidth);
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
-  if (layout.meta.axes) {  // parallel ones: the page scrolls to those that have no room
+  if (layout.meta?.axes) {  // parallel ones: the page scrolls to those that have no room
     layout.width = Math.max(width, 50 + 100 * layout.meta.axes);
     Object.assign(layout.margin, {t: 90, b: 16});
     layout.height = 300 * layout.meta.panels + 106;
     layout.annotations.forEach(tick => { tick.bgcolor = paper.replace("rgb(", "rgba(").replace(")", ", 0.75)"); });
   }
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
-  const kept = zoomed[layout.meta.across];
+  const kept = zoomed[layout.meta?.across];
   if (kept) axesAcross(layout).forEach(axis => { layout[axis].range = [...kept]; });
   const first = !box.on;
   Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false});

@@ -1,0 +1,73 @@
+"""Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+from typing import ClassVar, NamedTuple
+
+from recstudy.lazy import go, pd
+from recstudy.programs.settings import doubled
+from recstudy.report.figures.curve import Curve, Points, comparable
+from recstudy.report.names import at_depth
+from recstudy.report.parts import PARTS
+from recstudy.report.study_records import StudyRecords
+
+SEGMENTS, TRAJECTORIES, COPIES, HALTED = "segments", "surest of noisy trajectories", "vote of copies", "halting by itself"
+SCORE = "exact_accuracy"
+
+
+class TestBudget(NamedTuple):
+    """So many segments, trajectories or copies of a puzzle; how many varies where it halts by itself."""
+
+    way: str
+    many: int | None
+    gflops: float  # a puzzle; not a number before a run has finished
+    metric: str
+
+
+def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
+    """Return all budgets that a variant's runs are scored with."""
+    config = records.configs[index]
+    done = [run for run in records.by_variant[index] if run.done and run.value("halted_steps") is not None]
+    last = config["train.evaluation_steps"]
+    segment = done[0].number("gflops") / last if done else nan
+    wide = segment * config.get("train.at_test.segments", 0)
+    trajectories, copies = (doubled(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies"))
+    halted = sum(run.number("halted_steps") for run in done) / len(done) if done else nan
+    return [
+        *(
+            TestBudget(SEGMENTS, depth, segment * depth, SCORE if depth == last else at_depth(SCORE, depth))
+            for depth in sorted({*doubled(config["train.evaluation_depths"]), last})
+        ),
+        *(TestBudget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}") for count in trajectories),
+        *(TestBudget(COPIES, count, wide * count, f"voted_exact_accuracy.{count}") for count in copies),
+        TestBudget(HALTED, None, segment * halted, "halted_exact_accuracy"),
+    ]
+
+
+@PARTS.add("effort")
+class Effort(Curve):
+    """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think more.
+
+    More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`), and as a point where
+    each puzzle halts by itself. `Budgets` is the table of it.
+    """
+
+    name: str = "effort"
+    x: str = "gflops"
+    y: str = "exact_accuracy"
+    by: str | None = "variant"
+    default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
+
+    def points(self, records: StudyRecords) -> Points:
+        variants, points = comparable(records, self.where), Points()
+        for index in variants:
+            for way, _, gflops, measured in budgets(records, index):
+                line = way if len(variants) == 1 else f"{records.variants[index].label}, {way}"
+                points[line, gflops, measured] = [index]
+        return points
+
+    def set_axes(self, figure: go.Figure, data: pd.DataFrame) -> None:
+        super().set_axes(figure, data)
+        figure.update_xaxes(type="log", dtick="D2", title="Forward at test (GFLOP/puzzle)")

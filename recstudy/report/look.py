@@ -1,0 +1,162 @@
+"""How figures look: one template for the screen, one for paper, colours that colour-blind readers tell apart, common traces.
+
+A figure on a page is as wide as the page gives it; Plotly sets margins, legend and ticks. `on_paper` gives a figure the width of
+a venue's column or text.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+from typing import Any
+
+from recstudy.lazy import go, pd
+from recstudy.report.names import metric
+
+# Close to Okabe and Ito (2008), with a contrast of at least 3 to white (WCAG 1.4.11; their orange has 2.2).
+PALETTE = ("#0072B2", "#D55E00", "#005C43", "#B9668F", "#6B5000", "#5B1DD0")
+DARK = ("#28A4E3", "#D55E00", "#04D48D", "#CC79A7", "#E69F00", "#BCE3F2")  # the same on a dark page, put there by page.js
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
+SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # a colour scale from blue to orange
+SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))  # a colour scale of shares, readable in black and white
+GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
+HEIGHT = 380  # pixels of a figure with one panel
+PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
+PAPER_HEIGHT = 0.8  # of the height on a screen
+LONGEST_NAME = 40  # characters of a legend's line on paper
+
+_AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True, "exponentformat": "e"}
+_LEGEND = {"orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "maxheight": 0.35}
+_COLORBAR = {"colorbar": {"thickness": 12, "title": {"side": "right", "font": {"size": 13}}}}
+_BUTTONS: dict[str, Any] = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]}
+_BUTTONS["remove"] = ["sendChartToCloud", "select2d", "lasso2d"]  # the first would send the numbers elsewhere
+_COMMON = {
+    "colorway": list(PALETTE), "hovermode": "closest", "modebar": _BUTTONS, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _LEGEND,
+    "coloraxis": _COLORBAR,
+}  # fmt: skip
+_SCREEN = {**_COMMON, "font": {"family": "system-ui, sans-serif", "size": 14}, "margin": {"l": 60, "r": 20, "t": 30, "b": 50}}
+_PAPER = {**_COMMON, "font": {"family": "Arial, Helvetica, sans-serif", "size": 14}, "paper_bgcolor": "white"}
+_PAPER |= {"plot_bgcolor": "white", "margin": {"l": 50, "r": 10, "t": 10, "b": 40}}
+
+
+def on_screen(figure: go.Figure) -> go.Figure:
+    """Return the figure with the template of a page."""
+    figure.update_layout(template={"layout": _SCREEN}, height=figure.layout.height or HEIGHT)
+    return figure
+
+
+def on_paper(figure: go.Figure, inches: float) -> go.Figure:
+    """Return a copy of the figure with the template of a paper, `inches` wide.
+
+    A figure whose height follows from its rows says so as `layout.meta = {"rows": True}` and keeps it.
+    """
+    height = (figure.layout.height or HEIGHT) * (1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT)
+    size = {"width": int(inches * PIXELS_PER_INCH / 5 + 1e-6) * 5, "height": round(height / 5) * 5}  # whole pixels of Chrome
+    paper = go.Figure(figure).update_layout(template={"layout": _PAPER}, title=None, **size)
+    for trace in paper.data:
+        if trace.name:
+            trace.name = folded(trace.name, LONGEST_NAME)
+    return paper
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def escape(text: object) -> str:
+    """Return text that Plotly, whose labels are a kind of HTML, shows as it is."""
+    return html.escape(str(text), quote=False)
+
+
+def folded(markup: str, width: int) -> str:
+    """Break Plotly's markup into lines of at most `width` characters, unless a word is longer."""
+    lines = [line for part in markup.split("<br>") for line in wrap(html.unescape(part), width, break_long_words=False)]
+    return "<br>".join(map(escape, lines))
+
+
+def clipped(text: str, width: int, lines: int = 1) -> str:
+    """Return text as markup of at most `lines` lines of `width` characters, with an ellipsis where some is left out."""
+    found = wrap(" ".join(text.split()) or "\N{OPEN BOX}", width)  # a token may be a space
+    return "<br>".join(map(escape, found[:lines])) + "\N{HORIZONTAL ELLIPSIS}" * (len(found) > lines)
+
+
+def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
+    """Return labels such as `steps=1, width=64` without the parts that all of them have, and these parts."""
+    parts = [label.split(", ") for label in labels]
+    common = [part for part in parts[0] if all(part in other for other in parts)] if len(parts) > 1 else []
+    short = [", ".join(part for part in own if part not in common) or ", ".join(own) for own in parts]
+    fields = [name.partition("=") for name in short]
+    if len({field for field, _, _ in fields}) == 1 < len(short) and all(value[:1].isalpha() for _, _, value in fields):
+        short = [value for _, _, value in fields]
+    return short, ", ".join(common)
+
+
+# --------------------------------------------------------------------------------------------------------------- traces
+
+
+def style(index: int) -> dict[str, Any]:
+    """Return the line and marker of the line at `index`. Colour, dash and symbol have different periods: 210 looks."""
+    color, dash, symbol = (of[index % len(of)] for of in (PALETTE, DASHES, SYMBOLS))
+    return {"line": {"color": color, "dash": dash}, "marker": {"symbol": symbol, "size": 9, "color": color}}
+
+
+def tint(color: str, opacity: float) -> str:
+    """Return `#0072B2` as an `rgba(...)` of that opacity."""
+    return f"{channels(color)}{opacity})"
+
+
+def channels(color: str) -> str:
+    """Return the beginning of `tint`, which is the same for any opacity."""
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},"
+
+
+def band(x: Sequence[Any], low: Iterable[float], high: Iterable[float], color: str) -> dict[str, Any]:
+    """Return a trace that fills the area from `low` to `high`."""
+    ends = [*high, *reversed(list(low))]
+    fill = {"fill": "toself", "fillcolor": tint(color, 0.16), "line": {"width": 0}}
+    return {"x": [*x, *reversed(x)], "y": ends, "mode": "lines", "hoverinfo": "skip", "showlegend": False, **fill}
+
+
+def whiskers(values: Iterable[float], low: Iterable[float], high: Iterable[float], **look: Any) -> dict[str, Any]:
+    """Return the error bars of points, from `low` to `high`."""
+    places = list(values)
+    above, below = ([abs(end - value) for end, value in zip(ends, places, strict=True)] for ends in (high, low))
+    return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1.5, "width": 4, **look}
+
+
+# ----------------------------------------------------------------------------------------------------------------- axes
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def ordered(levels: Iterable[Any]) -> list[Any]:
+    """Return each level once: numbers in their order, words in the study's."""
+    known = list(dict.fromkeys(levels))
+    return sorted(known) if all(map(is_number, known)) else known
+
+
+def bounds(name: str) -> dict[str, Any]:
+    """Return the option of an axis that ends where the metric does."""
+    low, high = metric(name).bounds or (-math.inf, math.inf)
+    ends = {"clipmin": low, "clipmax": high}
+    return {"autorangeoptions": {end: value for end, value in ends.items() if math.isfinite(value)}}
+
+
+def range_mode(*columns: pd.Series) -> str:
+    """Return the `rangemode` of an axis: it reaches below zero only where a value does."""
+    negative = any((column.dropna().astype(float) < 0).any() for column in columns)
+    return "normal" if negative else "nonnegative"
+
+
+def escape_text(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the data with each text escaped."""
+
+    def escaped(column: pd.Series) -> pd.Series:
+        return column.map(lambda value: escape(value) if isinstance(value, str) else value)
+
+    return data.assign(**{str(name): escaped(data[name]) for name in data.select_dtypes(exclude="number")})
