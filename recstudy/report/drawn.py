@@ -33,7 +33,7 @@ class DrawnFigure:
     @cached_property
     def figure(self) -> go.Figure:
         """The figure for a page."""
-        return on_screen(self.part.draw(escape_text(self.data)))
+        return on_screen(go.Figure() if self.data.empty else self.part.draw(escape_text(self.data)))
 
     def printed(self, inches: float) -> go.Figure:
         """Return the figure for a paper, `inches` wide."""
@@ -47,7 +47,7 @@ class DrawnFigure:
     @cached_property
     def caption(self) -> str:
         """How to read the figure."""
-        return self.part.caption(self.data)
+        return "" if self.data.empty else self.part.caption(self.data)
 
     @cached_property
     def finding(self) -> str:

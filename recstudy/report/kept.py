@@ -13,9 +13,9 @@ from recstudy.opened import arrays
 from recstudy.programs.base import Program
 from recstudy.records import Json, Results, read_json
 from recstudy.report.caveats import warnings
-from recstudy.report.figures.learning import cut_note, shown_variants
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import cut_note, shown_variants
 
 if TYPE_CHECKING:
     from recstudy.metrics import Answers

@@ -76,10 +76,10 @@ def folded(markup: str, width: int) -> str:
     return "<br>".join(map(escape, lines))
 
 
-def clipped(text: str, width: int, lines: int = 1) -> str:
-    """Return text as markup of at most `lines` lines of `width` characters, with an ellipsis where some is left out."""
-    found = wrap(" ".join(text.split()) or "\N{OPEN BOX}", width)  # a token may be a space
-    return "<br>".join(map(escape, found[:lines])) + "\N{HORIZONTAL ELLIPSIS}" * (len(found) > lines)
+def clipped(markup: str, width: int, lines: int = 1) -> str:
+    """Return escaped text in at most `lines` lines of `width` characters, with an ellipsis where some is left out."""
+    parts = wrap(" ".join(html.unescape(markup).split()) or "\N{OPEN BOX}", width)  # a token may be a space
+    return "<br>".join(map(escape, parts[:lines])) + "\N{HORIZONTAL ELLIPSIS}" * (len(parts) > lines)
 
 
 def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
@@ -159,4 +159,4 @@ def escape_text(data: pd.DataFrame) -> pd.DataFrame:
     def escaped(column: pd.Series) -> pd.Series:
         return column.map(lambda value: escape(value) if isinstance(value, str) else value)
 
-    return data.assign(**{str(name): escaped(data[name]) for name in data.select_dtypes(exclude="number")})
+    return data.assign(**{str(name): escaped(data[name]) for name in data.select_dtypes(exclude=["number", "bool"])})

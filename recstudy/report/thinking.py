@@ -17,10 +17,10 @@ import pandas as pd
 from recstudy.errors import StorageError
 from recstudy.records import Json
 from recstudy.report.figure_fields import Thinking
-from recstudy.report.figures.learning import labelled
 from recstudy.report.kept import finished, read_archive
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import add_labels
 
 THINKING = "thinking.npz"
 MOST = 6  # variants: more do not fit on a page
@@ -151,7 +151,7 @@ def thinking_data(records: StudyRecords, spec: Thinking, most: int = MOST) -> Th
             for thought in thoughts
             for segment, cells in enumerate(thought.cells[1:], 1)
         ]
-    frame = labelled(records, pd.DataFrame(rows))[COLUMNS] if rows else pd.DataFrame(columns=COLUMNS)
+    frame = add_labels(records, pd.DataFrame(rows))[COLUMNS] if rows else pd.DataFrame(columns=COLUMNS)
     return Thoughts(frame, runs, tuple(notes))
 
 

@@ -20,13 +20,13 @@ from recstudy.errors import StorageError
 from recstudy.records import Json
 from recstudy.report.caveats import made_notes
 from recstudy.report.figures.images import SMALL, picture_uri
-from recstudy.report.figures.learning import labelled
 from recstudy.report.kept import IMAGES, Pixels, damaged, finished, read_images, read_kept
 from recstudy.report.names import plural
 from recstudy.report.page import escape
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table_fields import Captions
+from recstudy.report.variants import add_labels
 
 MOST = 6  # variants: more do not fit on a page
 SIDE = 256  # pixels of an image in the page, at most
@@ -68,7 +68,7 @@ def kept_examples(
             images = {(data, row): image for row, image in read_images(folder / IMAGES).items()} | images
         except StorageError as damage:
             notes.append(f"{run.label}: {damage}")
-    frame = labelled(records, pd.DataFrame(rows)) if rows else pd.DataFrame()
+    frame = add_labels(records, pd.DataFrame(rows)) if rows else pd.DataFrame()
     return Examples(frame, images, tuple(notes), made_notes(records, list(found), made))
 
 

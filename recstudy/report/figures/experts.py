@@ -15,11 +15,11 @@ from recstudy.report.caveats import some, warnings
 from recstudy.report.figure_fields import ExpertLoad, ExpertPath
 from recstudy.report.figures.attention import first_inside
 from recstudy.report.figures.layout import Drawn, Panel, axes_at, head, joined, shade, stack
-from recstudy.report.figures.learning import cut_note, labelled, shown_variants
 from recstudy.report.figures.theme import CELL, SCREEN, Size, heat, letters, short
 from recstudy.report.kept import damaged
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import add_labels, cut_note, shown_variants
 
 ROUTES = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
 LINE = 40  # tokens side by side on a screen, and as wide ones in print; a longer caption goes on below
@@ -121,7 +121,7 @@ def draw_expert_load(records: StudyRecords, spec: ExpertLoad) -> Drawn:
     if not rows:
         none = pd.DataFrame(columns=LOADS)
         return Drawn(partial(_loads_figure, none), none, spec.heading, notes)
-    data = labelled(records, pd.DataFrame(rows))[LOADS]
+    data = add_labels(records, pd.DataFrame(rows))[LOADS]
     top, first = data.loc[data.sort_values("share").index[-1]], data.drop_duplicates(["variant", "layer"])
     dropped = int(first["dropped"].sum())
     lost = f"{dropped:,} choices were dropped" if dropped else "no token was dropped"

@@ -22,11 +22,11 @@ from PIL import Image
 from recstudy.errors import StorageError
 from recstudy.report.figure_fields import Mistakes
 from recstudy.report.figures.layout import Drawn, PanelGrid, arrange, axes_at, joined
-from recstudy.report.figures.learning import labelled
 from recstudy.report.figures.theme import SCREEN, Size, scatter, shown
 from recstudy.report.kept import Pixels, finished, pictures, read_archive
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import add_labels
 
 TILE = 128  # about how many pixels a tile's side has: 4 for each of CIFAR's, 5 for MNIST's, 16 for the digits'
 SMALL = 64  # pixels: up to here an image loses nothing in the page
@@ -131,7 +131,7 @@ def draw_mistakes(records: StudyRecords, spec: Mistakes) -> Drawn:
             notes.append(f"{run.label}: {damage}")
             continue
         if pixels:
-            parts.append((labelled(records, classes.assign(variant=index, seed=run.seed))[COLUMNS], pixels))
+            parts.append((add_labels(records, classes.assign(variant=index, seed=run.seed))[COLUMNS], pixels))
         else:
             notes.append(f"{run.label}: no test image is misclassified")
     data = pd.concat([part for part, _ in parts], ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)

@@ -4,7 +4,7 @@ The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, it
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.programs.metric import METRICS
 from recstudy.records import LossLine, read_log
 from recstudy.report.caveats import some, warnings
 from recstudy.report.figure_fields import LearningCurves, LossTrace
@@ -23,8 +22,8 @@ from recstudy.report.figures.theme import SCREEN, Size, band, bounded, brief, ma
 from recstudy.report.names import inline, metric, number, plural, registered
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import MOST, add_labels, cut_note, shown_variants
 
-MOST = 30  # lines that a reader still looks at
 BAND = 3  # seeds from which on the range between them is drawn
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
 PANELS = 6  # of values that a user's own program reported
@@ -45,33 +44,6 @@ def draw_learning_curves(records: StudyRecords, spec: LearningCurves) -> Drawn:
         finding = f"{finding} {metric(name).unit}".strip()
     notes, caption = learning_notes(records, spec, data), learning_caption(data, spec)
     return Drawn(partial(learning_figure, data, spec), data, spec.heading, notes, caption, finding=finding)
-
-
-def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
-    """Return the data with each variant's `label`, and whether it is `synthetic`."""
-    label = [records.variants[int(index)].label for index in data["variant"]]
-    return data.assign(label=label, synthetic=[int(index) in records.synthetic for index in data["variant"]])
-
-
-def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int] | None = None) -> list[int]:
-    """Return the `most` best variants, or of those `among` which to choose, in the study's order; one that leaks is the worst."""
-    name = _ranked_by(records)
-
-    def rank(index: int) -> tuple[bool, float]:
-        known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
-        return not records.leaks(index), METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
-
-    return sorted(sorted(range(len(records.variants)) if among is None else among, key=rank, reverse=True)[:most])
-
-
-def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
-    """Say so where `shown_variants` leaves some of `count` variants out."""
-    return (f"the {most} best of {count:,} variants by {inline(_ranked_by(records))}",) if count > most else ()
-
-
-def _ranked_by(records: StudyRecords) -> str:
-    scores = [name for name, known in METRICS.items() if known.ranks]
-    return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves) -> pd.DataFrame:
@@ -95,7 +67,7 @@ def learning_data(records: StudyRecords, spec: LearningCurves) -> pd.DataFrame:
     chosen = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
     data = pd.concat(parts, ignore_index=True)
     data["selected"] = [chosen[place] for place in zip(data["variant"], data["epoch"], strict=True)]
-    data = labelled(records, data)[COLUMNS]
+    data = add_labels(records, data)[COLUMNS]
     return data.rename(columns={"epoch": "step"}) if records.is_own else data
 
 
@@ -181,7 +153,7 @@ def draw_loss_trace(records: StudyRecords, spec: LossTrace) -> Drawn:
         if run := next(filter(None, runs), None):
             found[index] = run
     parts = [_trace(records, found[index], spec.window) for index in shown_variants(records, MOST, found)]
-    parts = [labelled(records, part)[LOSS] for part in parts if len(part)]
+    parts = [add_labels(records, part)[LOSS] for part in parts if len(part)]
     data = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=LOSS)
     last = [float(part["average"].iloc[-1]) for part in parts]
     ends = " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(last), max(last)))) if last else ""
