@@ -29,7 +29,6 @@ from recstudy.report import (
     Thinking,
 )
 from recstudy.report.caveats import warnings
-from recstudy.report.figures.attention import TRACE
 from recstudy.report.figures.layout import dress
 from recstudy.report.figures.learning import axis_of, learning_caption, learning_data, learning_figure, learning_notes
 from recstudy.report.names import inline, metric, number, plain, plural, quantity, setting_name
@@ -38,6 +37,7 @@ from recstudy.report.rows import Row, origin
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
 from recstudy.report.thinking import THINKING
+from recstudy.report.traces import TRACE
 from recstudy.terminal import duration
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows

@@ -1,14 +1,14 @@
 """What runs kept of single test images, read with every check: answers, pictures, JSON lists and archives of arrays."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from recstudy.errors import StorageError
+from recstudy.lazy import np
 from recstudy.opened import arrays
 from recstudy.programs.base import Program
 from recstudy.records import Json, Results, read_json
@@ -18,15 +18,18 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import cut_note, shown_variants
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from recstudy.metrics import Answers
     from recstudy.metrics.kept import Kept
 
-Pixels = npt.NDArray[np.uint8]
+Pixels: TypeAlias = "npt.NDArray[np.uint8]"
+MOST = 6  # variants whose images, captions or puzzles fit on a page
 IMAGES = "captions.npz"  # `images` (n, C, H, W) of 0-255 and their `rows` in the test set
 T = TypeVar("T")
 
 
-def answers_of(records: StudyRecords, run: Row) -> "tuple[Answers | None, str]":
+def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
     """Return what a run (a row of `records`) answered on the test split, and of how many images where not of all; None, and why,
     where it has none."""
     found, why = kept_answers(records.program, records.results, run.id)
@@ -35,7 +38,7 @@ def answers_of(records: StudyRecords, run: Row) -> "tuple[Answers | None, str]":
     return found.answers, f"of the first {len(found.answers):,} of {found.whole:,} test images" if found.cut else ""
 
 
-def kept_answers(program: Program, results: Results, run_id: str) -> "tuple[Kept | None, str]":
+def kept_answers(program: Program, results: Results, run_id: str) -> tuple[Kept | None, str]:
     """Return what a run's folder has; None, and why, where there is nothing to read."""
     path = results.fetched(results.run(run_id).answers)
     if not os.path.lexists(path):
@@ -45,6 +48,33 @@ def kept_answers(program: Program, results: Results, run_id: str) -> "tuple[Kept
         return program.answers(path), ""
     except StorageError as damage:
         return None, str(damage)
+
+
+def read_runs(
+    records: StudyRecords, where: Json, file: str, read: Callable[[Path], T], most: int = MOST
+) -> tuple[list[tuple[Row, T]], list[str]]:
+    """Read a file of the first finished run of each of the `most` best variants that have it.
+
+    Args:
+        records: The study's records.
+        where: Levels of the variants to choose from, by axis.
+        file: The file's name in a run's folder.
+        read: Returns what the file has; raises StorageError if it is damaged.
+        most: How many variants the page has room for.
+
+    Returns:
+        The runs with what was read, and notes on left out variants and damaged files.
+    """
+    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(where)}
+    found = {index: run for index, run in runs.items() if run is not None}
+    contents: list[tuple[Row, T]] = []
+    notes = list(cut_note(records, len(found), most))
+    for run in (found[index] for index in shown_variants(records, most, found)):
+        try:
+            contents.append((run, read(records.results.run(run.id).path / file)))
+        except StorageError as damage:
+            notes.append(f"{run.label}: {damage}")
+    return contents, notes
 
 
 def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Row], list[str]]:

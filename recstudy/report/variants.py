@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from recstudy.lazy import pd
 from recstudy.programs.metric import METRICS
+from recstudy.records import Json
 from recstudy.report.names import inline
+from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 
 MOST = 30  # lines that a reader still looks at
@@ -16,6 +18,12 @@ def add_labels(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
     """Return the data with each variant's `label`, and whether it is `synthetic`."""
     labels = {index: records.variants[index].label for index in data["variant"].unique()}
     return data.assign(label=data["variant"].map(labels), synthetic=data["variant"].isin(records.synthetic))
+
+
+def run_columns(records: StudyRecords, run: Row) -> Json:
+    """Return the columns that name a run in a figure's data."""
+    columns = {"variant": run.variant, "label": run.label, "seed": run.seed, "synthetic": run.variant in records.synthetic}
+    return {**columns, "data": records.variants[run.variant].data}
 
 
 def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int] | None = None) -> list[int]:

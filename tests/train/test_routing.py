@@ -10,7 +10,7 @@ import torch
 from recstudy.config import PAD
 from recstudy.data import PhantomCaptions
 from recstudy.data.text import WordTokenizer
-from recstudy.report.figures.attention import read_trace
+from recstudy.report.traces import read_trace
 from recstudy.tasks.captioning.routing import CAPTIONS, ended, expert_use, kept, summed, word
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training

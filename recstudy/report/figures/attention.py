@@ -5,147 +5,28 @@ The image stands once for each word, tinted where the model looked, over a grid 
 Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.errors import ConfigError, StorageError
+from recstudy.errors import ConfigError
 from recstudy.records import Json
-from recstudy.report.caveats import is_synthetic, some, warnings
 from recstudy.report.figure_fields import AttentionMaps
 from recstudy.report.figures.images import image_grid, picture_uri, side_of
 from recstudy.report.figures.layout import Drawn, Panel, axes_at, head, shade, stack
 from recstudy.report.figures.theme import SCREEN, Size, heat, short
-from recstudy.report.kept import IMAGES, Pixels, read_archive, read_images
-from recstudy.report.names import plural
-from recstudy.report.rows import Row
+from recstudy.report.kept import Pixels
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.traces import first_trace
 
-TRACE = "trace.npz"
 Numbers = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class CaptionTrace:
-    """One caption's, of T tokens that were read."""
-
-    row: int  # in the test set
-    words: list[str]  # T + 1: the tokens that were read, then the one that was written last
-    cross: Numbers  # (L, H, T, P)
-    own: Numbers | None  # (L, H, T, T)
-    router: Numbers | None  # (L, T, E)
-    chosen: npt.NDArray[np.int64] | None  # (L, T, k), the likeliest first
-
-
-@dataclass(frozen=True)
-class Inside:
-    """The trace of one run of one variant, and its image where that is kept."""
-
-    label: str
-    data: str
-    run: Row
-    trace: CaptionTrace
-    image: Pixels | None
-    synthetic: bool
-
-    @property
-    def named(self) -> str:
-        return f"{self.label}, seed {self.run.seed}, {self.data} test image {self.trace.row}"
-
-    @property
-    def columns(self) -> Json:
-        """Return what every row of a figure's numbers says of the run."""
-        own = {"label": self.label, "seed": self.run.seed, "data": self.data, "row": self.trace.row}
-        return {"variant": self.run.variant, **own, "synthetic": self.synthetic}
-
-
-def first_inside(records: StudyRecords, where: Json, example: int, experts: bool) -> tuple[Inside | None, tuple[str, ...]]:
-    """Return the kept caption `example`, from 0, of the first variant at these levels that has one, and what must be said first.
-
-    Args:
-        records: of the study.
-        where: axis -> level.
-        example: which of the captions that a run keeps.
-        experts: whether it must be of a mixture of experts.
-    """
-    notes, lacking = list(warnings(records)), []
-    for index in records.chosen(where):
-        variant, run = records.variants[index], records.first_run(index, TRACE, ("done",))
-        folder = None if run is None else records.results.run(run.id).path
-        try:
-            trace = None if folder is None else read_trace(folder / TRACE, example)
-        except StorageError as damage:
-            notes.append(f"{variant.label}: {damage}")
-            continue
-        if run is None or folder is None or trace is None or (experts and trace.router is None):
-            lacking.append(variant.label)
-            continue
-        image = None
-        if (folder / IMAGES).exists():
-            with suppress(StorageError):  # the maps are still good
-                image = read_images(folder / IMAGES).get(trace.row)
-        return Inside(variant.label, variant.data, run, trace, image, is_synthetic(records, [index])), tuple(notes)
-    if lacking:
-        what = f"the {'experts' if experts else 'attention'} of a caption{f' (example {example})' if example else ''}"
-        notes.append(f"no finished run has kept {what}: {some(lacking)}")
-    return None, tuple(notes)
-
-
-def read_trace(path: Path, example: int) -> CaptionTrace | None:
-    """Read the caption `example` of a run's file; None where it has fewer.
-
-    Raises:
-        StorageError: the file is damaged. The message names it.
-    """
-
-    def caption(archive: Mapping[str, Any]) -> CaptionTrace | None:
-        kept = dict(archive)
-        if example >= len(kept["rows"]):
-            return None
-        length = int(kept["lengths"][example])
-        words = [str(word) for word in kept["words"][example][: length + 1]]
-        cross, own, router = (  # of the caption's own tokens: the last dimension but one
-            kept[name][example][..., :length, :].astype(np.float64) if name in kept else None
-            for name in ("cross_attention", "self_attention", "router")
-        )
-        if cross is None:
-            raise ValueError("it has no cross_attention")
-        chosen = None if router is None else kept["chosen"][example][:, :length].astype(np.int64)
-        own = None if own is None else own[..., :length]
-        return _checked(CaptionTrace(int(kept["rows"][example]), words, cross, own, router, chosen))
-
-    return read_archive(path, caption)
-
-
-def _checked(trace: CaptionTrace) -> CaptionTrace:
-    """Return the trace, if its parts go together."""
-    layers, heads, length, places = trace.cross.shape
-    if length < 1 or len(trace.words) != length + 1:
-        raise ValueError(f"{plural(len(trace.words), 'word')} with the attention of {plural(length, 'token')}")
-    if math.isqrt(places) ** 2 != places:
-        raise ValueError(f"{places} places are no square grid")
-    if trace.own is not None and trace.own.shape != (layers, heads, length, length):
-        raise ValueError(f"self_attention of {trace.own.shape}")
-    for part in (trace.cross, trace.own, trace.router):
-        if part is not None and not (np.isfinite(part).all() and part.min() >= 0 and np.allclose(part.sum(-1), 1, atol=0.05)):
-            raise ValueError("a row does not sum to 1")
-    if trace.router is not None and trace.chosen is not None:
-        expected, experts = (layers, length), trace.router.shape[-1]
-        if trace.router.shape[:2] != expected or trace.chosen.shape[:2] != expected or not trace.chosen.shape[2]:
-            raise ValueError(f"router of {trace.router.shape}, chosen of {trace.chosen.shape}")
-        if trace.chosen.min() < 0 or trace.chosen.max() >= experts:
-            raise ValueError(f"a token has an expert that is none of {experts}")
-    return trace
-
 
 # ----------------------------------------------------------------------------------------------------------- attention
 ATTENDED = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
@@ -192,8 +73,8 @@ def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     Raises:
         ConfigError: it has no such layer or head.
     """
-    found, notes = first_inside(records, spec.where, spec.example, experts=False)
-    if found is None:
+    trace, notes = first_trace(records, spec.where, spec.example, experts=False)
+    if trace is None:
         hidden = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
         return Drawn(lambda size: go.Figure(layout=hidden), pd.DataFrame(columns=ATTENDED), spec.heading, notes)
 
@@ -205,8 +86,8 @@ def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
         layers = part if spec.layer is None else part[[spec.layer - 1]]
         return np.asarray((layers if spec.head is None else layers[:, [spec.head - 1]]).mean((0, 1)))
 
-    trace = found.trace
-    data = CaptionAttention(chosen(trace.cross), None if trace.own is None else chosen(trace.own), trace.words, found.image)
+    own = None if trace.self_attention is None else chosen(trace.self_attention)
+    data = CaptionAttention(chosen(trace.cross_attention), own, trace.words, trace.image)
 
     def row(token: int, word: str, of: str, at: int, seen: str, share: float) -> Json:
         return {"place": token + 1, "word": word, "of": of, "at": at + 1, "seen": seen, "share": 100 * share}
@@ -223,11 +104,11 @@ def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     of = {name: "mean" if asked is None else str(asked) for name, asked in (("layer", spec.layer), ("head", spec.head))}
     which = [
         f"the mean of all {count} {name}s" if asked is None else f"{name} {asked} of {count}"
-        for name, asked, count in zip(("layer", "head"), (spec.layer, spec.head), trace.cross.shape, strict=False)
+        for name, asked, count in zip(("layer", "head"), (spec.layer, spec.head), trace.cross_attention.shape, strict=False)
     ]
-    named = found.named if trace.cross.shape[:2] == (1, 1) else f"{found.named}; {' and '.join(which)}"
-    none = () if found.image is not None else (f"{found.label}: the image of test row {trace.row} was not kept",)
-    frame = pd.DataFrame(rows).assign(**of, **found.columns)[ATTENDED]
+    named = trace.title if trace.cross_attention.shape[:2] == (1, 1) else f"{trace.title}; {' and '.join(which)}"
+    none = () if trace.image is not None else (f"{trace.columns['label']}: the image of test row {trace.row} was not kept",)
+    frame = pd.DataFrame(rows).assign(**of, **trace.columns)[ATTENDED]
     tiles = (
         f"Over each word: where the model looked as it wrote it, {data.side}x{data.side} places; orange where it is more than "
         f"even attention, which is {100 * data.even:.3g} %, and full at {100 * data.full:.3g} %."

@@ -5,6 +5,8 @@ captions.json    {"examples": [{"row": 12, "references": ["...", "..."], "hypoth
 A word of a hypothesis that a reference has too is underlined and stands on a tint, so that it shows without colours.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections import Counter

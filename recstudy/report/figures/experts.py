@@ -13,12 +13,12 @@ from recstudy.records.reading import record_of
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some, warnings
 from recstudy.report.figure_fields import ExpertLoad, ExpertPath
-from recstudy.report.figures.attention import first_inside
 from recstudy.report.figures.layout import Drawn, Panel, axes_at, head, joined, shade, stack
 from recstudy.report.figures.theme import CELL, SCREEN, Size, heat, letters, short
 from recstudy.report.kept import damaged
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.traces import first_trace
 from recstudy.report.variants import add_labels, cut_note, shown_variants
 
 ROUTES = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
@@ -36,22 +36,22 @@ def draw_expert_path(records: StudyRecords, spec: ExpertPath) -> Drawn:
     In the data a row a token, layer and expert: its `probability`, and as which `choice` the token went there, if it did. Places,
     layers, experts and choices count from 1.
     """
-    found, notes = first_inside(records, spec.where, spec.example, experts=True)
-    if found is None:
+    trace, notes = first_trace(records, spec.where, spec.example, experts=True)
+    if trace is None:
         none = pd.DataFrame(columns=ROUTES)
         return Drawn(partial(_path_figure, none), none, spec.heading, notes)
-    trace, rows = found.trace, list[Json]()
+    rows = list[Json]()
     assert trace.router is not None
     assert trace.chosen is not None
     for (layer, place, expert), probability in np.ndenumerate(trace.router):
         choice = np.flatnonzero(trace.chosen[layer, place] == expert)
         known = {"place": place + 1, "token": trace.words[place], "layer": layer + 1, "expert": expert + 1}
         rows.append(known | {"probability": probability, "choice": int(choice[0]) + 1 if len(choice) else None})
-    data = pd.DataFrame(rows).assign(**found.columns)[ROUTES].astype({"choice": "Int64"})
+    data = pd.DataFrame(rows).assign(**trace.columns)[ROUTES].astype({"choice": "Int64"})
     count = int(data["choice"].max())
     numbers = f"1 {'and' if count == 2 else 'to'} {count}"
     chosen = "1 marks the expert that ran on it" if count == 1 else f"{numbers} mark the experts that ran on it, by preference"
-    caption = f"{found.named}. A column is a token that the model reads of its own caption; {chosen}."
+    caption = f"{trace.title}. A column is a token that the model reads of its own caption; {chosen}."
     return Drawn(partial(_path_figure, data), data, spec.heading, notes, caption, words=" ".join(trace.words))
 
 

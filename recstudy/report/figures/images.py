@@ -6,6 +6,8 @@ Images are (height, width, channels) of 0-255, with 1 or 3 channels; what is dra
 spaces between tiles take the colour of any page.
 """
 
+from __future__ import annotations
+
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
