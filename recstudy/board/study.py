@@ -18,7 +18,7 @@ from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.page import facts, figure_box, warning_lines
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import asked, found, ran
-from recstudy.report.tables.entries import html_table
+from recstudy.report.writers import html
 from recstudy.report.writing import LAST
 from recstudy.terminal import duration
 
@@ -62,7 +62,7 @@ def _made(records: StudyRecords, part: Part, key: str = "", to: Runs | None = No
     """Make a part. `to` gives the address of the runs of a table's entry."""
     try:
         made = shown(records, part).without(warnings(records))
-        content = made.above + html_table(made.printed, to) if to and made.printed else made.html
+        content = made.above + html(made.printed, to) if to and made.printed else made.html
         return PagePart(key, heading(part), content, made.finding)
     except Exception as error:
         return PagePart(key, heading(part), warning_lines([problem(part, error)]))

@@ -10,7 +10,7 @@ from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import summary
-from recstudy.report.tables.entries import md
+from recstudy.report.writers import md
 
 NOBODY = "not named"
 WHERE = {  # data set, by its name in a config -> where anybody gets it

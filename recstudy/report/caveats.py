@@ -7,7 +7,7 @@ from recstudy.programs.metric import METRICS, Metric
 from recstudy.report.names import metric, plain, plural
 from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.entries import Note
+from recstudy.report.table import Note
 
 SELECTIONS = {
     "validation": "epoch selected on a validation split",

@@ -26,7 +26,7 @@ from recstudy.report.fits import estimates_of, fits_of, scale_of, scored
 from recstudy.report.names import metric
 from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.entries import Said
+from recstudy.report.table import Note
 from recstudy.report.targets import Placed, Placement, deviation_text
 
 NONE = Estimate(None)
@@ -167,9 +167,9 @@ class TableData:
     rows: tuple[TableRow, ...]
     corner: str = "variant"
     beneath: bool = False
-    caption: Said = ""
+    caption: str | Note = ""
     warnings: tuple[str, ...] = ()
-    notes: tuple[Said, ...] = ()
+    notes: tuple[str | Note, ...] = ()
     unmatched_targets: tuple[tuple[Target, str], ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
 

@@ -19,9 +19,9 @@ from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.page import LIBRARY, escape, figure_box, links, warning_lines
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.entries import Printed, Terminal, html_table, markdown
-from recstudy.report.tables.latex import label, latex, notes_under, sentence, tex
+from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
+from recstudy.report.writers import TerminalTable, html, label, latex, markdown, notes_under, sentence, tex
 from recstudy.report.written import ReportFiles
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
@@ -66,9 +66,9 @@ class Shown:
     name: str
     finding: str = ""
     drawn: Drawn | DrawnFigure | None = None
-    page: Printed | None = None
+    page: PrintedTable | None = None
     csv: str = ""
-    narrow: Callable[[], Printed] | None = None
+    narrow: Callable[[], PrintedTable] | None = None
     behind: Callable[[], Places] = Places
     body: str | None = None
     notes: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Shown:
         """Its place in a page."""
         if self.body is not None:
             return warning_lines(self.notes) + self.body
-        return self.above + (html_table(self.printed) if self.printed else "")
+        return self.above + (html(self.printed) if self.printed else "")
 
     @property
     def above(self) -> str:
@@ -91,7 +91,7 @@ class Shown:
         return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
 
     @property
-    def printed(self) -> Printed | None:
+    def printed(self) -> PrintedTable | None:
         """The words of a table as they stand under what is `above` it."""
         return replace(self.page, warnings=()) if self.page and self.drawn else self.page
 
@@ -134,10 +134,10 @@ class Shown:
         page = replace(page, warnings=left(page.warnings)) if page else None
         return replace(self, drawn=drawn, page=page, notes=left(self.notes))
 
-    def in_terminal(self) -> Terminal | None:
+    def in_terminal(self) -> TerminalTable | None:
         """Return what `rich.print` takes of a table."""
         page = self.narrow() if self.narrow else self.page
-        return Terminal(page) if page else None
+        return TerminalTable(page) if page else None
 
     def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write its files into a report; return HTML that links to them."""

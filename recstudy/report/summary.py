@@ -17,7 +17,7 @@ from recstudy.report.page import code, escape, facts, fold, warning_lines, words
 from recstudy.report.registration import registration_words
 from recstudy.report.rows import STATUSES, Row, distinct, origin
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.entries import Note
+from recstudy.report.table import Note
 from recstudy.report.trials import ranked, score_text, trial_table
 from recstudy.terminal import duration, flops
 

@@ -45,9 +45,9 @@ from recstudy.report.summary import (
     settings,
     summary,
 )
-from recstudy.report.tables.entries import md, named
-from recstudy.report.tables.latex import PACKAGES, breakable, sentence
+from recstudy.report.table import matches
 from recstudy.report.venues import ARTICLE, Paper
+from recstudy.report.writers import PACKAGES, breakable, md, sentence
 from recstudy.report.written import ReportFiles
 from recstudy.terminal import shortest
 
@@ -165,7 +165,7 @@ def write_files(
     write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
     pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
     for column in paper.without:
-        if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
+        if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
     head = [asked(records) + answer(records), more(records), ran(records, price)]
     drawn = [at for at, one in enumerate(sections) if KINDS[0] in one.content]

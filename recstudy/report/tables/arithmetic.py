@@ -7,8 +7,9 @@ from recstudy.papers import Target
 from recstudy.report.names import in_own_unit, metric
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
 from recstudy.report.table_fields import Arithmetic
-from recstudy.report.tables.entries import Number, Piece, Printed, TableEntry, csv_lines
+from recstudy.report.writers import csv_file
 
 APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it
 UNITS = {"percent": "%", "params": "parameters"}
@@ -76,7 +77,7 @@ def statement(target: Target) -> str:
     return f"{target.where.get('model') or ''} {words}".strip()
 
 
-def printed(part: Arithmetic) -> Printed:
+def printed(part: Arithmetic) -> PrintedTable:
     """Return the claims as a table of words, and under it the statements that nothing was counted for."""
     claims, lines = counted_claims(part), []
     for claim in claims:
@@ -93,7 +94,7 @@ def printed(part: Arithmetic) -> Printed:
     caption = f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
     uncounted = dict.fromkeys(statement(target) for target in part.targets if target.metric not in part.counted)
     notes = [f"not counted here: {'; '.join(uncounted)}"] if uncounted else []
-    return Printed(part.name, part.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
+    return PrintedTable(part.name, part.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
 
 
 def csv_text(part: Arithmetic) -> str:
@@ -103,7 +104,7 @@ def csv_text(part: Arithmetic) -> str:
         target = claim.target
         known = [statement(target), target.metric, target.value, target.unit, claim.counted]
         rows.append([*known, claim.verdict, claim.note, target.cited])
-    return csv_lines(CSV_HEADS, rows)
+    return csv_file(CSV_HEADS, rows)
 
 
 def _count(value: float, unit: str) -> tuple[Piece, ...]:

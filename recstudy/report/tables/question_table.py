@@ -14,10 +14,11 @@ from recstudy.report.names import DASH, axis_title, metric, number, plain, plura
 from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.report.shown import Behind, Places, Shown
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import Interval, Note, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.table_fields import Differences, Effects
-from recstudy.report.tables.entries import Interval, Note, Number, Piece, Printed, Said, TableEntry, csv_lines
 from recstudy.report.tables.render import entry, seeds_text
 from recstudy.report.targets import deviation_notes
+from recstudy.report.writers import csv_file
 
 CORNERS = {Claims: "claim", Differences: "variant", Effects: "effect"}
 CSV_HEADS = ["question", "kind", "base", "contrast", "metric", "unit", "region_low", "region_high", "estimate", "low", "high"]
@@ -33,7 +34,7 @@ ENDED = {"done": "without the metric", "stopped": "stopped early"}
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
 
-def printed(records: StudyRecords, part: QuestionPart, family: Family) -> Printed:
+def printed(records: StudyRecords, part: QuestionPart, family: Family) -> PrintedTable:
     """Return a line a question, those of one base under a line of its own; columns that no question fills are left out."""
     lines: list[list[TableEntry]] = []
     for base, rows in groupby(family.rows, key=lambda row: row.group):
@@ -48,7 +49,7 @@ def printed(records: StudyRecords, part: QuestionPart, family: Family) -> Printe
     kept = [at for at in range(len(heads)) if at < 1 or any(line[at].text.strip(DASH) for line in lines)]
     variants = sorted({term.variant for row in family.rows for term in row.terms}) or list(range(len(records.variants)))
     metrics = list(dict.fromkeys(row.metric for row in family.rows))
-    return Printed(
+    return PrintedTable(
         name=part.name,
         title=part.heading,
         heads=[heads[at] for at in kept],
@@ -100,11 +101,11 @@ def origin(row: QuestionRow) -> str:
     return "; ".join([*parts, *seeds, *dict.fromkeys(map(commit, runs))])
 
 
-def _notes(part: QuestionPart, family: Family) -> list[Said]:
+def _notes(part: QuestionPart, family: Family) -> list[str | Note]:
     """Say how to read the table, and which runs leave it undecided."""
     of = {Claims: "claim", Differences: "row", Effects: "effect"}[type(part)]
     edge = "the margin" if isinstance(part, Claims) else "0"
-    notes: list[Said] = [TESTS.format(edge, plural(len(family.rows), of))] if family.tested else []
+    notes: list[str | Note] = [TESTS.format(edge, plural(len(family.rows), of))] if family.tested else []
     counts = dict.fromkeys(row.estimate.n for row in family.rows if row.estimate.n)
     notes += [f"n={' or '.join(map(str, sorted(counts)))} seeds a variant"] if counts else []
     notes += [VERDICTS] if isinstance(part, Claims) else []
@@ -149,7 +150,7 @@ def csv_text(family: Family) -> str:
         published = [" ".join(repr(one.value) for one in row.published), "; ".join(sources)]
         behind = [row.left, "; ".join(row.lost), " ".join(row.run_ids)]
         lines.append([*named, *numbers, *said, *items, row.over_items_alone, *published, *behind])
-    return csv_lines(CSV_HEADS, lines)
+    return csv_file(CSV_HEADS, lines)
 
 
 def verdict_words(row: QuestionRow) -> str:

@@ -11,8 +11,9 @@ from recstudy.report.cells import Cell, TableData, gap, with_items_of
 from recstudy.report.names import DASH, axis_title, improved, inline, metric, number, plain, plural, setting_name
 from recstudy.report.shown import Behind, Explained, Places, Shown
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.entries import PUBLISHED, Interval, Note, Number, Piece, Printed, TableEntry, csv_lines
+from recstudy.report.table import PUBLISHED, Interval, Note, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.targets import Placed, deviation_text
+from recstudy.report.writers import csv_file
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
@@ -75,7 +76,7 @@ def _lost(cell: Cell) -> list[str]:
     return lost + [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
 
 
-def printed(table: TableData) -> Printed:
+def printed(table: TableData) -> PrintedTable:
     """Return the table as lines of entries, the same for every format.
 
     How many seeds is said once, or in a column or a line where rows or columns differ.
@@ -103,7 +104,7 @@ def printed(table: TableData) -> Printed:
     return _printed(table, cell_content)
 
 
-def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence[str] = ()) -> Printed:
+def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence[str] = ()) -> PrintedTable:
     cells = [cell for row in table.rows for cell in row.cells]
     reasons = list(dict.fromkeys(cell.reasons for cell in cells if cell.reasons))  # each set once, numbered in the notes
     rows = [row.cells for row in table.rows if row.cells]
@@ -123,7 +124,7 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
             theirs = [_published(cell, reasons) for cell in row.cells]
             lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * bool(seeds)])
     numbered = (Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1))
-    return Printed(
+    return PrintedTable(
         name=table.name,
         title=table.title,
         heads=heads,
@@ -151,10 +152,10 @@ def csv_text(table: TableData) -> str:
             behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, assumed]
             items = (cell.items.low, cell.items.high) if cell.items else (None, None)
             lines.append([*named, *numbers, *words, *behind, *items, *settings])
-    return csv_lines([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
+    return csv_file([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
 
 
-def narrow(table: TableData, most: int | None = None) -> Printed:
+def narrow(table: TableData, most: int | None = None) -> PrintedTable:
     """Fit a table to a terminal: what is published in a line under ours; the first `most` rows."""
     page = printed(replace(table, rows=table.rows[:most], beneath=True))
     told = [f"{len(table.unmatched_targets)} published values with no matching variant"] if table.unmatched_targets else []

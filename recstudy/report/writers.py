@@ -1,0 +1,265 @@
+"""Writers of a table: HTML, Markdown, LaTeX and the terminal. Each escapes words and formats numbers in its own way."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from math import isfinite
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from recstudy.lazy import pd
+from recstudy.report.names import DASH
+from recstudy.report.table import Note, Number, Piece, PrintedTable, TableEntry
+from recstudy.report.venues import ARTICLE, POINTS, Paper
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+PACKAGES = "array,booktabs,graphicx,siunitx"
+SETUP = r"\sisetup{group-digits=integer,group-separator={,},group-minimum-digits=4,retain-explicit-plus,detect-weight,mode=text}"
+BETWEEN_COLUMNS = 2  # characters of LaTeX's gap, with \tabcolsep of 4 points
+LETTER = 0.53  # the mean width of a letter by its size, in LaTeX
+PROSE_WIDTH = 24  # characters of a column of words in LaTeX; longer ones are broken into lines
+NARROWEST_HEAD = 8  # characters of a head that are never broken
+LINE_BREAK = r"\\"
+FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"  # where the estimate of a width was too small
+PAGE_SHARE = 0.7  # of a page's height, that the lines of one float take at most
+NUMBERED = re.compile(r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE)  # another paper's number
+BREAKABLE = re.compile(r"((?:\\_|\\textgreater\{\}|[=/@]|,(?!\d))(?=[^\s{}]))")
+TEX = {character: "\\" + character for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\N{LEFT DOUBLE QUOTATION MARK}": "``",
+    "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
+    "±": r"$\pm$",
+    DASH: r"\textendash{}",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
+    "\N{MINUS SIGN}": "$-$",
+    "\N{RIGHTWARDS ARROW}": r"$\rightarrow$",
+    "\N{LESS-THAN OR EQUAL TO}": r"$\leq$",
+    "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
+    "[": "{[}",  # after \\ LaTeX reads a bracket as an argument
+}
+
+
+@cache
+def templates() -> Environment:
+    """Return the jinja2 environment of pages, which escapes every value."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(loader=PackageLoader("recstudy.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+
+
+def html(table: PrintedTable, link: Callable[[Sequence[str]], str] = lambda runs: "") -> str:
+    """Return the table as HTML.
+
+    Args:
+        table: The table.
+        link: Returns the address of a page about some runs, or nothing.
+    """
+    from markupsafe import Markup
+
+    kinds = dict.fromkeys(table.prose, "prose") | dict.fromkeys(range(1, table.settings + 1), "setting")
+    classes = [Markup(f' class="{kinds[column]}"' if column in kinds else "") for column in range(len(table.heads))]
+    return templates().get_template("table.html.jinja").render(table=table, classes=classes, link=link)
+
+
+def markdown(table: PrintedTable) -> str:
+    """Return the table in GitHub's Markdown."""
+    rows = [[md(head) for head in table.heads]]
+    rows.append(["---" if table.is_text(column) else "---:" for column in range(len(table.heads))])
+    for line in table.lines:
+        entries = [f"**{md(entry.text)}**" if entry.bold else md(entry.text) for entry in line]
+        rows.append(entries if len(line) > 1 else [f"*{entries[0]}*", *[""] * (len(table.heads) - 1)])
+    notes = [*([f"{table.caption}."] if str(table.caption) else []), *table.notes, *table.unmatched_targets]
+    lines = [f"### {md(table.title)}", "", *(f"**{md(warning)}**\n" for warning in table.warnings)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, *(f"\n{md(note)}" for note in notes)]) + "\n"
+
+
+def csv_file(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a CSV file, with numbers in full precision."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([heads, *rows])
+    return out.getvalue()
+
+
+def md(words: object) -> str:
+    """Return Markdown that shows the words as they are, in one line."""
+    escaped = "".join("\\" + character if character in "\\`*_[]|~#$!" else character for character in str(words))
+    return " ".join(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
+
+
+# ------------------------------------------------------------------------------------------------------------- terminal
+
+
+class TerminalTable:
+    """A table for `rich.print`. Columns without room stand in a block below, with the labels again."""
+
+    WIDEST = 30  # characters of a column of words
+    FRAME = 3  # characters around a column
+
+    def __init__(self, table: PrintedTable) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = self.table
+        widths = [min(self.WIDEST, width) for width in table.widths()]
+        yield Text(table.title, "italic", justify="center")
+        for columns in table.blocks([width + self.FRAME for width in widths], options.max_width - 1):
+            block, shown = table.select(columns), Table()
+            for place, (head, column) in enumerate(zip(block.heads, columns, strict=True)):
+                is_text = block.is_text(place)
+                words = head if is_text else "\n".join(wrap(head, max(1, widths[column])))
+                shown.add_column(Text(words), justify="left" if is_text else "right", overflow="fold", min_width=widths[column])
+            for line in block.lines:
+                shown.add_row(*(Text(entry.text, "bold" if entry.bold else "") for entry in line))
+            yield shown
+        notes = [*table.warnings, f"{table.caption}.", *table.notes, *table.unmatched_targets]
+        yield Text("\n".join(map(str, notes)))
+
+
+# ---------------------------------------------------------------------------------------------------------------- LaTeX
+
+
+def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str:
+    """Return the table as LaTeX floats, in parts where a page has no room. Comments name the runs behind each number."""
+    table = table.without(paper.without)
+    letters = paper.letters - 1
+    widths = [min(PROSE_WIDTH, width) + BETWEEN_COLUMNS for width in table.widths()]
+    places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
+    rooms = [int(inches * POINTS / (LETTER * letters)) for _, inches in places]
+    place = next((at for at, room in enumerate(rooms) if sum(widths) <= room), len(rooms) - 1)
+    height = int(PAGE_SHARE * paper.height * POINTS / (1.2 * letters))
+    parts = [
+        replace(block, lines=block.lines[start : start + height])
+        for block in map(table.select, table.blocks(widths, rooms[place]))
+        for start in range(0, max(1, len(block.lines)), height)
+    ]
+    lines = [rf"% needs \usepackage{{{PACKAGES}}}", *(f"% {' '.join(target.split())}" for target in table.unmatched_targets)]
+    for number, part in enumerate(parts, 1):
+        of = f", part {number} of {len(parts)}" if len(parts) > 1 else ""
+        caption = breakable(sentence(table.title + of, finding if number == 1 else ""))
+        name = label(table.name) + (f"-{number}" if number > 1 else "")
+        lines += [rf"\begin{{{places[place][0]}}}", r"\centering\small\setlength{\tabcolsep}{4pt}" + SETUP]
+        lines += [rf"\caption{{{caption}}}", rf"\label{{tab:{name}}}", r"\medskip", FIT + _tabular(part) + "}", *_origins(part)]
+        if number == len(parts):
+            lines += notes_under([table.caption, *table.notes], table.warnings)
+        lines += [rf"\end{{{places[place][0]}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def sentence(title: str, finding: str = "") -> str:
+    """Return the caption of a float: a title, without the number of another paper's table, and what was found."""
+    name = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
+    name = name[:1].upper() + name[1:]
+    finding = "" if name[1:] == finding[1:] else finding
+    return _ended(f"{name} ({finding})" if ": " in finding else f"{name}: {finding}" if finding else name)
+
+
+def notes_under(notes: Sequence[str | Note], warnings: Sequence[str] = ()) -> list[str]:
+    """Return the small print under a float, the warnings first and in bold."""
+    lines = [rf"\textbf{{{breakable(_ended(warning))}}}" for warning in warnings]
+    words = [note.on_paper if isinstance(note, Note) else note for note in notes]
+    lines += [breakable(_ended(note)) for note in words if note]
+    start = r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize\raggedright"
+    return [start, *(rf"{line}\par" for line in lines), r"\end{minipage}"] if lines else []
+
+
+def tex(text: str) -> str:
+    """Return LaTeX that shows the text as it is."""
+    text = re.sub(r'(^|[\s(\[])"', "\\1\N{LEFT DOUBLE QUOTATION MARK}", text).replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}")
+    escaped = " ".join("".join(TEX.get(character, character) for character in text).split())
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", escaped))
+
+
+def breakable(text: str, longest: int = 20) -> str:
+    """Return LaTeX in which words of more than `longest` characters, such as `model.latent_steps=3`, may be broken."""
+    return " ".join(BREAKABLE.sub(r"\1\\penalty500 ", word) if len(word) > longest else word for word in tex(text).split(" "))
+
+
+def label(name: str) -> str:
+    return "".join(character if character.isalnum() else "-" for character in name)
+
+
+def _ended(note: str) -> str:
+    first = note.partition(" ")[0]
+    note = first.capitalize() + note[len(first) :] if re.fullmatch("[a-z]{2,}[,:]?", first) else note
+    return note if note.endswith((".", "?", "!")) else f"{note}."
+
+
+def _number(piece: Piece) -> str:
+    """Return a number as siunitx reads it; empty for all else, and for a number without digits to align."""
+    text = str(piece).replace(",", "")
+    return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
+
+
+def _tabular(table: PrintedTable) -> str:
+    """Return the `tabular` of a table. A column of numbers becomes two where words or an interval follow some of them."""
+    columns: dict[tuple[int, int], list[str]] = {}  # (column of the table, column beside it) -> cells
+    formats, widths = [], [min(PROSE_WIDTH, width) for width in table.widths()]
+    for column in range(len(table.heads)):
+        entries = [line[column] if column < len(line) else TableEntry("") for line in table.lines]
+        numbers = [] if table.is_text(column) else [_number(entry.pieces[0]) for entry in entries]
+        if any(numbers):
+            whole, _, decimals = zip(*(number.lstrip("+-").partition(".") for number in numbers), strict=True)
+            sign = "+" * any(number.startswith(("+", "-")) for number in numbers)
+            digits = f"{sign}{max(map(len, whole))}.{max(map(len, decimals))}"
+            pairs = list(zip(entries, numbers, strict=True))
+            columns[column, 0] = [r"\bfseries " * (entry.bold and bool(number)) + number for entry, number in pairs]
+            formats.append(f"S[table-format={digits}]")
+            beside = ["".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip() for entry, number in pairs]
+            if any(beside):
+                columns[column, 1] = [breakable(words, 0) for words in beside]
+                formats.append("@{~}" + _text_format(beside, "l"))
+        else:
+            columns[column, 0] = [_bold(breakable(entry.text, 0), entry.bold) for entry in entries]
+            side = "l" if table.is_text(column) else "r"
+            formats.append(_text_format([entry.text for entry in entries], side))
+    for place, line in enumerate(table.lines):
+        if len(line) == 1:
+            columns[0, 0][place] = rf"\textit{{{tex(line[0].text)}}}"
+    styler = pd.DataFrame(columns).style.hide(axis="index").hide(axis="columns", level=1)
+    heads = [_head(head, width) for head, width in zip(table.heads, widths, strict=True)]
+    styler = styler.format_index(lambda column: heads[int(str(column))], axis=1, level=0)
+    layout = f"@{{}}{''.join(formats)}@{{}}"
+    return str(styler.to_latex(column_format=layout, hrules=True, multicol_align="c", siunitx=True)).rstrip()
+
+
+def _text_format(words: Sequence[str], side: str) -> str:
+    """Return the format of a column of words, which breaks long ones into lines."""
+    if max(map(len, words), default=0) <= PROSE_WIDTH:
+        return side
+    return rf">{{\raggedright\arraybackslash}}p{{{PROSE_WIDTH * 0.5:.1f}em}}"
+
+
+def _head(head: str, width: int) -> str:
+    lines = list(map(tex, wrap(head, max(width, NARROWEST_HEAD), break_long_words=False)))
+    return rf"\shortstack{{{LINE_BREAK.join(lines)}}}" if len(lines) > 1 else lines[0]
+
+
+def _bold(words: str, bold: bool) -> str:
+    return rf"\textbf{{{words}}}" if bold else words
+
+
+def _origins(table: PrintedTable) -> list[str]:
+    """Return a comment for each line and its runs."""
+    comments: dict[tuple[str, str], list[str]] = {}
+    for line in table.rows:
+        for head, entry in zip(table.heads, line, strict=True):
+            if entry.origin:
+                comments.setdefault((line[0].text, entry.origin), []).append(head)
+    return [" ".join(f"% {row}: {'; '.join(heads)}: {origin}".split()) for (row, origin), heads in comments.items()]
