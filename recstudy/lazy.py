@@ -11,7 +11,7 @@ A module that uses these names in annotations starts with `from __future__ impor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["go", "np", "pd", "px"]
+__all__ = ["go", "np", "pd", "px", "special"]
 
 
 class _LazyModule:
@@ -29,5 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.express as px
     import plotly.graph_objects as go
+    import scipy.special as special
 else:
-    np, pd, px, go = map(_LazyModule, ("numpy", "pandas", "plotly.express", "plotly.graph_objects"))
+    np, pd, px = map(_LazyModule, ("numpy", "pandas", "plotly.express"))
+    go, special = map(_LazyModule, ("plotly.graph_objects", "scipy.special"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from recstudy.errors import RecstudyError
-from recstudy.report.page import Html, escape, warning_lines
+from recstudy.report.markup import Html, escape, markup
 
 ROWS = 50  # of a table on one page
 FIELDS = 24  # of an address
@@ -64,9 +64,9 @@ def make_part(key: str, title: str, make: Callable[[], str]) -> PagePart:
 
 def describe_problem(error: BaseException) -> str:
     if isinstance(error, RecstudyError):
-        return warning_lines([str(error)])
+        return markup("warnings", [str(error)])
     log.error("cannot be shown", exc_info=error)
-    return warning_lines([f"This cannot be shown: {type(error).__name__}: {error}"])
+    return markup("warnings", [f"This cannot be shown: {type(error).__name__}: {error}"])
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from recstudy.board.poller import PlannedStudy, StudyKey
 from recstudy.board.progress import RunUnderWay, StudyProgress, progress
 from recstudy.board.sources import Sources
 from recstudy.papers import by_name
+from recstudy.report.markup import Html, markup, table
 from recstudy.report.names import metric
-from recstudy.report.page import Html, code, facts, table, warning_lines
 from recstudy.terminal import duration
 
 LOST = ("failed", "diverged")
@@ -32,7 +32,7 @@ def overview(sources: Sources, address: Address) -> Page:
     progresses = {study: progress(poller, planned) for study, planned in poller.studies.items() if not planned.error}
     shown, pages = page_of(address, "studies", len(progresses))
     rows = [_study(study, poller.studies[study], state) for study, state in list(progresses.items())[shown]]
-    begin = f"<p>No study here yet. One is there as soon as it starts:</p>{code('python studies/vitrm_depth_sweep.py')}"
+    begin = f"<p>No study here yet. One is there as soon as it starts:</p>{markup('code', 'python studies/vitrm_depth_sweep.py')}"
     findings = [[study_link(*study), text(sources.finding(study))] for study in list(progresses)[shown]]
     found = table("What they found", ("study", "finding"), findings, {1: "prose"}, "stack")
     return Page(
@@ -90,7 +90,7 @@ def _head(sources: Sources) -> str:
     problems = [f"{name} ({preset}): {one.error}" for (name, preset), one in poller.studies.items() if one.error]
     problems += sources.problems
     where = f'<p class="note">In <code>{text(sources.store or poller.root)}</code></p>'
-    return f"<h1>Studies and runs</h1>{where}{warning_lines(problems)}{facts(pairs)}"
+    return f"<h1>Studies and runs</h1>{where}{markup('warnings', problems)}{markup('facts', pairs)}"
 
 
 def _study(study: StudyKey, planned: PlannedStudy, one: StudyProgress) -> list[Html]:
@@ -111,5 +111,5 @@ def _study(study: StudyKey, planned: PlannedStudy, one: StudyProgress) -> list[H
 
 def _elsewhere(sources: Sources) -> str:
     items = "".join(f"<li>{link(url, name)} <small>{text(ELSEWHERE.get(name, ''))}</small></li>" for name, url in sources.links)
-    other = code('recstudy board --link "Ray dashboard=http://head:8265"')
+    other = markup("code", 'recstudy board --link "Ray dashboard=http://head:8265"')
     return f'<ul>{items}</ul><p class="note">Each answers only while it runs. Where one is elsewhere, say so:</p>{other}'

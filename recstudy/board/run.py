@@ -31,8 +31,9 @@ from recstudy.report import (
 from recstudy.report.caveats import warnings
 from recstudy.report.figures.layout import dress
 from recstudy.report.figures.learning import axis_of, learning_caption, learning_data, learning_figure, learning_notes
+from recstudy.report.markup import Html, fold, markup, words_table
 from recstudy.report.names import inline, metric, number, plain, plural, quantity, setting_name
-from recstudy.report.page import Html, code, facts, figure_box, fold, warning_lines, words_table
+from recstudy.report.page import figure_box
 from recstudy.report.rows import Row, origin
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
@@ -137,8 +138,8 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
     ]
     of = f" of {', '.join(named)}" if named else ""
     where = f"<p>{state('running' if running else row.status)} run <code>{text(row.id)}</code>{of}</p>"
-    shown = facts([(name, value) for name, value in pairs if value])
-    return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(warnings(records))}{shown}"
+    shown = markup("facts", [(name, value) for name, value in pairs if value])
+    return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{markup('warnings', warnings(records))}{shown}"
 
 
 def _numbers(row: Row) -> str:
@@ -183,8 +184,8 @@ def _log(records: StudyRecords, folder: RunFolder, epochs: Sequence[EpochLine], 
         lines.append(f"{row.status}{f', {row.found.error}' if row.found.error else ''}")
     if not lines:
         return Html('<p class="note">It has not begun.</p>')
-    whole = fold(f"All {len(lines):,} lines", code("\n".join(lines[-LONG:]))) if len(lines) > SHORT else ""
-    return Html(code("\n".join(lines[-SHORT:])) + whole)
+    whole = fold(f"All {len(lines):,} lines", markup("code", "\n".join(lines[-LONG:]))) if len(lines) > SHORT else ""
+    return Html(markup("code", "\n".join(lines[-SHORT:])) + whole)
 
 
 def _attempts(folder: RunFolder) -> Iterator[str]:
@@ -217,7 +218,7 @@ def _machine(row: Row) -> str:
     made = origin(row.provenance)
     cores = f", {made['cores']} cores" if made["cores"] else ""
     where = [("Host", made["host"]), ("CPU", made["cpu"] and f"{made['cpu']}{cores}"), ("GPU", made["gpu"] or "none")]
-    return facts([(name, str(value)) for name, value in [*where, *told] if value])
+    return markup("facts", [(name, str(value)) for name, value in [*where, *told] if value])
 
 
 def _settings(records: StudyRecords, baseline: Json | None) -> str:
@@ -241,4 +242,4 @@ def _tail(log: Path) -> Html:
     """Return the last lines of a file that may be long."""
     with open(log, "rb", opener=descriptor) as file:
         file.seek(max(0, log.stat().st_size - TAIL))
-        return Html(code("\n".join(file.read(TAIL).decode(errors="replace").strip().splitlines()[-SHORT:])))
+        return Html(markup("code", "\n".join(file.read(TAIL).decode(errors="replace").strip().splitlines()[-SHORT:])))

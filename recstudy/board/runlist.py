@@ -14,8 +14,8 @@ from recstudy.board.markup import Address, Page, PagePart, choice, page_of, run_
 from recstudy.board.sources import Sources, main_metric
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report.figures.theme import is_number
+from recstudy.report.markup import Html, table
 from recstudy.report.names import DASH, axis_title, level_of, metric, number, plain
-from recstudy.report.page import Html, table
 from recstudy.report.rows import STATUSES, Row, origin
 from recstudy.report.study_records import StudyRecords
 from recstudy.terminal import duration

@@ -30,7 +30,8 @@ from recstudy.errors import ConfigError
 from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
-from recstudy.report.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS, anchor, escape, titled
+from recstudy.report.markup import escape
+from recstudy.report.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS
 
 POLL_S = 1.0  # between two looks at the folder
 REST = 3.0  # or this often as long as the last look took: the board leaves the cores to the runs
@@ -177,7 +178,9 @@ def page_html(sources: Sources, address: Address) -> bytes:
 def _with_heading(part: PagePart) -> str:
     if not part.title:
         return part.body
-    return f'<h2 id="{part.key}" tabindex="-1">{escape(titled(part.title, part.finding))}</h2>{anchor(part.key)}{part.body}'
+    title = f"{part.title}: {part.finding}" if part.finding else part.title
+    anchor = f'<a class="anchor" href="#{part.key}" aria-label="link to this section"></a>'
+    return f'<h2 id="{part.key}" tabindex="-1">{escape(title)}</h2>{anchor}{part.body}'
 
 
 class _Quiet(WSGIRequestHandler):

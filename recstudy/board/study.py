@@ -15,7 +15,8 @@ from recstudy.report.caveats import warnings
 from recstudy.report.figures.layout import dress
 from recstudy.report.figures.learning import COLUMNS, learning_figure
 from recstudy.report.kinds import heading, problem, shown
-from recstudy.report.page import facts, figure_box, warning_lines
+from recstudy.report.markup import markup
+from recstudy.report.page import figure_box
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import asked, found, ran
 from recstudy.report.writers import html
@@ -65,7 +66,7 @@ def _made(records: StudyRecords, part: Part, key: str = "", to: Runs | None = No
         content = made.above + html(made.printed, to) if to and made.printed else made.html
         return PagePart(key, heading(part), content, made.finding)
     except Exception as error:
-        return PagePart(key, heading(part), warning_lines([problem(part, error)]))
+        return PagePart(key, heading(part), markup("warnings", [problem(part, error)]))
 
 
 def _now(state: StudyProgress) -> str:
@@ -74,7 +75,7 @@ def _now(state: StudyProgress) -> str:
         ("Spent on runs under way", duration(state.spent) if state.running else ""),
         ("Time remaining", state.words),
     ]
-    shown = facts([(name, value) for name, value in pairs if value])
+    shown = markup("facts", [(name, value) for name, value in pairs if value])
     return shown + (running_table(state.running[:MOST], len(state.running), {}) if state.running else "")
 
 

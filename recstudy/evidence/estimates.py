@@ -9,15 +9,19 @@ runs, M items. Items that belong together (augmented copies of one puzzle, test 
 their scores count as one draw (Miller, arXiv:2411.00640).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import asin, exp, inf, log, pi, sin, sqrt
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-from scipy.special import chdtrc, stdtrit
+from recstudy.lazy import np, special
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 LEVEL = 0.95
 
@@ -139,7 +143,7 @@ class Scale:
 
 LINEAR = Scale()
 
-Scores = npt.NDArray[np.float64]
+Scores: TypeAlias = "npt.NDArray[np.float64]"
 
 
 def over_items(
@@ -175,7 +179,7 @@ def over_items(
     total = max(of_seeds, of_items, of_seeds + of_items - both)
     df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
     middle = scale.transform(found.value)
-    half = float(stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
+    half = float(special.stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
     low, high = max(scale.inverse(middle - half), found.reach[0]), min(scale.inverse(middle + half), found.reach[1])
     wide = replace(found, low=low, high=high, error=sqrt(total), df=df)
     return wide if width(wide) > width(found) else found
@@ -201,7 +205,7 @@ def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None
     if clusters is not None:
         apart = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=apart)
     squares = float(apart @ apart)
-    return float(chdtrc(1, float(apart.sum()) ** 2 / squares)) if squares else None
+    return float(special.chdtrc(1, float(apart.sum()) ** 2 / squares)) if squares else None
 
 
 def width(found: Estimate) -> float:

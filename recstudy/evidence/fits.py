@@ -3,9 +3,9 @@
 Each variant keeps its own variance s^2 with d = n - 1 degrees of freedom and borrows d0 from the others (moderated variance,
 Smyth 2004, as in limma), so that three seeds are not judged as if their two degrees of freedom were all that is known:
 
-    e     = log s^2 - digamma(d/2) + log(d/2)            what the log of a variance says, without its bias         (1)
+    e     = log s^2 - special.digamma(d/2) + log(d/2)            what the log of a variance says, without its bias         (1)
     d0    from var(e) = trigamma(d/2) + trigamma(d0/2); endless where the logs vary no more than by chance           (2)
-    s0^2  = exp(mean(e) + digamma(d0/2) - log(d0/2))                                                                 (3)
+    s0^2  = exp(mean(e) + special.digamma(d0/2) - log(d0/2))                                                                 (3)
     s~^2  = (d0 s0^2 + d s^2) / (d0 + d), at least the items' own variance, with d0 + d degrees of freedom, where
             d0 counts as at most 2, and as at most what the others have                                              (4)
 
@@ -17,6 +17,8 @@ A variant whose seeds all lie within two items of a bound says nothing of the ot
 kinds has no spread at all. `studies/bench/evidence.py` prints what these intervals cover.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +26,8 @@ from functools import cached_property
 from math import exp, inf, log, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
-import numpy as np
-from scipy.special import betaincinv, digamma, polygamma, stdtrit
-
 from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
+from recstudy.lazy import np, special
 
 Key = TypeVar("Key")
 BORROWED, ENDLESS = 2.0, 1e6  # degrees of freedom: that a variant borrows at most, (4); that stand for no end, (2)
@@ -104,14 +104,14 @@ class Fit(Generic[Key]):
             return None
         weights = np.array(list(self._weights.values()))
         s2, d = np.array([self.own[key] for key in self._weights]).T
-        e = np.log(np.maximum(s2, LEAST * self.scale.floor)) - digamma(d / 2) + np.log(d / 2)  # (1)
+        e = np.log(np.maximum(s2, LEAST * self.scale.floor)) - special.digamma(d / 2) + np.log(d / 2)  # (1)
         mean, effective = np.average(e, weights=weights), weights.sum() ** 2 / (weights**2).sum()
         d0 = ENDLESS
         if effective > 1 + 1e-9:
             between = np.average((e - mean) ** 2, weights=weights) * effective / (effective - 1)
-            between -= np.average(polygamma(1, d / 2), weights=weights)
+            between -= np.average(special.polygamma(1, d / 2), weights=weights)
             d0 = min(ENDLESS, 2 * _trigamma_inverse(between)) if between > 0 else ENDLESS  # (2)
-        return Variance(exp(mean + digamma(d0 / 2) - log(d0 / 2)), d0)  # (3)
+        return Variance(exp(mean + special.digamma(d0 / 2) - log(d0 / 2)), d0)  # (3)
 
     @cached_property
     def _spreads(self) -> list[float]:
@@ -195,7 +195,7 @@ class Fit(Generic[Key]):
         mean, n, scale, spread = mean_of(values), len(values), self.scale, self.variance(key)
         if spread is None:
             return Estimate(mean, level=level, n=n, why=why, split=self.splits.get(key))
-        middle, half = scale.transform(mean), float(stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
+        middle, half = scale.transform(mean), float(special.stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
         if why in (Why.CEILING, Why.FLOOR):
@@ -230,8 +230,8 @@ def split(values: Sequence[float], scale: Scale, learned: float | None = None) -
 def share_interval(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the exact (Clopper-Pearson) interval of a share."""
     tail = (1 - level) / 2
-    low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
+    low = float(special.betaincinv(count, of - count + 1, tail)) if count else 0.0
+    high = float(special.betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
     return low, high
 
 
@@ -246,8 +246,8 @@ def _trigamma_inverse(value: float) -> float:
         return 1 / sqrt(value)
     y = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(polygamma(1, y))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, y))
+        trigamma = float(special.polygamma(1, y))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, y))
         y += step
         if -step / y < 1e-8:
             break

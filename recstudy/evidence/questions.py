@@ -14,20 +14,22 @@ The effects of a two-level design of N cells: a column of signs stands for each,
 second, an interaction is the product of its axes' columns.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
 from math import inf, prod, sqrt
-from typing import Generic, TypeVar
-
-import numpy as np
-import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from recstudy.evidence.estimates import LEVEL, Estimate, Why
 from recstudy.evidence.fits import Weighted
 from recstudy.evidence.seeds import ALPHA, more_seeds
+from recstudy.lazy import np, special
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Key = TypeVar("Key")
 FEWEST = 3  # seeds of which a prediction interval says anything: at two it spans most of any metric
@@ -189,7 +191,7 @@ def at_level(found: Estimate, level: float) -> Estimate:
     """Return an estimate of a contrast with its t interval at another level."""
     if found.value is None or found.error is None or found.df is None:
         return replace(found, level=level)
-    half = float(stdtrit(found.df, (1 + level) / 2)) * found.error
+    half = float(special.stdtrit(found.df, (1 + level) / 2)) * found.error
     low, high = max(found.value - half, found.reach[0]), min(found.value + half, found.reach[1])
     return replace(found, low=low, high=high, level=level)
 
@@ -232,7 +234,7 @@ def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int 
     if reasons or estimate.error is None or estimate.df is None:
         return answer
     room = abs(question.room(estimate.value))
-    p = 2 * float(stdtr(estimate.df, -room / estimate.error)) if estimate.error else 0.0
+    p = 2 * float(special.stdtr(estimate.df, -room / estimate.error)) if estimate.error else 0.0
     return replace(answer, p=p)
 
 
@@ -332,7 +334,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-Signs = npt.NDArray[np.int64]
+Signs: TypeAlias = "npt.NDArray[np.int64]"
 
 
 @dataclass(frozen=True)

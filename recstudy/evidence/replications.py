@@ -9,14 +9,14 @@ The interval of the mean is Hartung and Knapp's: their factor, the left side of 
 counts as 1 if it is less.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-import numpy as np
-from scipy.special import chdtrc, ndtri, stdtr, stdtrit
-
 from recstudy.evidence.estimates import LEVEL
+from recstudy.lazy import np, special
 
 TOLERANCE, STEPS = 1e-5, 50  # of (2), and at most, to solve it: those of statsmodels' combine_effects, whose numbers these are
 ENOUGH = 3  # values from which a prediction interval has degrees of freedom
@@ -57,8 +57,8 @@ def combine(values: Sequence[float], errors: Sequence[float], level: float = LEV
             break
         tau2 += excess / float(np.square(weights) @ squares)
     error = sqrt(max(1.0, float(weights @ squares) / (k - 1)) / float(weights.sum()))
-    half = float(stdtrit(k - 1, (1 + level) / 2)) * error
-    reach = float(stdtrit(k - 2, (1 + level) / 2)) * sqrt(tau2 + error**2) if k >= ENOUGH else None
+    half = float(special.stdtrit(k - 1, (1 + level) / 2)) * error
+    reach = float(special.stdtrit(k - 2, (1 + level) / 2)) * sqrt(tau2 + error**2) if k >= ENOUGH else None
     predicted = None if reach is None else (mean - reach, mean + reach)
     return Combined(mean, sqrt(tau2), k, error, (mean - half, mean + half), predicted)
 
@@ -91,6 +91,6 @@ def agreement(
     n = np.asarray(ns, float)
     z = (np.asarray(means, float) - np.asarray(published, float)) / (np.asarray(spreads, float) * np.sqrt(1 + 1 / n))
     if len(dfs):
-        z = np.sign(z) * -ndtri(stdtr(np.asarray(dfs, float), -np.abs(z)))
+        z = np.sign(z) * -special.ndtri(special.stdtr(np.asarray(dfs, float), -np.abs(z)))
     q = float(np.sum(z**2))
-    return Agreement(q, z.size, float(chdtrc(z.size, q)), float(z.mean()))
+    return Agreement(q, z.size, float(special.chdtrc(z.size, q)), float(z.mean()))

@@ -15,11 +15,12 @@ number so found decides in 45 % of studies where 80 % is said. So the effect cou
 given the estimate and its error (`studies/bench/evidence.py` prints what comes of it).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import e, log
 
-import numpy as np
-from scipy.special import nctdtr, nctdtrinc, stdtr, stdtrit
+from recstudy.lazy import np, special
 
 ALPHA = 0.05
 
@@ -54,7 +55,6 @@ class Looks:
 POWER = 0.8
 SURE = 0.25  # the effect is at least so large in three of four
 MOST_SEEDS = 1000  # where an answer needs more than these, seeds are not what it lacks
-SEEDS = np.unique(np.concatenate([np.arange(2, 100), np.geomspace(100, MOST_SEEDS, 60).astype(int)]))
 
 
 def more_seeds(room: float, error: float, df: float, n: int, alpha: float = ALPHA, pooled: int = 2) -> int | None:
@@ -76,15 +76,16 @@ def more_seeds(room: float, error: float, df: float, n: int, alpha: float = ALPH
     effect, most = 0.0, room + 20 * error  # the lower quartile of the distance from the edge, which lies around `room` by a t
     for _ in range(40):
         middle = (effect + most) / 2
-        share = stdtr(df, (middle - room) / error) - stdtr(df, (-middle - room) / error)
+        share = special.stdtr(df, (middle - room) / error) - special.stdtr(df, (-middle - room) / error)
         effect, most = (middle, most) if share < SURE else (effect, middle)
-    seeds = SEEDS[n < SEEDS]
+    seeds = np.unique(np.concatenate([np.arange(2, 100), np.geomspace(100, MOST_SEEDS, 60).astype(int)]))
+    seeds = seeds[n < seeds]
     later = df + pooled * (seeds - n)
     shift = effect / error * np.sqrt(seeds / n)
-    reached = nctdtr(later, np.minimum(shift, 30.0), stdtrit(later, 1 - alpha / 2)) <= 1 - POWER
+    reached = special.nctdtr(later, np.minimum(shift, 30.0), special.stdtrit(later, 1 - alpha / 2)) <= 1 - POWER
     return int(seeds[reached][0]) - n if reached.any() else None
 
 
 def detectable(error: float, df: float, alpha: float = ALPHA) -> float:
     """Return the least true difference that a test at this level shows 4 times in 5."""
-    return error * float(nctdtrinc(df, 1 - POWER, stdtrit(df, 1 - alpha / 2)))
+    return error * float(special.nctdtrinc(df, 1 - POWER, special.stdtrit(df, 1 - alpha / 2)))

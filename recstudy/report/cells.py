@@ -4,20 +4,20 @@ Intervals are over seeds, and, where runs have kept their answers, over seeds an
 `tables/render.py` turns it into text. Nothing here depends on the time or the machine, so the same records give the same table.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from recstudy.errors import StorageError
 from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict, Weighted, over_items, published, width
 from recstudy.evidence.estimates import Scores
+from recstudy.lazy import np
 from recstudy.papers import Target
 from recstudy.programs.base import Program
 from recstudy.programs.metric import METRICS, NotAvailable
@@ -28,6 +28,9 @@ from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Note
 from recstudy.report.targets import Placed, Placement, deviation_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 NONE = Estimate(None)
 MOST_RUNS = 100  # whose answers a table reads: 2 s
@@ -246,7 +249,7 @@ def gap(run: Row | None, name: str) -> str:
 
 
 # Rows of the test split, the score of each and its patient.
-Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]
+Scored: TypeAlias = "tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]"
 
 
 class ItemScores(NamedTuple):

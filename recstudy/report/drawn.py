@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from recstudy.lazy import go, pd
-from recstudy.report.look import escape_text, on_paper, on_screen
+from recstudy.report.look import escape_text, on_paper, on_screen, titled
 
 if TYPE_CHECKING:
     from recstudy.report.parts import FigurePart
@@ -37,7 +37,13 @@ class DrawnFigure:
 
     def printed(self, inches: float) -> go.Figure:
         """Return the figure for a paper, `inches` wide."""
-        return on_paper(self.figure, inches)
+        paper = on_paper(self.figure, inches)
+        return titled(paper, "", self.notes) if self.notes else paper
+
+    @property
+    def standalone(self) -> go.Figure:
+        """The figure for a page of its own, with its title and notes."""
+        return titled(self.figure, self.label, self.notes)
 
     @property
     def label(self) -> str:

@@ -1,13 +1,14 @@
 """From records to the fit of each metric: whose seeds are judged together, on which scale, and what tables say of it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, sqrt
 
-from scipy.special import stdtrit
-
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
+from recstudy.lazy import special
 from recstudy.report.caveats import some
 from recstudy.report.names import metric
 from recstudy.report.rows import Row
@@ -119,7 +120,7 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
     found = replace(found, n=len(runs))
     if found.error is None or found.df is None or found.value is None:
         return found, found
-    half = float(stdtrit(found.df, (1 + found.level) / 2)) * found.error * sqrt(len(runs) + 1)
+    half = float(special.stdtrit(found.df, (1 + found.level) / 2)) * found.error * sqrt(len(runs) + 1)
     return found, replace(found, low=found.value - half, high=found.value + half)
 
 

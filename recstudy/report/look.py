@@ -26,6 +26,7 @@ GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 HEIGHT = 380  # pixels of a figure with one panel
 PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
 PAPER_HEIGHT = 0.8  # of the height on a screen
+NOTE_WIDTH = 70  # characters of a line of a note
 LONGEST_NAME = 40  # characters of a legend's line on paper
 
 _AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True, "exponentformat": "e"}
@@ -55,11 +56,19 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
     """
     height = (figure.layout.height or HEIGHT) * (1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT)
     size = {"width": int(inches * PIXELS_PER_INCH / 5 + 1e-6) * 5, "height": round(height / 5) * 5}  # whole pixels of Chrome
-    paper = go.Figure(figure).update_layout(template={"layout": _PAPER}, title=None, **size)
+    paper = go.Figure(figure).update_layout(template={"layout": _PAPER}, **size)
     for trace in paper.data:
         if trace.name:
             trace.name = folded(trace.name, LONGEST_NAME)
     return paper
+
+
+def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
+    """Return a copy of the figure that says its title and what a reader must know before the numbers."""
+    lines = [f"<b>{escape(title)}</b>" * bool(title), *(f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes)]
+    text = "<br>".join(filter(None, lines))
+    place = {"x": 0, "xref": "paper", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
+    return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": {"t": 12, "b": 8}, **place})
 
 
 # ---------------------------------------------------------------------------------------------------------------- words

@@ -4,13 +4,13 @@ Each part gives rows of `QuestionRow`, whose answers come from `recstudy.evidenc
 them.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
-
-import numpy as np
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
@@ -31,6 +31,7 @@ from recstudy.evidence import (
     mcnemar,
     over_items,
 )
+from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import MOST_RUNS, Cell, cell, gap, item_scores

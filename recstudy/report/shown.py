@@ -12,12 +12,14 @@ from typing import NamedTuple, Self
 
 import pandas as pd
 import plotly.graph_objects as go
+from markupsafe import escape
 from PIL import Image
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.layout import Drawn
-from recstudy.report.page import LIBRARY, escape, figure_box, links, warning_lines
+from recstudy.report.markup import markup
+from recstudy.report.page import LIBRARY, figure_box
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
@@ -78,7 +80,7 @@ class Shown:
     def html(self) -> str:
         """Its place in a page."""
         if self.body is not None:
-            return warning_lines(self.notes) + self.body
+            return (markup("warnings", self.notes)) + self.body
         return self.above + (html(self.printed) if self.printed else "")
 
     @property
@@ -87,7 +89,7 @@ class Shown:
         if (drawn := self.drawn) is None:
             return ""
         if drawn.data.empty:
-            return warning_lines(drawn.notes) + NOTHING + drawn.below
+            return (markup("warnings", drawn.notes)) + NOTHING + drawn.below
         return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
 
     @property
@@ -145,7 +147,7 @@ class Shown:
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
             out.write(f"tables/{file}.{ending}", text)
-        linked = links("tables", file, list(words)) if words else ""
+        linked = (markup("links", "tables", file, list(words))) if words else ""
         if self.drawn is None:
             return linked
         if problem := write_figure(self.drawn, out, file, export, paper):
@@ -153,7 +155,7 @@ class Shown:
         for ending, content in self.files.items():
             out.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
-        return linked if self.drawn.data.empty else linked + links("figures", file, endings)
+        return linked if self.drawn.data.empty else linked + (markup("links", "figures", file, endings))
 
     def _repr_html_(self) -> str:
         return self.html
@@ -195,7 +197,7 @@ def write_figure(
     """
     check_export(formats)
     out.keep(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
-    page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
+    page = drawn.standalone.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     out.write(f"figures/{name}.html", page)
     out.write(f"figures/{name}.csv", drawn.csv)
     if not formats or drawn.data.empty:
@@ -236,7 +238,7 @@ def _image(figure: go.Figure, kind: str, title: str) -> bytes:
     from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network
-    page.header = page.header.replace("Kaleido-fier", escape(title)) + FLUSH
+    page.header = page.header.replace("Kaleido-fier", str(escape(title))) + FLUSH
     size = {"width": figure.layout.width, "height": figure.layout.height, "scale": SCALE * (DENSITY / 96 if kind == "png" else 1)}
     made = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
     if kind != "png":

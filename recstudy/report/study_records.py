@@ -3,6 +3,8 @@
 Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
 """
 
+from __future__ import annotations
+
 import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -11,10 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
-import pandas as pd
-
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
+from recstudy.lazy import pd
 from recstudy.opened import refuse_link, there
 from recstudy.plugins import absent, reading
 from recstudy.programs.base import Program, reader_of

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
@@ -10,10 +10,10 @@ from recstudy.records.plans import earlier_runs
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
 from recstudy.report.changes import change_lines, study_changes
-from recstudy.report.findings import HOW, Sentence, findings
+from recstudy.report.findings import HOW, findings
 from recstudy.report.machines import Price, machines_used
+from recstudy.report.markup import escape, fold, markup, words_table
 from recstudy.report.names import metric, plain, plural, setting_name
-from recstudy.report.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.report.registration import registration_words
 from recstudy.report.rows import STATUSES, Row, distinct, origin
 from recstudy.report.study_records import StudyRecords
@@ -24,6 +24,7 @@ from recstudy.terminal import duration, flops
 OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
     f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")
 )
+LAST_LINES = 12  # of a traceback
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
     "commit": "commit",
@@ -42,9 +43,7 @@ PROVENANCE = {
 
 def asked(records: StudyRecords) -> str:
     """Return title, question, and what a reader must know before any number."""
-    plan = records.plan
-    title = f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>"
-    return f'{title}\n<p class="question">{escape(by_name(plan.question))}</p>\n{warning_lines(warnings(records))}'
+    return markup("question", records.plan, by_name(records.plan.question), warnings(records), template="study")
 
 
 def found(records: StudyRecords) -> str:
@@ -54,27 +53,21 @@ def found(records: StudyRecords) -> str:
 
 def answer(records: StudyRecords) -> str:
     """Return the first of the findings, which answers the question."""
-    return _listed(findings(records)[:1], "Answer")
+    return markup("findings", findings(records)[:1], "Answer", template="study")
 
 
 def more(records: StudyRecords) -> str:
     """Return the other findings, and how all are made."""
-    how = fold("How these sentences are made", f'<p class="note">{escape(HOW)}.</p>')
-    return _listed(findings(records)[1:], "Findings") + how
-
-
-def _listed(found: Sequence[Sentence], label: str) -> str:
-    items = "".join(f"<li><strong>{escape(one.word)}</strong>: {escape(one.said)}.</li>" for one in found)
-    return f'<ul class="findings" aria-label="{label}">{items}</ul>' if items else ""
+    how = fold("How these sentences are made", markup("notes", [f"{HOW}."]))
+    return markup("findings", findings(records)[1:], "Findings", template="study") + how
 
 
 def ran(records: StudyRecords, price: Price | None = None) -> str:
     """Return other warnings, the facts, with money where a GPU hour has a price, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
+    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *change_lines(study_changes(records))]
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    changed = change_lines(study_changes(records))
-    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *changed]
-    return warning_lines(notes) + facts(summary(records, price)) + words
+    return markup("warnings", notes) + markup("facts", summary(records, price)) + words
 
 
 def lacking(records: StudyRecords) -> tuple[Note, ...]:
@@ -167,21 +160,19 @@ def failures(records: StudyRecords) -> str:
     for row in records.rows:
         if row.failed:
             groups.setdefault((row.error_class, row.error), []).append(row)
-    html = ""
-    for (kind, error), rows in groups.items():
-        count, last = plural(len(rows), "run"), "\n".join(rows[0].traceback.strip().splitlines()[-12:])
-        heads = ("variant", "seed", "run id", "attempts")
-        runs = words_table("Runs", heads, [(row.label, row.seed, row.id, plain(row.attempts)) for row in rows])
-        html += (
-            f"<h3>{escape(kind)}: {count}</h3><p><code>{escape(error)}</code></p>{code(last) if last else ''}{fold(count, runs)}"
-        )
-    diverged = [row for row in records.rows if row.status == "diverged"]
-    if diverged:
-        count, heads = plural(len(diverged), "run"), ("variant", "seed", "run id", "what happened")
-        runs = words_table("Diverged runs", heads, [(row.label, row.seed, row.id, row.found.error) for row in diverged])
-        html += f"<h3>diverged: {count}</h3><p>{'A value' if records.is_own else 'The loss'} was not finite. Not in any mean.</p>"
-        html += runs if len(diverged) <= FEW else fold(count, runs)
-    return html
+    errors = [
+        {
+            "kind": kind,
+            "message": message,
+            "count": plural(len(rows), "run"),
+            "last": "\n".join(rows[0].traceback.strip().splitlines()[-LAST_LINES:]),
+            "runs": [(row.label, str(row.seed), row.id, plain(row.attempts)) for row in rows],
+        }
+        for (kind, message), rows in groups.items()
+    ]
+    diverged = [(row.label, str(row.seed), row.id, row.found.error) for row in records.rows if row.status == "diverged"]
+    value = "A value" if records.is_own else "The loss"
+    return markup("failures", errors, diverged, value, FEW, template="study").strip()
 
 
 def settings(records: StudyRecords) -> str:
@@ -230,4 +221,4 @@ def again(records: StudyRecords) -> str:
         words = "The runs were finished elsewhere and imported. The command imports the file again and draws the report."
     elif left:
         words = f"{plural(left, 'run')} of {len(runs):,} are still to do; the study's command runs those and no other."
-    return f"<p>{escape(words)} As its plan records it:</p>{code(records.plan.command)}"
+    return f"<p>{escape(words)} As its plan records it:</p>" + markup("code", records.plan.command)

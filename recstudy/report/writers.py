@@ -7,18 +7,19 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from math import isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from recstudy.lazy import pd
+from recstudy.report.markup import render
 from recstudy.report.names import DASH
 from recstudy.report.table import Note, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.venues import ARTICLE, POINTS, Paper
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from rich.console import Console, ConsoleOptions, RenderableType
 
 PACKAGES = "array,booktabs,graphicx,siunitx"
@@ -52,26 +53,21 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
 }
 
 
-@cache
-def templates() -> Environment:
-    """Return the jinja2 environment of pages, which escapes every value."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(loader=PackageLoader("recstudy.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-
-
-def html(table: PrintedTable, link: Callable[[Sequence[str]], str] = lambda runs: "") -> str:
+def html(table: PrintedTable, link: Callable[[Sequence[str]], str] | None = None) -> str:
     """Return the table as HTML.
 
     Args:
         table: The table.
-        link: Returns the address of a page about some runs, or nothing.
+        link: Returns the address of the page of some runs.
     """
-    from markupsafe import Markup
 
-    kinds = dict.fromkeys(table.prose, "prose") | dict.fromkeys(range(1, table.settings + 1), "setting")
-    classes = [Markup(f' class="{kinds[column]}"' if column in kinds else "") for column in range(len(table.heads))]
-    return templates().get_template("table.html.jinja").render(table=table, classes=classes, link=link)
+    def entry_html(entry: TableEntry) -> tuple[str, str]:
+        text = Markup("<strong>{}</strong>" if entry.bold else "{}").format(entry.text)
+        return Markup('<a href="{}">{}</a>').format(link(entry.runs), text) if link and entry.runs else text, entry.hint
+
+    classes = dict.fromkeys(range(1, table.settings + 1), "setting") | dict.fromkeys(table.prose, "prose")
+    rows = [list(map(entry_html, line)) for line in table.lines]
+    return render("table.html.jinja", printed=table, rows=rows, classes=classes)
 
 
 def markdown(table: PrintedTable) -> str:

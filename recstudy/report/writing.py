@@ -25,7 +25,8 @@ from recstudy.report.caveats import warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.machines import Price
-from recstudy.report.page import KINDS, Section, facts, page, safe_names, warning_lines, words_table
+from recstudy.report.markup import markup, words_table
+from recstudy.report.page import FIGURE, Section, page, safe_names
 from recstudy.report.parts import BesidePublished, FigurePart, OfVariants, Part, Undrawable
 from recstudy.report.rows import distinct
 from recstudy.report.shown import Shown, check_export
@@ -168,7 +169,7 @@ def write_files(
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
     head = [asked(records) + answer(records), more(records), ran(records, price)]
-    drawn = [at for at, one in enumerate(sections) if KINDS[0] in one.content]
+    drawn = [at for at, one in enumerate(sections) if FIGURE in one.content]
     alone = [at for at in drawn if at < len(files) and isinstance(records.parts[at], FigurePart)]
     picture = next(iter([*alone, *drawn]), None)  # a figure, else the first table that has one over it
     write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections, picture))
@@ -201,7 +202,7 @@ def section(
     except Exception as error:
         if content and isinstance(error, StorageError):
             raise
-        return Section(title, warning_lines([problem(part, error)]))
+        return Section(title, (markup("warnings", [problem(part, error)])))
 
 
 def no_figure(records: StudyRecords, part: Part) -> Shown | None:
@@ -347,7 +348,7 @@ class Loaded:
                 else (name, type(part).__name__, heading(part))
                 for name, part in self.parts.items()
             ]
-            head = found(self.records) + facts(summary(self.records))
+            head = found(self.records) + markup("facts", summary(self.records))
         return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
 
     def __repr__(self) -> str:

@@ -69,7 +69,7 @@ def test_a_study_with_nothing_to_ask(tmp_path):
     asked = audit(read(study(tmp_path)))
 
     assert (asked.findings, asked.contradictions, asked.questions) == ((), (), 0)
-    assert all(html.escape(rule) in audit_html(asked) for rule in RULES)
+    assert all(rule in html.unescape(audit_html(asked)) for rule in RULES)
 
 
 def of(index: int, **parts: Any) -> Any:

@@ -19,7 +19,7 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
 
     page = write_report(results, "made_up", "paper").read_text()
 
-    assert '<th scope="row">recstudy&#x27;s own commit</th><td>4567def</td><td>1 run</td>' in page
+    assert '<th scope="row">recstudy&#39;s own commit</th><td>4567def</td><td>1 run</td>' in page
     assert '<th scope="row">commit</th><td>0123abc</td>' in page
     assert '<th scope="row">data note</th><td>&lt;3 left out&gt;</td><td>1 run</td>' in page
 

@@ -80,7 +80,7 @@ def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, ca
     page = write_report(results, "made_up", "paper", trust=True).read_text()
     loaded = recstudy.load(results.root)
 
-    assert "&#x27;reliability&#x27; cannot be drawn: no report part &#x27;reliability_diagram&#x27;" in page
+    assert "&#39;reliability&#39; cannot be drawn: no report part &#39;reliability_diagram&#39;" in page
     assert f"{gone} is not there" in page
     assert "93.1 [91.6, 94.5]" in page
     assert "no report part 'confidence'" in caplog.text

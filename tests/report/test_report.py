@@ -89,7 +89,7 @@ def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
 
     page = write_report(write_study(tmp_path / "r", report=report), "made_up", "paper").read_text()
 
-    assert "the report names &#x27;batch_sise&#x27;" in page
+    assert "the report names &#39;batch_sise&#39;" in page
     assert "batch_sise" in caplog.text
     assert "93.1 [91.6, 94.5]" in page
 

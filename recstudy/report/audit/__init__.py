@@ -14,8 +14,8 @@ from recstudy.errors import StorageError
 from recstudy.papers import by_name, papers
 from recstudy.records import Json, Results
 from recstudy.report.audit.rules import RULES, Finding
+from recstudy.report.markup import markup
 from recstudy.report.names import plural
-from recstudy.report.page import code, escape, fold, words_table
 from recstudy.report.parts import BesidePublished
 from recstudy.report.study_records import StudyRecords, load_studies
 
@@ -111,19 +111,11 @@ def audit(records: StudyRecords) -> AuditReport:
 
 def audit_html(found: AuditReport) -> str:
     """Show questions in full, notes and contradictions folded; one line that opens where there is nothing."""
-    shown = {"question": "", "note": ""}
-    for _, one in found.findings:
-        known = "".join(f'<p class="note">{escape(found.about[about].words)}</p>' for about in one.known)
-        shown[one.severity] += f"<h3>{escape(one.what)}</h3><p>{escape(one.why)}</p>"
-        shown[one.severity] += f'<p class="note">Where: {escape(one.place)}</p><p>What would settle it: {escape(one.settle)}</p>'
-        shown[one.severity] += f'<p class="note">{AS_RECORDED}:</p>{code(one.command)}' if one.command else ""
-        shown[one.severity] += known
-    html = shown["question"] or fold("Nothing to ask", f"<p>{escape(found.checked)}</p>")
-    html += fold(plural(len(found.findings) - found.questions, "note"), shown["note"]) if shown["note"] else ""
-    for title, others in found.by_paper:
-        rows = [(f"{by_name(one.id)}: {one.cited}", one.conflict, one.handling) for one in others]
-        html += fold(f"{title} ({len(others)})", words_table(title, ("the paper says", "but", "here"), rows))
-    return html
+    papers = [
+        (title, [(f"{by_name(one.id)}: {one.cited}", one.conflict, one.handling) for one in others])
+        for title, others in found.by_paper
+    ]
+    return markup("audit", found.findings, papers, found.about, found.checked, AS_RECORDED, template="study")
 
 
 def audit_lines(found: AuditReport) -> Iterator[Text]:

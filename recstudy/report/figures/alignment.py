@@ -25,8 +25,8 @@ from recstudy.report.figures.captions import Examples, folded, kept_examples, pi
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.figures.theme import PALETTE, SCREEN, Size, scatter, shown, tint
 from recstudy.report.kept import damaged, read_kept
+from recstudy.report.markup import Html, escape, fold, table, words_table
 from recstudy.report.names import DASH, plural
-from recstudy.report.page import Html, escape, fold, table, words_table
 from recstudy.report.study_records import StudyRecords
 
 COLORS = {"before": PALETTE[1], "after": PALETTE[0]}  # orange and blue

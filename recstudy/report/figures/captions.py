@@ -23,8 +23,8 @@ from recstudy.records import Json
 from recstudy.report.caveats import made_notes
 from recstudy.report.figures.images import SMALL, picture_uri
 from recstudy.report.kept import IMAGES, Pixels, damaged, finished, read_images, read_kept
+from recstudy.report.markup import escape
 from recstudy.report.names import plural
-from recstudy.report.page import escape
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table_fields import Captions

@@ -64,6 +64,10 @@ class Drawn:
         return _fitted(dress(self.draw(size), self.label, self.notes, self.caption, size))
 
     @property
+    def standalone(self) -> go.Figure:
+        return self.figure
+
+    @property
     def csv(self) -> str:
         return self.data.to_csv(index=False)
 

@@ -19,7 +19,7 @@ from recstudy.records import Json
 from recstudy.report.figure_fields import Thinking
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.figures.theme import SCREEN, SMALL, Size, folded, letters, scatter, shown
-from recstudy.report.page import escape
+from recstudy.report.markup import escape
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.thinking import (
