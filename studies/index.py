@@ -29,7 +29,7 @@ from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
-from recstudy.report.figures.forest import combined, percent, replications_data, said
+from recstudy.report.figures.replications import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
 from recstudy.report.kinds import cells, shown
 from recstudy.report.names import DASH
@@ -271,17 +271,17 @@ def others() -> str:
     """docs/replications.md: what others got for published cells, and what one more would find."""
     lines = ["# What others got", "", OTHERS, "", "| cell | published | retrained | mean | tau | one more would find |"]
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
-    shown = {name: (replications_data(name), combined(name)) for name in CELLS}
+    shown = {name: (replication_rows(name), combine_cell(name)) for name in CELLS}
     for name, (data, found) in shown.items():
         mean = f"{found.mean:.1f}" if found else DASH
         if found and found.interval:
-            mean += " [{:.1f}, {:.1f}]".format(*percent(*found.interval))
-        more = "{:.1f} to {:.1f}".format(*percent(*found.predicted)) if found and found.predicted else DASH
+            mean += " [{:.1f}, {:.1f}]".format(*clip_percent(*found.interval))
+        more = "{:.1f} to {:.1f}".format(*clip_percent(*found.predicted)) if found and found.predicted else DASH
         tau = f"{found.tau:.1f}" if found and found.k > 1 else DASH
         k = found.k if found else 0
         lines.append(f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |")
     for name, (data, found) in shown.items():
-        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{said(found)}.", 128)]
+        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{summarize(found)}.", 128)]
         lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]
         for one in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):
             value = DASH if one["value"] != one["value"] else f"{one['value']:g}"

@@ -21,12 +21,12 @@ from recstudy.report.figure_fields import (
     Mistakes,
     ParallelCoordinates,
     Pareto,
-    Replications,
     Slices,
     Thinking,
 )
 from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Effort
+from recstudy.report.figures.replications import Replications
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,

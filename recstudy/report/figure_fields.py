@@ -6,9 +6,8 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError
 from recstudy.papers import Target, published
-from recstudy.papers.replications import CELLS
 from recstudy.report.names import axis_title, metric
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 
@@ -66,26 +65,6 @@ class Pareto(FigurePart):
     @property
     def heading(self) -> str:
         return self.title or f"{metric(self.y).title if self.y else 'Score'} against {metric(self.x).heading}"
-
-
-@PARTS.add("replications")
-class Replications(FigurePart):
-    """What others got for a published number, beside it and the study's own comparable runs: a forest with the random-effects
-    mean over the independent retrainings, tau, and what one more would find.
-
-    `cell`: of `recstudy.papers.replications.CELLS`, such as `trm_mlp_sudoku_extreme`.
-    """
-
-    name: str = "replications"
-    cell: str = Field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.cell not in CELLS:
-            raise ConfigError(f"replications: no cell {self.cell!r}: there are {choices(CELLS)}.{nearest(self.cell, CELLS)}")
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"What others got: {CELLS[self.cell].title}"
 
 
 # -------------------------------------------------------------------------------------------------------------- training

@@ -21,7 +21,6 @@ from recstudy.report.figures import (
     attention,
     captions,
     experts,
-    forest,
     images,
     learning,
     puzzles,
@@ -49,7 +48,6 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Mistakes: images.draw_mistakes,
     parts.ParallelCoordinates: searches.draw_parallel_coordinates,
     parts.Pareto: searches.draw_pareto,
-    parts.Replications: forest.draw_replications,
     parts.Slices: searches.draw_slices,
     # tables of cells
     parts.Best: trials.best_data,

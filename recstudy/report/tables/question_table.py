@@ -4,11 +4,15 @@ from collections import Counter
 from functools import partial
 from itertools import groupby
 
+import pandas as pd
+
 from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
 from recstudy.report.caveats import caption, text_notes, warnings
 from recstudy.report.cells import commit
 from recstudy.report.claims import Claims
-from recstudy.report.figures.forest import ForestRow, Mark, draw_forest
+from recstudy.report.drawn import DrawnFigure
+from recstudy.report.figures.forest import COLUMNS as FOREST
+from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, number, plain, plural
 from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
@@ -208,7 +212,9 @@ def asked(records: StudyRecords, part: QuestionPart) -> Shown:
     side = {None: "", True: "better", False: "worse"}
     counts = Counter(side[row.better] or short.get(row.verdict, str(row.verdict)) for row in found.rows)
     said = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
-    drawn = draw_forest(part.heading, _forest_rows(part, found), warnings(records), said)
+    rows = _forest_rows(part, found)
+    rows.attrs["verdicts"] = said
+    drawn = DrawnFigure(Forest(part.name, title=part.heading), rows, warnings(records))
 
     def places() -> Places:
         numbers = [[partial(question_behind, row=row)] * len(COLUMNS) for row in found.rows]
@@ -218,7 +224,7 @@ def asked(records: StudyRecords, part: QuestionPart) -> Shown:
     return Shown(part.name, said, plot, page, csv_text(found), behind=places)
 
 
-def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
+def _forest_rows(part: QuestionPart, found: Family) -> pd.DataFrame:
     """Draw a row a question that has an estimate; its region is what is claimed, or the published difference with its margin.
 
     Claims of several metrics share an axis where these have one unit, but for those of a metric itself.
@@ -241,10 +247,10 @@ def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
             region = region or (theirs.value - margin, theirs.value + margin)
             about += f"; published {theirs.value:+.6g}"
         against = row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER)
-        mark: Mark = "no" if against else "yes" if row.verdict.decided else "open"
-        value, low, high = row.estimate.value, estimate.low, estimate.high
-        rows.append(ForestRow(row.label, value, low, high, region, verdict_words(row), group, estimate.n, about, mark))
-    return rows
+        mark = "no" if against else "yes" if row.verdict.decided else "open"
+        ends = estimate.low, estimate.high, *(region or (None, None))
+        rows.append((row.label, group, estimate.value, *ends, verdict_words(row), estimate.n, about, mark))
+    return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})
 
 
 def question_behind(_: StudyRecords, row: QuestionRow) -> Behind:
