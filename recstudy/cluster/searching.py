@@ -16,7 +16,7 @@ from recstudy.study.plan import Run
 from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
-from recstudy.study.trials import State, TrialLog, objective_values, result_of
+from recstudy.study.trials import State, TrialLog
 
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
@@ -101,7 +101,7 @@ class Proposals(Source):
             except ConfigError:  # settings that do not fit together, such as a width and its heads
                 self.optimizer.tell(trial, "failed")
                 continue
-            known = objective_values(self.plan.objectives, result_of(self.results, run.id))
+            _, known = self.log.measured(run.id)
             if run.id in self.log.params:
                 self.optimizer.tell(trial, "failed" if None in known else "done", known)
                 continue
@@ -139,7 +139,7 @@ class Proposals(Source):
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         super().ended(run, outcome)
-        values = objective_values(self.plan.objectives, result_of(self.results, run.id))
+        _, values = self.log.measured(run.id)
         state: State = outcome["status"] if outcome["status"] in ("done", "stopped") else "failed"
         self.optimizer.ended(run.id, state, values)
 

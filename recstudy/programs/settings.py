@@ -153,7 +153,7 @@ class Tunable:
     @property
     def record(self) -> dict[str, Any]:
         """As plain JSON values, for the plan."""
-        return {"choices": list(self.values)} if self.values else {"low": self.low, "high": self.high, "log": self.log}
+        return {"choices": self.values} if self.values else {"low": self.low, "high": self.high, "log": self.log}
 
 
 def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:

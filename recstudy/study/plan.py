@@ -31,7 +31,7 @@ from recstudy.report import (
 from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
-from recstudy.study.design import MOST_RUNS, Levels, Variant
+from recstudy.study.design import MOST_RUNS, Changes, Variant
 from recstudy.study.search import Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
@@ -78,7 +78,7 @@ class Plan:
     study: Study | Search
     preset: str
     space: Space
-    changes: Mapping[str, Any]
+    changes: Changes
     seeds: int
     smoke: bool = False
     variants: Sequence[Variant] = ()
@@ -140,13 +140,19 @@ class Plan:
     @cached_property
     def report(self) -> list[Part]:
         """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
+        metrics = [*self.base.metrics]
         stated = self.study.by_preset(self.study.report, self.preset)
-        if not stated and self.base.metrics:
-            of_search = (History, Best, Importance, ParallelCoordinates, Slices)
-            stated = [kind() for kind in of_search] if self.is_search else [Table("results"), LearningCurves()]
+        if not stated and metrics:
+            of_search = [History(), Best(), Importance(), ParallelCoordinates(), Slices()]
+            stated = of_search if self.is_search else [Table("results"), LearningCurves()]
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
-        parts = [*([Claims(claims=claims)] if claims else []), *stated]
-        return [part.scored_by(self.base.score) for part in fitted(parts, [self.base, *self.configs])]
+        parts: list[Part] = []
+        for part in (*([Claims(claims=claims)] if claims else []), *stated):
+            part = part.of_metrics(metrics) if metrics else part
+            if isinstance(part, BesidePublished) and part.targets:
+                part = replace(part, targets=of_program(part.targets, [self.base, *self.configs]))
+            parts.append(part.scored_by(self.base.score))
+        return parts
 
     @property
     def claims(self) -> list[Claims]:
@@ -222,11 +228,11 @@ class Plan:
 def make_plan(
     study: Study | Search,
     preset: str = "",
-    changes: Mapping[str, Any] | None = None,
+    changes: Changes | None = None,
     seeds: int | None = None,
     smoke: bool = False,
     *,
-    vary: Mapping[str, Levels] | None = None,
+    vary: Mapping[str, Any] | None = None,
     families: Sequence[str] = (),
     **options: Any,
 ) -> Plan:
@@ -271,10 +277,17 @@ def make_plan(
         if isinstance(study, Study):
             plan = _with_variants(plan, study, **options)
         else:
-            _check_values(bases, axes)
+            for axis, values in axes.items():  # which the search must be able to try, in some family at least
+                with_field = [base for base in bases.values() if axis in flatten(base.values)]
+                for base in with_field or bases.values():
+                    base.with_each({axis: value} for value in values)
             plan = _with_search(plan, study, **options)
         check_report(plan.report, plan.names, bool(plan.base.metrics))
-        _check_claims(plan)
+        if claims := [claim for part in plan.claims for claim in part.claims]:
+            records = [variant_record(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
+            fields = [flatten(config.values) for config in plan.configs]
+            for claim in claims:
+                weights_each(claim, records, fields)
         return plan
 
 
@@ -321,36 +334,6 @@ def _check_name(option: str, name: str, known: Collection[str]) -> None:
         raise ConfigError(f"{option} must be one of {choices(known)}, but got {name!r}.{nearest(name, known)}")
 
 
-def _check_values(bases: Mapping[str, RunSettings], axes: Mapping[str, Any]) -> None:
-    """Refuse (ConfigError) values of `--vary` that a search could not try; a field that some families have is enough."""
-    for path, values in axes.items():
-        having = [base for base in bases.values() if path in flatten(base.values)]
-        for base in having or bases.values():
-            base.with_each({path: value} for value in values)
-
-
-def _check_claims(plan: Plan) -> None:
-    if claims := [claim for part in plan.claims for claim in part.claims]:
-        records = [variant_record(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
-        fields = [flatten(config.values) for config in plan.configs]
-        for claim in claims:
-            weights_each(claim, records, fields)
-
-
-def fitted(parts: Iterable[Part], configs: Sequence[RunSettings]) -> list[Part]:
-    """Return the parts of a report with what the program of these settings calls its metrics and settings.
-
-    Raises:
-        ConfigError: a part names what the program does not have.
-    """
-    metrics = [*configs[0].metrics]
-    own = [part.of_metrics(metrics) if metrics else part for part in parts]
-    return [
-        replace(part, targets=of_program(part.targets, configs)) if isinstance(part, BesidePublished) and part.targets else part
-        for part in own
-    ]
-
-
 def variant_record(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
     """Return a variant as the plan keeps it, with what else is known.
 
@@ -374,12 +357,12 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     )
 
 
-def plain(changes: Mapping[str, Any]) -> Json:
+def plain(changes: Changes) -> Json:
     """Return changes as plain JSON values."""
     return {field: value.model_dump(mode="json") if isinstance(value, Config) else value for field, value in changes.items()}
 
 
-def check_variants(study: Study, preset: str, changes: Mapping[str, Any]) -> None:
+def check_variants(study: Study, preset: str, changes: Changes) -> None:
     """Refuse (ConfigError) labels that are no names, and changes to what tells variants apart, whose labels would be wrong."""
     variants, name = study.by_preset(study.variants, preset), f"{study.name}, preset {preset}"
     labels = Counter(variant.label for variant in variants)
@@ -396,20 +379,24 @@ def check_variants(study: Study, preset: str, changes: Mapping[str, Any]) -> Non
             )
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
-    axes = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
-    apart = {path: label for path, label in _apart(variants).items() if path not in axes}
+    swept = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
+    apart: dict[str, str] = {}  # other field that variants do not set alike -> the label of the first that sets it
+    for path in dict.fromkeys(path for variant in variants for path in variant.changes if path not in swept):
+        setting = [variant for variant in variants if path in variant.changes]
+        if len(setting) < len(variants) or len({repr(variant.changes[path]) for variant in setting}) > 1:
+            apart[path] = setting[0].label
     for changed in changes:
-        if changed in axes:
+        if changed in swept:
             raise ConfigError(
                 f"{setting_name(changed)!r} is swept by this study. Choose its levels with --only, such as "
-                f"--only '{axes[changed]}'"
+                f"--only '{swept[changed]}'"
             )
         if changed in apart:
             raise ConfigError(
                 f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be true any more. "
                 "Choose variants with --only, or change its value in the study"
             )
-        for path in (*axes, *apart):
+        for path in (*swept, *apart):
             if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
                 raise ConfigError(
                     f"{changed!r} would replace {path!r}, which is swept by this study. "
@@ -427,19 +414,6 @@ def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
                 f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its preset {PAPER} "
                 + (f"it is {choices(found)}" if found else "no model or data set has this field")
             )
-
-
-def _apart(variants: Sequence[Variant]) -> dict[str, str]:
-    """Field -> the label of a variant that sets it, of each field that not all of them set alike."""
-    values: dict[str, dict[str, Any]] = {}
-    for variant in variants:
-        for path, value in variant.changes.items():
-            values.setdefault(path, {})[variant.label] = value
-    return {
-        path: next(iter(labelled))
-        for path, labelled in values.items()
-        if len(labelled) < len(variants) or len(set(map(repr, labelled.values()))) > 1
-    }
 
 
 def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only") -> Sequence[Run]:

@@ -2,13 +2,12 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -34,7 +33,7 @@ from recstudy.records.study_schema import (
 )
 from recstudy.report import dump_report
 from recstudy.report.names import plural
-from recstudy.study.design import Variant
+from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, plain, variant_record
 from recstudy.study.repository import code_version, program, user_files
 from recstudy.study.study import PAPER
@@ -99,13 +98,7 @@ def search_record(plan: Plan) -> SearchRecord:
     """Return how a search searches."""
     ranges = {
         family: {
-            path: Range(
-                low=stated.low,
-                high=stated.high,
-                log=stated.log,
-                choices=stated.values,
-                when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()},
-            )
+            path: Range(**stated.record, when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()})
             for path, stated in ranges.items()
         }
         for family, ranges in plan.space.ranges.items()
@@ -123,12 +116,12 @@ def search_record(plan: Plan) -> SearchRecord:
 def reference(plan: Plan) -> Reference:
     """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
     study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
-    if preset == plan.preset and not plan.changes and not plan.is_search:
-        return Reference(preset=preset, base=plan.base.model_dump(mode="json"), axes=axes_of(plan.variants))
     bases = study.bases(preset)
     variants = study.by_preset(study.variants, preset) or [Variant(base.description.model, base.parts) for base in bases]
-    configs = bases[0].with_each(variant.changes for variant in variants)
-    records = tuple(variant_record(variant, config) for variant, config in zip(variants, configs, strict=True))
+    records = None
+    if preset != plan.preset or plan.changes or plan.is_search:
+        configs = bases[0].with_each(variant.changes for variant in variants)
+        records = tuple(variant_record(variant, config) for variant, config in zip(variants, configs, strict=True))
     return Reference(preset=preset, base=bases[0].model_dump(mode="json"), axes=axes_of(variants), variants=records)
 
 
@@ -141,7 +134,7 @@ def metric_record(metric: Metric) -> MetricRecord:
     return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
 
 
-def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
+def effective(variant: Changes, command_line: Changes) -> Changes:
     """Return a variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
     within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
     return {**variant, **within}

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.importance import BaseImportanceEvaluator, FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
+from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 from scipy.special import stdtrit
 
@@ -33,13 +32,12 @@ from recstudy.study.search import FAMILY, Params, label, readable
 from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 
-STATES: dict[State, TrialState] = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
+STATES = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 HALVES = 12  # of the trials, drawn for the intervals of importances: some seconds for 200 trials
 RUN_ID = "run id"  # the attribute by which a trial is known in a storage
-DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
-EVALUATORS: dict[str, Callable[[], BaseImportanceEvaluator]] = {
+EVALUATORS: dict[str, Callable[[], Any]] = {
     "PED-ANOVA": PedAnovaImportanceEvaluator,
-    "fANOVA": partial(FanovaImportanceEvaluator, seed=0),
+    "fANOVA": partial(FanovaImportanceEvaluator, seed=0),  # it loads scikit-learn
 }
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -68,7 +66,7 @@ class Optimizer:
                 storage=JournalStorage(JournalFileBackend(storage)) if storage and "://" not in storage else storage or None,
                 sampler=RandomSampler(),  # until all trials so far are in the study
                 study_name=f"{plan.study.name} {plan.folder} {plan.definition}",
-                directions=[DIRECTIONS[way] for way in plan.objectives.values()],
+                directions=["maximize" if way == "max" else "minimize" for way in plan.objectives.values()],
                 load_if_exists=True,
             )
             self._add(tried)
@@ -84,7 +82,7 @@ class Optimizer:
     def _add(self, tried: Sequence[Tried]) -> None:
         """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is added."""
         for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):  # killed before it was asked for
-            self.study.tell(self.study.ask(), state=TrialState.FAIL)
+            self.study.ask()
         for ghost in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             self.study.tell(ghost.number, state=TrialState.FAIL)
         ended = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -124,16 +122,14 @@ class Optimizer:
     def ended(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
         """Hear what came of an open run."""
         if run_id in self._open:
-            self._reported.pop(run_id, None)
             self.tell(self._open.pop(run_id), state, values)
 
     def tell(self, trial: Trial, state: State, values: Sequence[float | None] = ()) -> None:
         """Tell the study what came of a trial; a value that is missing or no number is told as FAIL."""
         numbers = [value for value in values if value is not None and isfinite(value)]
-        if state == "done" and len(numbers) == len(self.plan.objectives):
-            self.study.tell(trial, numbers)
-        else:
-            self.study.tell(trial, state=STATES["failed" if state == "done" else state])
+        if state == "done" and len(numbers) < len(self.plan.objectives):
+            state = "failed"
+        self.study.tell(trial, numbers if state == "done" else None, STATES[state])
 
     def importance(self) -> ImportanceRecord:
         """Return the share of each field in the variance of each objective, as far as it can be computed, with its interval."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from reprlib import repr as brief
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
@@ -18,11 +18,13 @@ from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import RunSettings, flatten
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
-from recstudy.study.design import Levels, Variant, crossed
+from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
 DEFAULT = "default"  # the preset of a user's own program that states none
+T = TypeVar("T")
+ByPreset: TypeAlias = T | Mapping[str, T]  # for every preset, or by its name
 
 
 class Stated:
@@ -166,12 +168,12 @@ class Study(Stated):
 
     name: str
     presets: Mapping[str, Any] = field(default_factory=dict)
-    variants: Sequence[Variant] | Mapping[str, Sequence[Variant]] = ()
-    seeds: int | Mapping[str, int] = 1
-    seeds_at_most: int | Mapping[str, int] = 0
+    variants: ByPreset[Sequence[Variant]] = ()
+    seeds: ByPreset[int] = 1
+    seeds_at_most: ByPreset[int] = 0
     learned: Mapping[str, float] = field(default_factory=dict)
-    report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
-    claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
+    report: ByPreset[Sequence[Part]] = ()
+    claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
     deviations: Sequence[Deviation] = ()
     program: Any = None
@@ -200,7 +202,7 @@ class Study(Stated):
             named = [replace(one, field=path(one.field)) if one.field in names else one for one in self.deviations]
             self._replace(deviations=named)
 
-    def varied(self, preset: str, axes: Mapping[str, Levels]) -> Self:
+    def varied(self, preset: str, axes: Axes) -> Self:
         """Return the study with each variant of a preset at every combination of these axes' levels.
 
         The levels replace those of an axis that the study sweeps itself. Its claims are about its own variants, and are dropped.
@@ -249,7 +251,7 @@ def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:
 
 def calling_module() -> str:
     """Return the name of the first module outside of recstudy that is being run."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses"):
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses"):
         frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "__main__")) if frame is not None else "__main__"
+    return str(frame.f_globals.get("__name__", "__main__"))
