@@ -6,12 +6,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
-from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first, write_fields
+from recstudy.options import (
+    CommonOptions,
+    ForPaper,
+    SearchOptions,
+    StudyOptions,
+    axes,
+    changes_of,
+    data_folder,
+    fields_first,
+    write_fields,
+)
 from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
@@ -36,7 +46,6 @@ if TYPE_CHECKING:
     from recstudy.study.until import Until
 
 GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
-Given = TypeVar("Given", bound=CommonOptions)
 
 
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
@@ -55,10 +64,8 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
     words = fields_first(sys.argv[1:] if arguments is None else arguments)
-
-    def given(kind: type[Given]) -> Given:
-        prog, how = shlex.join(program()), (tyro.conf.DisallowNone,)
-        return parsed(lambda: tyro.cli(kind, prog=prog, description=description, args=words, config=how))
+    kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
+    how: dict[str, Any] = {"prog": shlex.join(program()), "description": description, "config": (tyro.conf.DisallowNone,)}
 
     def work() -> int:
         if "--version" in words:
@@ -66,7 +73,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
             return 0
         refuse_removed(words)
         with using_metrics(study.metrics):
-            return carry_out(study, given(SearchOptions) if isinstance(study, Search) else given(StudyOptions))
+            return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **how)))
 
     finish(work)
 
@@ -160,11 +167,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         return 0
     results = Results(options.results).pull()
     until: Until | None = None
-    only: tuple[str, ...] = ()
     if isinstance(options, StudyOptions):
         plan, until = _until(plan, results, options)
-        only = options.only
-    runs = select(runs_of(plan, results), only)
+    runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
         from recstudy.study.dry_run import price_lines
 
@@ -179,9 +184,11 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         return 0
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)
-        for line in until.told(plan, results) if until else ():
-            say(line)
-        if not _report(results, study.name, plan.folder, options):
+        say(*(until.told(plan, results) if until else ()))
+        try:
+            draw_report(results, study.name, plan.folder, options.report)
+        except (StorageError, ConfigError) as error:  # such as a results folder that has filled up while runs were running
+            print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
             return EXIT_CODES["storage"]
     why = reasons(runs, results)
     if plan.is_search:  # some of its settings may well diverge
@@ -242,7 +249,7 @@ def complete(
     from recstudy.cluster.view import View
 
     outdated = _outdated(plan, runs, results, options)
-    _tell(outdated.notices)
+    say(*outdated.notices)
     results.check()
     storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
     if not outdated.again and (settled := _settled(plan, runs, results, outdated, storage)):
@@ -303,12 +310,7 @@ def _check_report(plan: Plan) -> None:
     from recstudy.analysis.report import check_drawable
     from recstudy.study.record import plan_record
 
-    _tell(check_drawable(plan_record(replace(plan, seeds=1))))
-
-
-def _tell(lines: Iterable[str]) -> None:
-    for line in lines:
-        console().print(line, soft_wrap=True)
+    say(*check_drawable(plan_record(replace(plan, seeds=1))))
 
 
 def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
@@ -316,23 +318,25 @@ def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions)
     from recstudy.cluster.sources import Where
 
     _check_report(plan)
-    _tell(plan.base.program.hints(configs) if not plan.smoke else ())
-    data = data_folder(options.data)
-    how = options.log, options.log_losses, options.no_ray
-    return Where(options.address, data, options.download, *code_version(), *how, files=user_files(plan.base.program))
+    say(*(() if plan.smoke else plan.base.program.hints(configs)))
+    return Where(
+        options.address,
+        data_folder(options.data),
+        options.download,
+        *code_version(),
+        options.log,
+        options.log_losses,
+        options.no_ray,
+        user_files(plan.base.program),
+    )
 
 
-def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:
-    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
-    try:
-        from recstudy.analysis.report import show_report
+def draw_report(results: Results, study: str, preset: str, options: ForPaper) -> None:
+    """Draw the report of a study and note the look (StorageError, ConfigError)."""
+    from recstudy.analysis.report import show_report
 
-        with results.drawing(study, preset):
-            results.pull()
-            record_look(results, study, preset)
-            page = show_report(results, study, preset, options.report.formats, console(), options.report.paper)
-            results.send(page.parent)
-    except (StorageError, ConfigError) as error:
-        print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
-        return False
-    return True
+    with results.drawing(study, preset):
+        results.pull()
+        record_look(results, study, preset)
+        page = show_report(results, study, preset, options.formats, console(), options.paper)
+        results.send(page.parent)

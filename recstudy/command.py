@@ -85,7 +85,7 @@ class Clean:
     def run(self) -> int:
         from recstudy.records.clean import show_clean
 
-        show_clean(self.path, self.orphans, self.yes, console())
+        show_clean(self.path, self.orphans, self.yes)
         return 0
 
 
@@ -176,10 +176,10 @@ class Evaluate:
         if is_uri(self.path):  # what is measured is sent back
             results = Results(self.path)
             found = [(results, name, preset) for _, name, preset in found]
-        data, out = data_folder(self.data), console()
-        told = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, out, self.trust))
-        out.print(f"Draw them with: recstudy report {self.path}", markup=False, soft_wrap=True)
-        return 0 if all(told) else 1
+        data = data_folder(self.data)
+        done = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust))
+        say(f"Draw them with: recstudy report {self.path}")
+        return 0 if all(done) else 1
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import tyro
 import yaml
 from pydantic import Field
 
+from recstudy.cli import draw_report
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.options import File, ForPaper, Name, ResultsPlace
+from recstudy.options import File, ForPaper, Name, ResultsPlace, read_yaml
 from recstudy.papers import Target, published
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import Config, canonical, configure
@@ -34,7 +35,7 @@ from recstudy.programs.table import (
     value_of,
 )
 from recstudy.records import Results, write_whole
-from recstudy.records.plans import IMPORTED, read_imported, record_look
+from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun, MetricRecord
 from recstudy.report import Claim, Curve, Differences, Part
@@ -45,7 +46,7 @@ from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.study import NAME, Study
-from recstudy.terminal import console, output, say
+from recstudy.terminal import output, say
 
 PRESET = "imported"
 SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it shows the best 50 alone
@@ -86,8 +87,6 @@ class Judge:
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
-        from recstudy.analysis.report import show_report
-
         name = self.name or self.file.stem
         if not NAME.fullmatch(name):
             such = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
@@ -99,8 +98,7 @@ class Judge:
         assign(table, _list(self.settings), list(described), self.seed)
         metrics = {column.name: _metric(column, described) for column in table.of(METRIC)}
         runs, lines = finished_runs(table, PROGRAM + name)
-        for line in (_assignment(table, metrics, len(runs)), *lines):
-            say(line)
+        say(_assignment(table, metrics, len(runs)), *lines)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
             imported = merged(Imported() if self.replace else read_imported(folder), table.file, runs)
@@ -112,9 +110,7 @@ class Judge:
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
             record_plan(plan, results)
         with output():
-            record_look(results, name, PRESET)
-            page = show_report(results, name, PRESET, self.report.formats, console(), self.report.paper)
-            results.send(page.parent)
+            draw_report(results, name, PRESET, self.report)
         return 0
 
 
@@ -127,10 +123,8 @@ def _list(words: str) -> list[str]:
 
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
     """Return the fields of a metric that words of the command line state."""
-    fields: dict[str, Any] = {}
-    for word in words:
-        fields |= {"better": word} if word in ("higher", "lower") else {"items": int(word)} if word.isdigit() else {"unit": word}
-    return fields
+    kinds = ["better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words]
+    return {kind: int(word) if kind == "items" else word for kind, word in zip(kinds, words, strict=True)}
 
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
@@ -183,28 +177,27 @@ def read_claims(file: Path) -> ClaimsFile:
     Raises:
         ConfigError: It cannot be read or states something else. The message names file and line.
     """
-    try:
-        node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
-        stated = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise ConfigError(f"--claims {file}: {why}") from None
-    if not isinstance(stated, list | dict):
+    values = read_yaml("--claims", file)
+    if not isinstance(values, list | dict):
         raise ConfigError(f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr: 0.1}}}}")
+    node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has the lines
+    if isinstance(values, list):
+        entries, values = node.value, {"claims": values}
+    else:
+        entries = next((value.value for key, value in node.value if key.value == "claims"), ())
     try:
-        found = configure(ClaimsFile, {"claims": stated} if isinstance(stated, list) else stated)
+        stated = configure(ClaimsFile, values)
     except ConfigError as error:
         raise ConfigError(f"{file.name}: {error}") from None
-    entries = node if isinstance(stated, list) else {key.value: value for key, value in node.value}.get("claims")
     claims = []
-    for entry, place in zip(found.claims, entries.value if entries else (), strict=True):
+    for entry, place in zip(stated.claims, entries, strict=True):
         try:
             if not isinstance(entry, dict):
                 raise ConfigError(f"a claim has fields, such as text: ..., than: {{lr: 0.1}}, but got {entry!r}")
             claims.append(Claim(**{name: value if name == "text" else _named(value, name) for name, value in entry.items()}))
         except ConfigError as error:
             raise ConfigError(f"{file.name}, line {place.start_mark.line + 1}: {error}") from None
-    return found.model_copy(update={"claims": claims})
+    return stated.model_copy(update={"claims": claims})
 
 
 def _named(given: Any, key: str = "") -> Any:
@@ -225,8 +218,8 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
     Raises:
         ConfigError: A finished run has another value now.
     """
-    digests = [one.sha256 for one in before.files]
-    place = digests.index(file.sha256) if file.sha256 in digests else len(digests)
+    files = (*before.files, file)
+    place = [each.sha256 for each in files].index(file.sha256)
     found = dict(before.runs)
     for run_id, run in runs.items():
         earlier = found.get(run_id)
@@ -242,7 +235,9 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
             )
         if run.metrics.keys() - earlier.metrics.keys():
             found[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
-    return Imported(files=(*before.files, file)[: max(len(digests), place + 1)], runs=found) if found != before.runs else before
+    if found == before.runs:
+        return before
+    return Imported(files=before.files if place < len(before.files) else files, runs=found)
 
 
 @dataclass(frozen=True)
@@ -265,8 +260,8 @@ def finished_plan(
     variants = {}
     for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
         values = {axis: settings[key].get(axis) for axis in axes}
-        label = ", ".join(f"{axis}={'none' if values[axis] is None else values[axis]}" for axis in labelled)
         changes = {axis: value for axis, value in values.items() if value is not None}
+        label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
         variants[key] = Variant(label or program.title, changes, values, axes)
     study = Study(
         name,
@@ -278,11 +273,11 @@ def finished_plan(
         question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
     )
     plan = make_plan(study)
-    places = {key: place for place, key in enumerate(variants)}
+    positions = {key: position for position, key in enumerate(variants)}
     planned = []
     for run_id, run in runs.items():
-        place = places[canonical(run.settings)]
-        planned.append(Run(place, plan.variants[place].label, run.seed, plan.configs[place], run_id))
+        position = positions[canonical(run.settings)]
+        planned.append(Run(position, plan.variants[position].label, run.seed, plan.configs[position], run_id))
     planned.sort(key=lambda run: (run.seed, run.variant))
     return FinishedPlan(**{field.name: getattr(plan, field.name) for field in fields(Plan)}, runs=planned)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from recstudy.errors import ConfigError
+from recstudy.files import refuse_existing
 from recstudy.programs.settings import KINDS, RunSettings, flatten
 from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
@@ -178,8 +179,9 @@ class SearchOptions(CommonOptions):
 
 def fields_first(words: Sequence[str]) -> list[str]:
     """Return the command line with its FIELD=VALUE at the front, where no option before one takes it for its own."""
-    fields = [at for at, word in enumerate(words) if FIELD.match(word) and (at == 0 or words[at - 1] not in TAKING)]
-    return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
+    positions = range(len(words))
+    is_other = [FIELD.match(words[at]) is None or (at > 0 and words[at - 1] in TAKING) for at in positions]
+    return [words[at] for at in sorted(positions, key=is_other.__getitem__)]  # which keeps their order
 
 
 def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[str, Any]:
@@ -200,26 +202,33 @@ def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
     Raises:
         ConfigError: there is no such file, it is no YAML with fields, or a field or a value in it is none of the config's.
     """
-    import yaml
-
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise ConfigError(f"--config {file}: {why}") from None
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+    values = read_yaml("--config", file)
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ConfigError(f"--config {file}: a file of fields is needed, such as train: {{epochs: 5}} or train.epochs: 5")
-    fields, own = flatten(found), flatten({**base.values, "place": base.place.model_dump(mode="json")})
+    given, own = flatten(values), flatten(base.model_dump(mode="json"))
     kinds = [f"{part}.{kind}" for part in PARTS for kind in KINDS]
-    other = {path.partition(".")[0] for path in kinds if path in fields and fields[path] != own.get(path)}
-    fields = {path: fields[path] for path in sorted(fields, key=lambda path: path not in kinds)}  # another kind has other fields
-    same = [path for path in fields if path.partition(".")[0] not in other and path in own and own[path] == fields[path]]
-    fields = {path: value for path, value in fields.items() if path not in same}
+    other_parts = {path.partition(".")[0] for path in kinds if path in given and given[path] != own.get(path)}
+    fields = {
+        path: given[path]
+        for path in sorted(given, key=lambda path: path not in kinds)  # another kind has other fields
+        if path.partition(".")[0] in other_parts or path not in own or own[path] != given[path]
+    }
     try:
         base.with_changes(fields)
     except ConfigError as error:
         raise ConfigError(f"--config {file}: {error}") from None
     return fields
+
+
+def read_yaml(option: str, file: Path) -> Any:
+    """Return the values in the YAML file of an option (ConfigError: it cannot be read)."""
+    import yaml
+
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise ConfigError(f"{option} {file}: {why}") from None
 
 
 def write_fields(file: Path, config: RunSettings, about: str) -> str:
@@ -231,9 +240,8 @@ def write_fields(file: Path, config: RunSettings, about: str) -> str:
     """
     import yaml
 
-    if file.exists():
-        raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
-    fields = {**config.values, "place": config.place.model_dump(mode="json")}
+    refuse_existing(file)
+    fields = config.model_dump(mode="json")
     del fields["seed"]
     write_whole(file, f"# {about}\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}")
     return f"{file}: {about}. Read it with --config {file}"

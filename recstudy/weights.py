@@ -12,7 +12,7 @@ import tyro
 from recstudy.cli import carry_out
 from recstudy.config import DATASETS, RunConfig, TrainConfig
 from recstudy.errors import ConfigError, StorageError, choices
-from recstudy.files import whole
+from recstudy.files import refuse_existing, whole
 from recstudy.metrics.registry import of_task
 from recstudy.opened import there
 from recstudy.options import File, Folder, Name, ResultsPlace, Settings, StudyOptions, settings
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 NONE = "0" * 20  # a digest, until the weights' own is known
 ARCH = "all_config.yaml"  # as the authors' trainers write it beside their checkpoints
 JUDGED = {"epochs": 0, "init_from": NONE, "selection": "last"}
-AS_THEIRS = {
-    "halting": "sample",
-    "loss": "stablemax",
-    "ema_decay": 0.0,
-}  # what the authors' trainers do, so that the record says so
+AS_THEIRS = {"halting": "sample", "loss": "stablemax", "ema_decay": 0.0}  # as the authors' trainers do: the record says so
 
 
 @dataclass(frozen=True)
@@ -91,20 +87,15 @@ class Import:
         file = self.arch or (beside if beside.exists() else None)
         found, arch = read_official(self.file), read_arch(file, self.family)
         if file is None:
-            told = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
-            say(f"No {ARCH} beside {self.file}, so the authors' defaults: {told}")
-        steps = {"evaluation_steps": arch.halt_max_steps, "evaluation_depths": arch.halt_max_steps}
-        train = {**JUDGED, **AS_THEIRS, "supervision_steps": arch.halt_max_steps, **steps}
+            defaults = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
+            say(f"No {ARCH} beside {self.file}, so the authors' defaults: {defaults}")
+        steps = dict.fromkeys(("supervision_steps", "evaluation_steps", "evaluation_depths"), arch.halt_max_steps)
+        train = {**JUDGED, **AS_THEIRS, **steps}
         config = self._config({"model": official_model(self.family, arch, found).model_dump(), "train": train})
         network = build(config.model, config.data)
         assert isinstance(network, SequenceNetwork)
-        about = Initial(
-            source=str(self.file),
-            sha256=sha256(self.file),
-            names=self.family,
-            settings=arch.model_dump(mode="json"),
-            date=now(),
-        )
+        settings = arch.model_dump(mode="json")
+        about = Initial(source=str(self.file), sha256=sha256(self.file), names=self.family, settings=settings, date=now())
         weights = Weights(from_official(network, found, self.file), about)
         return config.with_changes({"train.init_from": weights.digest}), weights
 
@@ -150,7 +141,7 @@ class Export:
     def run(self) -> int:
         results = Results(self.results).pull()
         folder = results.run(self.run_id)
-        self._refuse_existing()
+        refuse_existing(self.folder)
         result, values = read_record(folder.result, Result), read_json(folder.config)
         if result is None or values is None:
             at = results.store or results.root
@@ -166,15 +157,11 @@ class Export:
                 shutil.copyfile(weights, temporary / "model.safetensors")
                 (temporary / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
                 (temporary / "README.md").write_text(self._readme(config, result), encoding="utf-8")
-                self._refuse_existing()  # another process may have written it meanwhile
+                refuse_existing(self.folder)  # another process may have written it meanwhile
         except OSError as error:
             raise StorageError(f"{self.folder} cannot be written: {error.strerror}. Nothing was.") from None
         say(f"{self.folder}: model.safetensors, config.json and README.md, whose licence is yours to choose")
         return 0
-
-    def _refuse_existing(self) -> None:
-        if self.folder.exists() or self.folder.is_symlink():
-            raise ConfigError(f"{self.folder} is there already. Give another name, or remove it first.")
 
     def _readme(self, config: RunConfig, result: Result) -> str:
         """Return what the weights are, their metrics on the test split, and their origin."""
