@@ -5,9 +5,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, choices, nearest, raised_at
 
 T = TypeVar("T")
 Added = TypeVar("Added")
@@ -93,10 +94,7 @@ class Registry(dict[str, T], Generic[T]):
         return super().__contains__(name) or (not self.whole and look_further() and super().__contains__(name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = super().get(name)  # a dict has no __missing__ in get
-        if found is None and name in self:
-            return self[name]
-        return default if found is None else found
+        return self[name] if name in self else default  # noqa: SIM401  a dict has no __missing__ in get
 
     def __missing__(self, name: str) -> T:
         if name in self:
@@ -109,8 +107,9 @@ class Registry(dict[str, T], Generic[T]):
 
 
 absent: list[str] = []  # why something that was to be loaded is not there: said where a name is missing
+GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 offered: set[str] = set()  # modules of installed packages, which every process finds by itself
-further: list[Callable[[], None]] = []  # what to ask, once, before a name is said to be missing
+_has_asked = False  # whether installed packages were asked
 _registries: list["weakref.ref[Registry[Any]]"] = []
 
 
@@ -120,10 +119,25 @@ def fill() -> None:
 
 
 def look_further() -> bool:
-    """Import the recursive models and ask those of `further`; true, when done."""
+    """Import the recursive models and, the first time, what installed packages offer; true, when done.
+
+    What cannot be imported is told where a name is missing.
+    """
+    global _has_asked
     fill()
-    while further:
-        further.pop()()
+    points = () if _has_asked else entry_points(group=GROUP)
+    _has_asked = True
+    for point in points:
+        try:
+            with gathering():
+                point.load()
+                entries = outside_entries()
+        except (Exception, SystemExit) as error:
+            package = point.dist.name if point.dist is not None else "a package"
+            absent.append(f"The plug-in {point.name!r} of {package} cannot be imported: {raised_at(error)}")
+        else:
+            _put_back(entries)
+            offered.update(entry.module for entry in entries)
     return True
 
 
@@ -162,8 +176,7 @@ def gathering() -> Iterator[None]:
         yield
     finally:
         _take_outside()
-        for entry in entries:
-            entry.registry.put(entry.name, entry.thing, entry.module)
+        _put_back(entries)
 
 
 def _take_outside() -> list[Entry]:
@@ -171,3 +184,8 @@ def _take_outside() -> list[Entry]:
     for entry in entries:
         del entry.registry[entry.name], entry.registry.modules[entry.name]
     return entries
+
+
+def _put_back(entries: list[Entry]) -> None:
+    for entry in entries:
+        entry.registry.put(entry.name, entry.thing, entry.module)

@@ -32,7 +32,7 @@ from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
-from recstudy.study.search import Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
+from recstudy.study.search import FAMILY, Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
 
@@ -206,23 +206,19 @@ class Plan:
             return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
         return f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
 
-    def config(self, params: Params) -> RunSettings:
-        """Return the settings of a run with these values (ConfigError: they do not fit together)."""
-        config = self.space.bases[self.space.family_of(params)].with_changes(fields_of(params))
-        config.refuse_search(self.study.objectives)
-        return config
-
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
-        """Return a run of a trial."""
-        config = self.config(params).model_copy(update={"seed": seed})
+        """Return a run of a trial (ConfigError: its settings do not fit together)."""
+        base = self.space.bases[params.get(FAMILY, self.base.family)]
+        config = base.with_changes(fields_of(params)).model_copy(update={"seed": seed})
+        config.refuse_search(self.study.objectives)
         return Run(number, label(params), seed, config, config.run_id)
 
-    def variant(self, params: Params) -> Variant:
-        """Return a trial as a variant: label, levels and what it changes in `base`."""
-        changes, config = fields_of(params), self.config(params)
-        if self.space.family_of(params) != self.base.family:
-            changes = {part: config.values[part] for part in config.parts} | changes
-        return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
+    def variant(self, run: Run, params: Params) -> Variant:
+        """Return a run of a trial as a variant: label, levels and what it changes in `base`."""
+        changes, values = fields_of(params), run.config.values
+        if run.config.family != self.base.family:
+            changes = {part: values[part] for part in run.config.parts} | changes
+        return Variant(run.label, changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
 
 
 def make_plan(

@@ -49,7 +49,7 @@ class TrialLog:
 
     def add(self, run: Run, params: Params) -> None:
         """Add a new trial, number `len(self.params)`."""
-        variant = variant_record(self.plan.variant(params), run.config)
+        variant = variant_record(self.plan.variant(run, params), run.config)
         line = TrialLine(number=run.variant, params=dict(params), variant=variant, seed=run.seed, id=run.id)
         with self.results.changing(self.path):
             append_record(self.path, line)

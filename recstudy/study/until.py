@@ -133,9 +133,10 @@ class Until:
         seeds = plan.seeds_each
         prices = [1.0] * len(seeds)
         if self.meter:  # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
-            known = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
-            told = [hours for hours in known if hours is not None]
-            prices = [sum(told) / len(told) if hours is None and told else hours or 0.0 for hours in known]
+            hours = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
+            known = [price for price in hours if price is not None]
+            mean = sum(known) / len(known) if known else 0.0
+            prices = [mean if price is None else price for price in hours]
         block = next_block(wanted(records), seeds, self.at_most, prices, left)
         return replace(plan, extended={**plan.extended, **{at: seeds[at] + 1 for at in block}}) if block else None
 
