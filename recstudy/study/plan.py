@@ -14,6 +14,7 @@ from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, Config, RunSettings, digest, flatten, run_ids
 from recstudy.records.files import Json
+from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of
 from recstudy.report import (
     BesidePublished,
@@ -32,7 +33,7 @@ from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
-from recstudy.study.search import FAMILY, Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
+from recstudy.study.search import Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
 
@@ -114,9 +115,9 @@ class Plan:
         most = max(self.seeds_each, default=0)
         ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
         return [
-            Run(number, variant.label, seed, config.model_copy(update={"seed": seed}), ids[number][seed])
+            Run(number, variant.label, seed, self.configs[number].model_copy(update={"seed": seed}), ids[number][seed])
             for seed in range(most)
-            for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
+            for number, variant in enumerate(self.variants)
             if seed < self.seeds_each[number]
         ]
 
@@ -280,7 +281,7 @@ def make_plan(
             plan = _with_search(plan, study, **options)
         check_report(plan.report, plan.names, bool(plan.base.metrics))
         if claims := [claim for part in plan.claims for claim in part.claims]:
-            records = [variant_record(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
+            records = list(map(variant_record, plan.variants, plan.configs))
             fields = [flatten(config.values) for config in plan.configs]
             for claim in claims:
                 weights_each(claim, records, fields)

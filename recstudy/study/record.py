@@ -121,7 +121,7 @@ def reference(plan: Plan) -> Reference:
     records = None
     if preset != plan.preset or plan.changes or plan.is_search:
         configs = bases[0].with_each(variant.changes for variant in variants)
-        records = tuple(variant_record(variant, config) for variant, config in zip(variants, configs, strict=True))
+        records = tuple(map(variant_record, variants, configs))
     return Reference(preset=preset, base=bases[0].model_dump(mode="json"), axes=axes_of(variants), variants=records)
 
 

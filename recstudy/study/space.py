@@ -25,10 +25,11 @@ from scipy.special import stdtrit
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.programs.settings import Tunable
+from recstudy.records.plans import FAMILY
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord
 from recstudy.study.plan import Plan
-from recstudy.study.search import FAMILY, Params, label, readable
+from recstudy.study.search import Params, label, readable
 from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 

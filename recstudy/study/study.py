@@ -189,18 +189,26 @@ class Study(Stated):
                 raise ConfigError(
                     f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
                 )
+        if not isinstance(self.learned, Mapping):
+            raise ConfigError(f"the `learned` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.learned)}")
         with using_metrics(self.metrics):
-            check_learned(self.name, self.learned)
+            for name, value in self.learned.items():
+                low, high = METRICS[name].bounds or (-inf, inf)
+                if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
+                    raise ConfigError(
+                        f"`learned` of {self.name}: {name} must be a number between {low:g} and {high:g}, but got {value!r}"
+                    )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, whole=False)
         self.check_lists("deviations", Deviation)
         if self.program is not None:
             path = self.bases(self.preset_named())[0].path
-            stated = {preset: self.by_preset(self.variants, preset) for preset in self.presets}
-            self._replace(variants={preset: [with_paths(one, path) for one in ones] for preset, ones in stated.items()})
+            variants = {}
+            for preset in self.presets:
+                variants[preset] = [with_paths(variant, path) for variant in self.by_preset(self.variants, preset)]
             names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
-            named = [replace(one, field=path(one.field)) if one.field in names else one for one in self.deviations]
-            self._replace(deviations=named)
+            deviations = [replace(one, field=path(one.field)) if one.field in names else one for one in self.deviations]
+            self._replace(variants=variants, deviations=deviations)
 
     def varied(self, preset: str, axes: Axes) -> Self:
         """Return the study with each variant of a preset at every combination of these axes' levels.
@@ -230,17 +238,6 @@ def check_list(what: str, given: Any, kind: type, name: str = "") -> None:
 
 def is_count(given: Any, least: int) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and given >= least
-
-
-def check_learned(study: str, given: Any) -> None:
-    """Refuse (ConfigError) what does not give metrics the number above which a seed has learned."""
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"the `learned` of {study} must be {{METRIC: VALUE}}, but got {brief(given)}")
-    for name, value in given.items():
-        known = METRICS[name]  # its error names those that there are
-        low, high = known.bounds or (-inf, inf)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
-            raise ConfigError(f"`learned` of {study}: {name} must be a number between {low:g} and {high:g}, but got {value!r}")
 
 
 def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:

@@ -44,8 +44,7 @@ class TrialLog:
         lines = read_trials(self.path)
         self.params: dict[str, Params] = {line.id: line.params for line in lines if isinstance(line, TrialLine)}
         self.meter = Meter(self.path, plan.budget)
-        again = (line for line in lines if isinstance(line, ConfirmLine))
-        self.fresh: dict[str, tuple[int, int]] = {line.id: (line.confirms, line.seed) for line in again}
+        self.fresh = {line.id: line for line in lines if isinstance(line, ConfirmLine)}
 
     def add(self, run: Run, params: Params) -> None:
         """Add a new trial, number `len(self.params)`."""
@@ -134,8 +133,9 @@ class TrialLog:
         with self.results.changing(self.path):
             for run in runs:
                 if run.id not in self.fresh:
-                    append_record(self.path, ConfirmLine(confirms=run.variant, seed=run.seed, id=run.id))
-                    self.fresh[run.id] = run.variant, run.seed
+                    line = ConfirmLine(confirms=run.variant, seed=run.seed, id=run.id)
+                    append_record(self.path, line)
+                    self.fresh[run.id] = line
         return runs
 
     def settled(self) -> bool:
@@ -153,4 +153,4 @@ def runs_of(plan: Plan, results: Results) -> list[Run]:
         return plan.runs
     log = TrialLog(plan, results)
     params = list(log.params.values())
-    return [*log.runs, *(plan.run(number, params[number], seed) for number, seed in log.fresh.values())]
+    return [*log.runs, *(plan.run(line.confirms, params[line.confirms], line.seed) for line in log.fresh.values())]
