@@ -26,7 +26,6 @@ from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
-from recstudy.programs.settings import RunSettings
 from recstudy.records import Results, held
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
@@ -40,7 +39,6 @@ from recstudy.terminal import console, environment, finish, output, parsed, say,
 
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
-    from recstudy.cluster.sources import Where
     from recstudy.programs.base import InitialWeights
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
@@ -166,9 +164,12 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         print(register(plan_record(plan)))
         return 0
     results = Results(options.results).pull()
-    until: Until | None = None
-    if isinstance(options, StudyOptions):
-        plan, until = _until(plan, results, options)
+    until = None
+    if isinstance(options, StudyOptions) and options.until:
+        from recstudy.study.record import resumed
+        from recstudy.study.until import Until
+
+        plan, until = resumed(plan, results), Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
         from recstudy.study.dry_run import price_lines
@@ -190,10 +191,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         except (StorageError, ConfigError) as error:  # such as a results folder that has filled up while runs were running
             print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
             return EXIT_CODES["storage"]
-    why = reasons(runs, results)
-    if plan.is_search:  # some of its settings may well diverge
-        return 0 if any(not results.run(run.id).reason for run in runs) else exit_code(why) or 1
-    return exit_code(why)
+    if plan.is_search and any(not results.run(run.id).reason for run in runs):  # some of its settings may well diverge
+        return 0
+    return exit_code(reasons(runs, results)) or int(plan.is_search)
 
 
 def _usable_gpus(study: Study | Search, address: str) -> float:
@@ -206,20 +206,6 @@ def _usable_gpus(study: Study | Search, address: str) -> float:
     from recstudy.cluster.connection import count_gpus
 
     return count_gpus(address)
-
-
-def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
-    """Tell how far `--until` goes, and the plan with what it has begun before."""
-    if options.until is None:
-        if options.budget:
-            raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
-        return plan, None
-    if options.only:
-        raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
-    from recstudy.study.record import resumed
-    from recstudy.study.until import Until
-
-    return resumed(plan, results), Until.of(plan, results, options.budget)
 
 
 def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | None":
@@ -246,6 +232,7 @@ def complete(
 ) -> tuple[Plan, Sequence[Run]]:
     """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs with these."""
     from recstudy.cluster.driver import lock_and_record, run_plan
+    from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
 
     outdated = _outdated(plan, runs, results, options)
@@ -257,10 +244,22 @@ def complete(
         print(settled)
         if not (until and until.further(plan, results)):
             return plan, runs
-    where = _checked(plan, plan.space.bases.values() if plan.is_search else [run.config for run in runs], options)
-    again = outdated.again
+    _check_report(plan)
+    program = plan.base.program
+    if not plan.smoke:
+        say(*program.hints(plan.space.bases.values() if plan.is_search else [run.config for run in runs]))
+    where = Where(
+        options.address,
+        data_folder(options.data),
+        options.download,
+        *code_version(),
+        options.log,
+        options.log_losses,
+        options.no_ray,
+        user_files(program),
+    )
     with View(console()) as view:
-        plan = run_plan(plan, results, where, view, runs, again=again, until=until, begin=begin, storage=storage)
+        plan = run_plan(plan, results, where, view, runs, again=outdated.again, until=until, begin=begin, storage=storage)
     return plan, runs_of(plan, results) if until or plan.is_search else runs
 
 
@@ -311,24 +310,6 @@ def _check_report(plan: Plan) -> None:
     from recstudy.study.record import plan_record
 
     say(*check_drawable(plan_record(replace(plan, seeds=1))))
-
-
-def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
-    """Refuse and hint before anything starts; then give where and how it runs."""
-    from recstudy.cluster.sources import Where
-
-    _check_report(plan)
-    say(*(() if plan.smoke else plan.base.program.hints(configs)))
-    return Where(
-        options.address,
-        data_folder(options.data),
-        options.download,
-        *code_version(),
-        options.log,
-        options.log_losses,
-        options.no_ray,
-        user_files(plan.base.program),
-    )
 
 
 def draw_report(results: Results, study: str, preset: str, options: ForPaper) -> None:

@@ -172,12 +172,12 @@ class Evaluate:
     def run(self) -> int:
         from recstudy.reevaluate import evaluate
 
-        found = _studies(self.path)
+        studies = _studies(self.path)
         if is_uri(self.path):  # what is measured is sent back
-            results = Results(self.path)
-            found = [(results, name, preset) for _, name, preset in found]
+            store = Results(self.path)
+            studies = [(store, name, preset) for _, name, preset in studies]
         data = data_folder(self.data)
-        done = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust))
+        done = _each(studies, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust))
         say(f"Draw them with: recstudy report {self.path}")
         return 0 if all(done) else 1
 
@@ -251,13 +251,11 @@ class New:
     """Begin with a recursive model."""
 
     def run(self) -> int:
-        kinds = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or ["function"]
-        if len(kinds) > 1:
-            raise ConfigError(f"a study has one program: give --{kinds[0]} or --{kinds[1]}")
-        study, *scripts = new(self.name, Path(), kinds[0], self.command)
-        for script in scripts:
-            say(f"{script}: a script that it runs")
-        say(f"{study}: run it with python {study}")
+        kind, *others = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or ["function"]
+        if others:
+            raise ConfigError(f"a study has one program: give --{kind} or --{others[0]}")
+        study, *scripts = new(self.name, Path(), kind, self.command)
+        say(*(f"{script}: a script that it runs" for script in scripts), f"{study}: run it with python {study}")
         return 0
 
 
@@ -272,21 +270,19 @@ class Fields:
 
     def run(self) -> int:
         with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
-            return self._show()
-
-    def _show(self) -> int:
-        kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
-        kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
-        kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
-        if not self.part:
+            kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
+            kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
+            kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
+            if self.part in kinds:
+                _say_table(("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part]))
+                return 0
+            most = len(kinds)
+            if self.part:
+                raise ConfigError(f"no part {self.part!r}: there are {choices(kinds, most)}.{nearest(self.part, kinds)}")
             for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
-                say(f"{title}: {choices(sorted(names), most=len(kinds))}")
+                say(f"{title}: {choices(sorted(names), most)}")
             say("Their fields: recstudy fields NAME")
             return 0
-        if self.part not in kinds:
-            raise ConfigError(f"no part {self.part!r}: there are {choices(kinds, most=len(kinds))}.{nearest(self.part, kinds)}")
-        _say_table(("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part]))
-        return 0
 
 
 @dataclass(frozen=True)
@@ -358,21 +354,21 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console().print(table)
 
 
-def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
+def _each(studies: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
     """Return what `work` gives for each study (results folder, name, preset).
 
     Raises:
         StorageError: some are damaged; the others are done.
     """
     done: list[T] = []
-    damaged: list[str] = []
-    for study in found:
+    damages: list[str] = []
+    for study in studies:
         try:
             done.append(work(*study))
         except StorageError as damage:
-            damaged.append(str(damage))
-    if damaged:
-        raise StorageError(" ".join(damaged))
+            damages.append(str(damage))
+    if damages:
+        raise StorageError(" ".join(damages))
     return done
 
 
@@ -380,9 +376,7 @@ def _studies(place: str) -> list[tuple[Results, str, str]]:
     """Return the studies (results folder, name, preset) of a place, from a copy where that is on an object store."""
     from recstudy.analysis.status import studies_at
 
-    if not is_uri(place):
-        return studies_at(Path(place.removeprefix("file://")))
-    folder = Results(place).pull().root
-    if not any(folder.glob("studies/*/*/plan.json")):
+    folder = Results(place).pull().root if is_uri(place) else Path(place.removeprefix("file://"))
+    if is_uri(place) and not any(folder.glob("studies/*/*/plan.json")):
         raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
     return studies_at(folder)

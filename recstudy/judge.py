@@ -129,9 +129,10 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
     """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above 1."""
-    stated = next((fields for name, fields in described.items() if name == column.head or name_of(name) == column.name), None)
     known = [field.name for field in fields(MetricRecord)]
-    for name in stated or ():
+    matches = (stated for name, stated in described.items() if name == column.head or name_of(name) == column.name)
+    stated = next(matches, None) or {}
+    for name in stated:
         if name not in known:
             raise ConfigError(f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}")
     head, name = PREFIX.sub("", column.head), column.name.lower()
@@ -141,7 +142,7 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
         "better": "lower" if LOWER.fullmatch(name) else "higher",
         "unit": "%" if is_percent else "",
     }
-    return Metric(**usual | dict(stated or {}))
+    return Metric(**{**usual, **stated})
 
 
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:

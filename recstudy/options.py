@@ -144,6 +144,13 @@ class StudyOptions(CommonOptions):
     """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be given more than
     once. The study's claims are not judged then."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget and not self.until:
+            raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
+        if self.until and self.only:
+            raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
+
     @property
     def of_plan(self) -> dict[str, Any]:
         """Return what only the plan of a study is made with."""
@@ -173,8 +180,7 @@ class SearchOptions(CommonOptions):
     @property
     def of_plan(self) -> dict[str, Any]:
         """Return what only the plan of a search is made with."""
-        names = {"families": self.family, "budget": self.budget}
-        return {**names, "sampler": self.sampler, "stopping": self.stopping}
+        return {"families": self.family, "budget": self.budget, "sampler": self.sampler, "stopping": self.stopping}
 
 
 def fields_first(words: Sequence[str]) -> list[str]:
@@ -188,12 +194,9 @@ def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[
     """Return the changes of `--config`, where `base` has not that already, of `--set`, and of the flags of what a run gets."""
     changes = of_file(options.config, base) if options.config and base else {}
     changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
-    if options.allow_missing:
-        changes["data.allow_missing"] = True
-    for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
-        if getattr(options, flag) is not None:
-            changes[f"place.{flag}"] = getattr(options, flag)
-    return changes
+    flags = {f"place.{flag}": getattr(options, flag) for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer")}
+    flags["data.allow_missing"] = options.allow_missing or None
+    return changes | {field: value for field, value in flags.items() if value is not None}
 
 
 def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
@@ -272,20 +275,20 @@ def axes(given: Iterable[str]) -> dict[str, list[Any]]:
     Raises:
         ConfigError: it is not of this form, or names a field twice.
     """
-    found: dict[str, list[Any]] = {}
+    levels: dict[str, list[Any]] = {}
     for axis in given:
-        field, equals, text = axis.partition("=")
-        field = field.strip()
-        if not equals or not text.strip():
+        name, _, text = axis.partition("=")
+        field = name.strip()
+        if not text.strip():
             raise ConfigError(f"--vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got {axis!r}")
-        if field in found:
+        if field in levels:
             raise ConfigError(f"--vary {field} stands twice: give all its levels in one, such as {axis},...")
         try:
-            found[field] = json.loads(f"[{text}]")
+            levels[field] = json.loads(f"[{text}]")
         except ValueError:
             _typed(field, text)  # refused as a whole
-            found[field] = [_typed(field, word.strip()) for word in text.split(",")]
-    return found
+            levels[field] = [_typed(field, word.strip()) for word in text.split(",")]
+    return levels
 
 
 def _typed(field: str, text: str) -> Any:

@@ -65,10 +65,10 @@ class Reproduce:
         from recstudy.publishing.compared import compare, price, read_number
 
         with opened(self.bundle) as theirs, ExitStack() as stack:
-            plan_file = read_plan(theirs.study)
-            if plan_file is not None and plan_file.imported:
-                raise ConfigError(f"the runs of {plan_file.study} were finished elsewhere and imported: recstudy cannot run them")
-            modules = [entry["module"] for entry in plan_file.plugins if entry["module"]] if plan_file is not None else []
+            stated = read_plan(theirs.study)
+            if stated and stated.imported:
+                raise ConfigError(f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run them")
+            modules = [entry["module"] for entry in stated.plugins if entry["module"]] if stated else []
             if modules and not self.trust:
                 raise ConfigError(
                     f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"
@@ -90,8 +90,8 @@ class Reproduce:
             if why := reasons(runs, results):
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
                 return exit_code(why)
-            places = {variant.label: place for place, variant in enumerate(theirs.records.variants)}
-            planned = tuple(PlannedRun(places[run.label], run.seed, run.id) for run in runs)
+            labels = [variant.label for variant in theirs.records.variants]
+            planned = tuple(PlannedRun(labels.index(run.label), run.seed, run.id) for run in runs)
             seeds = tuple(sorted({run.seed for run in runs}))
             here = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
             with here.standing():
@@ -126,7 +126,7 @@ def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan
     if fresh:
         return plan, [run for run in plan.runs if run.seed >= seeds]
     runs = [run for run in plan.runs if run.id in published]
-    if other := sorted(set(published) - {run.id for run in runs}):
+    if other := sorted({*published} - {run.id for run in runs}):
         raise ConfigError(
             f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so it would make other "
             f"runs. The bundle was made by {theirs.about.recstudy}: install that, or take --fresh-seeds"
