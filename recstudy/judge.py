@@ -221,11 +221,11 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
     """
     files = (*before.files, file)
     place = [each.sha256 for each in files].index(file.sha256)
-    found = dict(before.runs)
+    known_runs = dict(before.runs)
     for run_id, run in runs.items():
-        earlier = found.get(run_id)
+        earlier = known_runs.get(run_id)
         if earlier is None or earlier.status == "failed" != run.status:
-            found[run_id] = replace(run, file=place) if place else run
+            known_runs[run_id] = replace(run, file=place) if place else run
             continue
         measured = {name: value for name, value in earlier.metrics.items() if name in run.metrics}
         if run.status != earlier.status or measured.items() - run.metrics.items():
@@ -235,10 +235,10 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
                 "--replace takes this file in place of all that was imported"
             )
         if run.metrics.keys() - earlier.metrics.keys():
-            found[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
-    if found == before.runs:
+            known_runs[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
+    if known_runs == before.runs:
         return before
-    return Imported(files=before.files if place < len(before.files) else files, runs=found)
+    return Imported(files=before.files if place < len(before.files) else files, runs=known_runs)
 
 
 @dataclass(frozen=True)
@@ -302,31 +302,35 @@ def _report(
         title = f"{metric.title}: the best {BEST} of {len(variants):,} variants, by their means"
         table = replace(table, title=title, where={"variant": [variants[key].label for key in best]})
     parts: list[Part] = [table]
-    for axis, found in levels.items() if len(levels) <= 2 else ():
+    for axis, axis_levels in levels.items() if len(levels) <= 2 else ():
         others = [other for other in levels if other != axis]
-        if 2 < len(found) <= POINTS and all(map(_is_number, found)) and all(len(levels[other]) <= FEW for other in others):
+        if (
+            2 < len(axis_levels) <= POINTS
+            and all(map(_is_number, axis_levels))
+            and all(len(levels[other]) <= FEW for other in others)
+        ):
             parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
     if 1 < len(variants) <= FEW:
-        parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
+        parts.append(Differences(metric=score, base=next(iter(variants.axis_levels())).label, targets=targets))
     return parts
 
 
 def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
     """Return each setting's levels with their places: numbers in their order, others as they come."""
-    found = {}
+    positions = {}
     for name in dict.fromkeys(name for values in settings for name in values):
         levels = list(dict.fromkeys(values.get(name) for values in settings))
         if all(map(_is_number, set(levels) - {None})):
             levels.sort(key=lambda level: (level is not None, level or 0))
-        found[name] = {level: place for place, level in enumerate(levels)}
-    return found
+        positions[name] = {level: position for position, level in enumerate(levels)}
+    return positions
 
 
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a number follows from a name, as a model's size does: then labels do without it."""
-    texts = {name: found for name, found in levels.items() if any(isinstance(level, str) for level in found)}
-    return axis not in texts and any(
-        len({(values.get(name), values.get(axis)) for values in settings}) == len({*found}) for name, found in texts.items()
+    names = {name: {*values} for name, values in levels.items() if any(isinstance(value, str) for value in values)}
+    return axis not in names and any(
+        len({(run.get(name), run.get(axis)) for run in settings}) == len(values) for name, values in names.items()
     )
 
 

@@ -263,9 +263,13 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
             raise ConfigError(f"{setting}: every field is there, and has a value. Set it without a sign: {plain}")
         changes[field] = _typed(field, text)
         if field in PARTS and not isinstance(changes[field], dict):
-            kind = {"data": f"data.name={text} chooses a data set, ", "model": f"model.family={text} chooses a family, "}
-            example = {"data": "limit=300", "model": "width=64", "train": "epochs=5", "place": "gpus_per_run=1"}[field]
-            raise ConfigError(f"{field}={text}: {field} has fields. {kind.get(field, '')}{field}.{example} sets a field of it")
+            fix = {
+                "data": f"data.name={text} chooses a data set, data.limit=300",
+                "model": f"model.family={text} chooses a family, model.width=64",
+                "train": "train.epochs=5",
+                "place": "place.gpus_per_run=1",
+            }[field]
+            raise ConfigError(f"{field}={text}: {field} has fields. {fix} sets a field of it")
     return changes
 
 

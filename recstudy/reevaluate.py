@@ -130,7 +130,7 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
         "compiled": (plain, True),
     }
     right = each(answers_again(plain, result, weights, folder))
-    others = {name: each(answers_again(own, result, weights, folder, compiled)) for name, (own, compiled) in ways.items()}
+    others = {name: each(answers_again(way, result, weights, folder, compiled)) for name, (way, compiled) in ways.items()}
     return {name: 100 * float((other != right).mean()) for name, other in others.items()}
 
 
@@ -144,8 +144,8 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
     for name in metrics:
         if name not in fits:
             raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")
-    known = {name for name, one in before.metrics.items() if one.value is not None}
-    names = metrics or [name for name in fits if name not in known]
+    known_names = {name for name, later in before.metrics.items() if later.value is not None}
+    names = metrics or [name for name in fits if name not in known_names]
     return [name for name in names if result.metrics.get(name) is None]
 
 
@@ -208,9 +208,9 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
         ("text tokenizer", result.tokenizer.get("checksum"), data.tokenizer.checksum if data.tokenizer else ""),
         ("image tokenizer", result.tokenizer.get("image_hash"), facts.get("image_hash", "")),
     )
-    for what, before, here in checksums:
-        if before and before != here:
-            raise DataError(f"the {what} here is not that of the run: its checksum is {here}, not {before}")
+    for what, recorded, present in checksums:
+        if recorded and recorded != present:
+            raise DataError(f"the {what} here is not that of the run: its checksum is {present}, not {recorded}")
     network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
     if compiled:

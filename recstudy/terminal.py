@@ -104,13 +104,13 @@ def output(needed: bool = False) -> Iterator[_Output]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    said, errors = _Output(sys.stdout, needed), _Output(sys.stderr, needed=False)
-    with redirect_stdout(said), redirect_stderr(errors):
+    printed, errors = _Output(sys.stdout, needed), _Output(sys.stderr, needed=False)
+    with redirect_stdout(printed), redirect_stderr(errors):
         try:
-            yield said
+            yield printed
         finally:
             if not needed:
-                said.flush()
+                printed.flush()
 
 
 def duration(seconds: float) -> str:
@@ -194,7 +194,7 @@ def environment(**variables: str) -> Iterator[None]:
 
 def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it."""
-    with output(needed=True) as said:
+    with output(needed=True) as printed:
         stop_on_sigterm()
         if logging.lastResort:  # what prints warnings, which name what records hold
             logging.lastResort.setFormatter(_Printable())
@@ -211,7 +211,7 @@ def finish(work: Callable[[], int]) -> NoReturn:
             print(line or f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
             sys.exit(2)
         except (OSError, ValueError) as error:
-            if error is not said.lost:
+            if error is not printed.lost:
                 raise
             if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
                 print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
@@ -250,14 +250,14 @@ def parsed(parse: Callable[[], Options]) -> Options:
     Raises:
         ConfigError: it cannot, in the words of the box that tyro draws about it.
     """
-    said = StringIO()
+    printed = StringIO()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(printed):
             return parse()
     except SystemExit as end:
         if end.code != 2:
             raise
-    raise ConfigError(_unboxed(said.getvalue()))
+    raise ConfigError(_unboxed(printed.getvalue()))
 
 
 def _unboxed(box: str) -> str:

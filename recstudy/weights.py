@@ -144,8 +144,8 @@ class Export:
         refuse_existing(self.folder)
         result, values = read_record(folder.result, Result), read_json(folder.config)
         if result is None or values is None:
-            at = results.store or results.root
-            raise ConfigError(f"no finished run {self.run_id!r} in {at}. Its page and `recstudy explain` name runs")
+            place = results.store or results.root
+            raise ConfigError(f"no finished run {self.run_id!r} in {place}. Its page and `recstudy explain` name runs")
         weights = results.fetched(folder.weights)
         if not there(weights):
             raise ConfigError(f"the run {self.run_id} has kept no weights")

@@ -9,9 +9,9 @@ again is sent until its time is another.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
@@ -146,11 +146,9 @@ class Mirror:
         """Whether the store's folder holds nothing but the probe of another driver that begins."""
         return all(info.base_name.startswith(PROBE) for info in self.listed(self.base))
 
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """Nobody else here reads the store, so that a file may be changed and sent."""
-        with locked(self.root.with_suffix(".lock"), wait=True):
-            yield
+    def still(self) -> AbstractContextManager[None]:
+        """Let nobody else here read the store, so that a file may be changed and sent."""
+        return locked(self.root.with_suffix(".lock"), wait=True)
 
     def check(self) -> None:
         """Refuse a store that this process cannot write, read and delete in (StorageError)."""
@@ -186,7 +184,7 @@ def _travels(name: str, patterns: Sequence[str] = ("*",)) -> bool:
 
 def _order(path: Path) -> tuple[int, str]:
     """Order what is sent: a resumed run drops log lines that its checkpoint does not know, but cannot make up missing ones."""
-    return max((at for at, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
+    return max((rank for rank, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
 
 
 def _state(path: Path) -> tuple[int, int]:

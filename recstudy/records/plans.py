@@ -111,7 +111,7 @@ def earlier_runs(results: Results, folder: Path, definition: str, ids: Collectio
         ids: The runs of that definition.
     """
     runs: set[str] = set()
-    for path in (*folder.glob("plan-*.json"), *folder.glob("trials-*.jsonl")):
+    for path in folder.glob("*-*.json*"):
         if path.stem.partition("-")[2] != definition:
             with suppress(StorageError):
                 runs |= named_runs(path)

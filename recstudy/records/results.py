@@ -30,7 +30,7 @@ the driver.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -157,11 +157,9 @@ class Results:
                 if new:
                     self._remove_unused(folder)
 
-    @contextmanager
-    def drawing(self, name: str, preset: str) -> Iterator[None]:
+    def drawing(self, name: str, preset: str) -> AbstractContextManager[None]:
         """Draw a study's report in one process at a time, so that the last one to draw it has read the most runs."""
-        with locked(self.study(name, preset) / "report/.lock", wait=True):
-            yield
+        return locked(self.study(name, preset) / "report/.lock", wait=True)
 
     def _remove_unused(self, study: Path) -> None:
         """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""
@@ -172,11 +170,9 @@ class Results:
                     for path in made:
                         path.unlink() if path.is_file() else path.rmdir()  # an OSError, and the end, where others use the folder
 
-    @contextmanager
-    def cleaning(self) -> Iterator[None]:
+    def cleaning(self) -> AbstractContextManager[None]:
         """Let no driver begin, as long as runs are removed: it would take for finished what is gone a moment later."""
-        with locked(self.root / "lock", wait=True):
-            yield
+        return locked(self.root / "lock", wait=True)
 
     @property
     def _marker(self) -> Path:
