@@ -311,7 +311,7 @@ def _report(
         ):
             parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
     if 1 < len(variants) <= FEW:
-        parts.append(Differences(metric=score, base=next(iter(variants.axis_levels())).label, targets=targets))
+        parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
     return parts
 
 
