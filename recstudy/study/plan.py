@@ -9,10 +9,12 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Literal
 
+from pydantic_core import to_jsonable_python
+
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, Config, RunSettings, digest, flatten, run_ids
+from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, run_ids
 from recstudy.records.files import Json
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of
@@ -344,7 +346,7 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     return VariantRecord(
         label=", ".join([variant.label, *(word for word in words if word not in variant.label)]),
         levels=levels | dict(variant.levels),
-        changes={path: own.get(path, value) for path, value in plain(variant.changes).items()},
+        changes={path: own.get(path, value) for path, value in to_jsonable_python({**variant.changes}).items()},
         model=description.model,
         data=description.data,
         synthetic=description.is_synthetic,
@@ -352,11 +354,6 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
         batch_norm=description.has_batch_norm,
         **known,
     )
-
-
-def plain(changes: Changes) -> Json:
-    """Return changes as plain JSON values."""
-    return {field: value.model_dump(mode="json") if isinstance(value, Config) else value for field, value in changes.items()}
 
 
 def check_variants(study: Study, preset: str, changes: Changes) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
 
 from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.errors import ConfigError, StorageError
@@ -34,7 +35,7 @@ from recstudy.records.study_schema import (
 from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.study.design import Changes, Variant
-from recstudy.study.plan import Plan, plain, variant_record
+from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import code_version, program, user_files
 from recstudy.study.study import PAPER
 
@@ -67,7 +68,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             definition=plan.definition,
             plugins=tuple(current_files().record),
             base=plan.base.model_dump(mode="json"),
-            changes=plain(plan.changes),
+            changes=to_jsonable_python(plan.changes),
             imported=plan.base.program.imported,
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},

@@ -5,7 +5,7 @@ that optuna-dashboard reads; trials that a killed driver left open there are tol
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -36,6 +36,7 @@ from recstudy.study.trials import State, Tried
 STATES = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 HALVES = 12  # of the trials, drawn for the intervals of importances: some seconds for 200 trials
 RUN_ID = "run id"  # the attribute by which a trial is known in a storage
+Shares = dict[str, float]  # field -> its share in the variance of an objective
 EVALUATORS: dict[str, Callable[[], Any]] = {
     "PED-ANOVA": PedAnovaImportanceEvaluator,
     "fANOVA": partial(FanovaImportanceEvaluator, seed=0),  # it loads scikit-learn
@@ -136,8 +137,8 @@ class Optimizer:
         """Return the share of each field in the variance of each objective, as far as it can be computed, with its interval."""
         trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         count = len({tuple(sorted(trial.params.items())) for trial in trials})  # a repeated proposal is one trial
-        shares: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.plan.objectives}
-        ends: dict[str, dict[str, dict[str, tuple[float, float]]]] = {name: {} for name in shares}
+        shares: dict[str, dict[str, Shares]] = {name: {} for name in self.plan.objectives}  # by method
+        ends: dict[str, dict[str, Any]] = {name: {} for name in shares}
         missing: dict[str, str] = {}
         if count < FEWEST_TRIALS:
             few = f"too few trials: {count} finished, and it takes {FEWEST_TRIALS}"
@@ -153,7 +154,7 @@ class Optimizer:
                 missing.setdefault(method, "the trials do not differ in any field")
         return ImportanceRecord(trials=count, importance=shares, intervals=ends, missing=missing)
 
-    def _shares(self, method: str, objective: int, sign: int, trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    def _shares(self, method: str, objective: int, sign: int, trials: Sequence[FrozenTrial]) -> Shares:
         """Return each field's share by these trials (ValueError, RuntimeError: it cannot be computed)."""
         study = optuna.create_study(directions=self.study.directions)
         study.add_trials(trials)
@@ -166,13 +167,13 @@ class Optimizer:
 
 
 def intervals(
-    shares: Mapping[str, float], compute: Callable[[Sequence[FrozenTrial]], Mapping[str, float]], trials: Sequence[FrozenTrial]
+    shares: Shares, compute: Callable[[Sequence[FrozenTrial]], Shares], trials: Sequence[FrozenTrial]
 ) -> dict[str, tuple[float, float]]:
     """Return the 95 % interval of each share, from 0 to 1: what random halves of the trials give instead.
 
     With half of the trials left out, the mean square of how far the halves are off is the variance itself (Shao and Wu 1989).
     """
-    generator, halves = np.random.default_rng(0), list[Mapping[str, float]]()
+    generator, halves = np.random.default_rng(0), list[Shares]()
     for _ in range(HALVES):
         half = [trials[index] for index in sorted(generator.permutation(len(trials))[: len(trials) // 2])]
         with suppress(ValueError, RuntimeError):  # of a half whose values are all the same
