@@ -1,12 +1,12 @@
 """A dict that explains itself: an unknown name lists the known ones and the nearest."""
 
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, NamedTuple, Self, TypeVar
+from weakref import WeakValueDictionary
 
 from recstudy.errors import ConfigError, choices, nearest, raised_at
 
@@ -38,7 +38,7 @@ class Registry(dict[str, T], Generic[T]):
         self.modules: dict[str, str] = {}  # by name: the module that registered it
         self.whole = False  # whether a missing name is nowhere else, so that nothing is imported to find it
         self.hidden: list[dict[str, Any]] = []  # by each `in_front`, the outermost first
-        _registries.append(weakref.ref(self))
+        _registries[id(self)] = self
 
     def add(self, name: str) -> Callable[[Added], Added]:
         def register(thing: Added) -> Added:
@@ -110,7 +110,7 @@ absent: list[str] = []  # why something that was to be loaded is not there: said
 GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 offered: set[str] = set()  # modules of installed packages, which every process finds by itself
 _has_asked = False  # whether installed packages were asked
-_registries: list["weakref.ref[Registry[Any]]"] = []
+_registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()  # in the order in which they were made
 
 
 def fill() -> None:
@@ -154,10 +154,9 @@ def _where(one: str, other: str) -> str:
 
 def outside_entries() -> list[Entry]:
     """Return what modules outside of recstudy have registered, without those of installed packages that are offered to all."""
-    registries = [registry for ref in _registries if (registry := ref()) is not None]
     return [
         Entry(registry, name, thing, module)
-        for registry in registries
+        for registry in _registries.values()
         for name, thing in registry.items()
         if not _is_own(module := registry.modules.get(name, OWN)) and module not in offered
     ]

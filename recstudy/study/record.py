@@ -165,7 +165,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     record = replace(
         record,
         stated=first_dates(record, definitions),
-        registered=registered(record) or next((plan.registered for plan in definitions if plan.registered), None),
+        registered=registration(record)[1] or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
         variants=tuple(replace(variant, pflop=known.get(variant.label)) for variant in record.variants),
         command=last.command if last and whole.extended != plan.extended else record.command,  # which finishes those runs too
@@ -218,10 +218,9 @@ def register(plan: PlanRecord) -> str:
     Raises:
         ConfigError: there is no file of a study, or what was registered before is something else.
     """
-    file = registration_file(plan.folder)
+    file, before = registration(plan)
     if file is None:
         raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
-    before = registered(plan)
     if before is None:
         code = code_version()
         by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
@@ -238,21 +237,20 @@ def register(plan: PlanRecord) -> str:
     return f"{file}: registered on {before.date}, unchanged"
 
 
-def registered(plan: PlanRecord) -> Registered | None:
-    """Return what was registered of this preset beside the study's file; None where nothing was.
+def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
+    """Return the file beside the study's that registers this preset, and what it says.
+
+    At a prompt and in a notebook there is no such file. If nothing was registered, it says nothing.
 
     Raises:
         ConfigError: the file is damaged.
     """
-    file = registration_file(plan.folder)
-    try:
-        return record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file and file.exists() else None
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(f"{file} is damaged: {said}. Take it from where it was committed, or remove it") from None
-
-
-def registration_file(preset: str) -> Path | None:
-    """Return where the registration lies; None at a prompt and in a notebook."""
     study = study_file()
-    return None if study is None else study.path.with_name(f"{study.path.stem}.{preset}.registered.yaml")
+    if study is None:
+        return None, None
+    file = study.path.with_name(f"{study.path.stem}.{plan.folder}.registered.yaml")
+    try:
+        return file, record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file.exists() else None
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file} is damaged: {reason}. Take it from where it was committed, or remove it") from None
