@@ -156,14 +156,14 @@ class ClusterCapacity:
     Args:
         place: The resources of every run.
         check: The arguments of `check_this_node`; None where no node can join.
-        refuse: Called with the reason why a node gets no runs.
+        say: Called with the reason why a node gets no runs.
         refused: Ids of nodes that get no runs, which a sweep keeps.
     """
 
     def __init__(
-        self, place: Place, check: tuple[dict[str, str], str, str] | None, refuse: Callable[[str], None], refused: set[str]
+        self, place: Place, check: tuple[dict[str, str], str, str] | None, say: Callable[[str], None], refused: set[str]
     ) -> None:
-        self.place, self.check, self.refuse, self.refused = place, check, refuse, refused
+        self.place, self.check, self.say, self.refused = place, check, say, refused
         self._nodes = {node["NodeID"] for node in alive()} - refused
         self._asked: dict[str, ray.ObjectRef[Any]] = {}
         self._looked = float("-inf")
@@ -192,7 +192,7 @@ class ClusterCapacity:
                     self._nodes.add(name)
                 except RecstudyError as error:
                     self.refused.add(name)
-                    self.refuse(str(error))
+                    self.say(f"A node that has come is not counted on: {error}")
 
 
 def concurrent_runs(nodes: list[Node], place: Place) -> int:

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from recstudy.cluster.sources import Outcome, Source, Step, missing
-from recstudy.cluster.view import View
+from recstudy.cluster.sources import Source, Step, missing
+from recstudy.cluster.view import Outcome, View
 from recstudy.errors import ConfigError, raised_at
 from recstudy.records import EpochLine, Results, read_log, write_record
 from recstudy.study.plan import Run
@@ -33,8 +33,8 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
     """
     plan, results = log.plan, log.results
     proposals = Proposals(log, view, storage, again)
-    known = [*log.params, *log.fresh]
-    view.searching(plan, log.made, sum(not has_ended(results, run_id) or run_id in again for run_id in known))
+    known = [*log.runs, *log.confirmations]
+    view.searching(plan, log.made, [run for run in known if not has_ended(results, run.id) or run.id in again])
     pruning = None if plan.stopping == "none" else PrunedBy(log, again)
     yield Step(plan, {plan.base.place: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
@@ -108,7 +108,7 @@ class Proposals(Source):
             tries = 0
             self.log.add(run, params)
             self.optimizer.begun(trial, run.id, run.label)
-            self.view.proposed(run.label, known=None not in known)
+            self.view.proposed(run, is_finished=None not in known)
             if None in known:
                 return run
             self.optimizer.ended(run.id, "done", known)

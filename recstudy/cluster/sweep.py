@@ -6,18 +6,17 @@ Tune schedules, restarts what was killed and reuses warm processes. Seeds, order
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import cloudpickle, tune
 from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from recstudy.cluster.nodes import ClusterCapacity, versions
-from recstudy.cluster.sources import Outcome, Pruning, Source
-from recstudy.cluster.trackers import Logger, Metrics, make_loggers
+from recstudy.cluster.sources import Running, Source
+from recstudy.cluster.trackers import Metrics, make_loggers
 from recstudy.cluster.train_run import COORDINATOR, train_run
-from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
+from recstudy.cluster.watch import Supply, TuneCallback
 from recstudy.cluster.worker import LeaveRequests, inline
 from recstudy.errors import ConfigError
 from recstudy.plugins import sent_files
@@ -28,57 +27,58 @@ from recstudy.programs.trial import Trial
 from recstudy.records.locks import temporary
 from recstudy.terminal import environment
 
+if TYPE_CHECKING:
+    from recstudy.cluster.searching import PrunedBy
+
 RESTARTS = 2  # of a trial whose process or workers were lost
 
 
 @dataclass
-class Sweep(OnRay):
+class Sweep(Running):
     """Runs on Ray, side by side; one that found no memory is tried once more at the end, alone."""
 
+    leaving: LeaveRequests = field(default_factory=LeaveRequests)
     refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
     program: Program = field(kw_only=True)
 
     def __post_init__(self) -> None:
         self.programs = _sent(self.program) if isinstance(self.program, OwnProgram) else ""
-        loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
-        self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
-        self.leaving = LeaveRequests()
+        loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
+        self.trackers = [self.metrics, *loggers]
 
-    def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
-        watch = TuneCallback(self, source, pruning)
+    def run(self, place: Place, source: Source, pruning: "PrunedBy | None" = None) -> None:
+        self.begin(source, pruning)
         with self.leaving.on_sigterm():
-            self._fit(watch, place)
-            if watch.starved and not self.hopeless:
-                self.view.again(watch.starved)
-                self._fit(TuneCallback(self, Source(deque(watch.starved)), None), place, alone=True)
+            self._fit(place)
+            if self.starved and not self.hopeless:
+                self.view.again(self.starved)
+                self.begin(Source(deque(self.starved)))
+                self._fit(place, alone=True)
         self.give_up()
 
-    def _fit(self, watch: TuneCallback, place: Place, alone: bool = False) -> None:
+    def _fit(self, place: Place, alone: bool = False) -> None:
         # Below the results where all nodes see that folder.
         with temporary(self.results.root if self.where.address and not self.results.store else None) as folder:
             scratch = str(folder)
             resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
             joins = (versions(), self.results.store, scratch) if self.where.address else None  # nobody joins a cluster of our own
-            capacity = ClusterCapacity(place, joins, self.view.refused, self.refused)
+            capacity = ClusterCapacity(place, joins, self.view.say, self.refused)
             code, modules = sent_files()
             trial = partial(self.trial, place=place, scratch=scratch, code=code, modules=modules)
-            supply = Supply(watch, trial, lambda: 1 if alone else capacity())
+            callback = TuneCallback(self)
             tuner = Tuner(
                 tune.with_resources(self._trainable(place), resources),
                 tune_config=TuneConfig(
-                    search_alg=supply,
-                    num_samples=-1,
-                    scheduler=Pruned(watch.pruning) if watch.pruning else None,
-                    reuse_actors=True,
+                    search_alg=Supply(self, trial, lambda: 1 if alone else capacity()), num_samples=-1, reuse_actors=True
                 ),
                 run_config=TuneRunConfig(
                     name=self.name,
                     storage_path=scratch,
                     verbose=0,
                     progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
-                    callbacks=[watch],
-                    stop=Over(lambda: self.hopeless or watch.source.over),
+                    callbacks=[callback],
+                    stop=callback,
                     failure_config=FailureConfig(max_failures=RESTARTS),
                     checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
                 ),
@@ -87,8 +87,8 @@ class Sweep(OnRay):
                 with environment(TUNE_MAX_PENDING_TRIALS_PG=str(capacity())):
                     tuner.fit()
             finally:
-                for listener in self.listeners:
-                    listener.close()
+                for tracker in self.trackers:
+                    tracker.close()
 
     def _trainable(self, place: Place) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
@@ -117,14 +117,3 @@ def _sent(program: OwnProgram) -> str:
             f"{program.name} cannot be sent to Ray's workers: {reason}. Make such an object inside of the function, or run with "
             "--no-ray"
         ) from None
-
-
-class Pruned(FIFOScheduler):
-    """Stops runs where their pruner says so."""
-
-    def __init__(self, pruning: Pruning) -> None:
-        super().__init__()
-        self.pruning = pruning
-
-    def on_trial_result(self, controller: Any, trial: Any, line: Outcome) -> str:
-        return TrialScheduler.STOP if self.pruning.stops(trial.config["trial"].run_id, line) else TrialScheduler.CONTINUE

@@ -20,7 +20,7 @@ from ray.tune.logger import LoggerCallback
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
 
-from recstudy.cluster.view import View
+from recstudy.cluster.view import Listener, View
 from recstudy.errors import ConfigError
 from recstudy.programs.settings import flatten
 from recstudy.records import LossLine, Results, read_log
@@ -111,7 +111,7 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
     return told
 
 
-class Logger:
+class Logger(Listener):
     """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
 
     Args:
@@ -227,7 +227,7 @@ Line = Mapping[str, Any]
 Series = tuple[str, ...]  # values of `TAGS`
 
 
-class Metrics:
+class Metrics(Listener):
     """What the cluster's Prometheus endpoints tell of a study while it runs; `dashboards/grafana/recstudy.json` draws it.
 
     All of it comes from the driver, which hears of every epoch anyway: trials do nothing for it. Where Ray has no dashboard or

@@ -1,82 +1,45 @@
 """What Ray Tune calls while a sweep runs: it is handed one run after another, told what is put off, and when all is over."""
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.search import Searcher
 
-from recstudy.cluster.sources import Outcome, Pruning, Running, Source
-from recstudy.cluster.trackers import Logger, Metrics
-from recstudy.cluster.worker import LeaveRequests
-from recstudy.errors import StorageError
-from recstudy.programs.run_folder import wait_until_free
+from recstudy.cluster.view import Outcome
 from recstudy.programs.trial import Trial, failed
 from recstudy.records import Failure
 from recstudy.study.plan import Run
 
+if TYPE_CHECKING:
+    from recstudy.cluster.sweep import Sweep
+
 KEPT_TRIALS = 100  # of those that have ended, which Tune may still ask something
 
 
-class OnRay(Running):
-    """What a watch needs of a sweep beside that."""
+class TuneCallback(tune.Callback, tune.Stopper):
+    """Tells the sweep what Tune sees, stops what the sweep stops, and records failures that a run's process could not record."""
 
-    metrics: Metrics
-    listeners: list[Metrics | Logger]
-    leaving: LeaveRequests
-
-
-class TuneCallback(tune.Callback):
-    """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
-
-    def __init__(self, sweep: OnRay, source: Source, pruning: Pruning | None) -> None:
-        self.sweep, self.source, self.pruning = sweep, source, pruning
-        self.runs: dict[str, Run] = {}  # under way
-        # Runs that another study, or a process of before, works on: waited for in the driver, where that takes no worker.
-        self.blocked: dict[str, tuple[Run, str]] = {}  # with who works on them
-        self.announced: set[str] = set()  # those of them whose wait was told
-        self.freed: deque[tuple[Run, str]] = deque()  # with the error of a wait in vain
-        self.starved: list[Run] = []  # found no memory
+    def __init__(self, sweep: "Sweep") -> None:
+        self.sweep = sweep
         self.finished: deque[TuneTrial] = deque()  # the last trials that have ended
-        self.told = (sweep.view, source, *sweep.listeners)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
-    def next(self) -> Run | None:
-        """Return the run that is begun next, or None for the time being."""
-        if self.sweep.leaving.asked:
-            return None
-        while self.freed:
-            run, error = self.freed.popleft()
-            del self.blocked[run.id]
-            self.announced.discard(run.id)
-            if error:
-                self._ended(run, failed(Failure(error_class="storage", error=error)))
-            else:
-                self.source.waiting.append(run)
-        following = self.sweep.next_of(self.source)
-        if following is not None:
-            self.runs[following.id] = following
-        elif not self.runs:  # nothing else is left to do
-            for run, holder in self.blocked.values():
-                if run.id not in self.announced:
-                    self.sweep.view.waits(holder, str(run))
-            self.announced = set(self.blocked)
-        return following
+    def __call__(self, trial_id: str, result: Outcome) -> bool:
+        """Return whether a pruner stops this trial."""
+        return self.sweep.is_pruned(result["config"]["trial"].run_id, result)
 
-    @property
-    def more(self) -> bool:
-        """Whether there may be another one later."""
-        return bool(self.runs or (self.blocked and not self.sweep.leaving.asked))
+    def stop_all(self) -> bool:
+        return self.sweep.hopeless or self.sweep.source.over
 
     def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         if self.sweep.leaving.tell():
-            runs = len(self.runs)
+            runs = len(self.sweep.runs)
             each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
             self.sweep.view.say(f"{each}, with a checkpoint. Ctrl-C ends at once.")
         if self.sweep.where.address:  # a cluster of our own keeps its one node
@@ -84,35 +47,16 @@ class TuneCallback(tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
-            for listener in self.told:
-                listener.started(run)
+            self.sweep.started(run)
 
     def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
-        run = self._run(trial)
-        if run is None:
-            return
-        for text in result.get("warnings", ()):
-            self.sweep.view.warned(run, text)
-        status = result.get("status")
-        if status in ("drained", "held"):
-            self._left(run)
-        if status == "drained":  # its node is wanted back, and it goes on from its checkpoint elsewhere
-            self.source.waiting.append(run)
-        elif status == "held":
-            self.blocked[run.id] = run, result["by"]
-            self.sweep.view.put_off(run, result["by"])
-            threading.Thread(target=self._wait, args=(run,), daemon=True).start()
-        elif status is not None:
-            self._ended(run, result)
-        else:
-            for listener in self.told:
-                listener.epoch(run, result)
+        if run := self._run(trial):
+            self.sweep.heard(run, result)
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        run, last = self._run(trial), trial.last_result
-        if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
-            self._ended(run, self.sweep.stopped(run, last, self.pruning.name if self.pruning else ""))
-
+        run = self._run(trial)
+        if run is not None and "status" not in trial.last_result:  # it was stopped before its end
+            self.sweep.stop(run, trial.last_result)
         self._forget(trial)
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
@@ -134,7 +78,7 @@ class TuneCallback(tune.Callback):
             if not folder.finished:
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
-        self._ended(run, failed(failure))
+        self.sweep.heard(run, failed(failure))
 
     def _forget(self, trial: TuneTrial) -> None:
         """Free what Tune keeps of trials that have ended, once it has let go of them.
@@ -149,82 +93,43 @@ class TuneCallback(tune.Callback):
             old.run_metadata.last_result = {}
             old.config = old.evaluated_params = {}
 
-    def _wait(self, run: Run) -> None:
-        error = ""
-        try:
-            wait_until_free(str(self.sweep.results.run(run.id).path), self.sweep.results.store)
-        except StorageError as vain:
-            error = str(vain)
-        finally:
-            self.freed.append((run, error))
-
-    def _left(self, run: Run) -> None:
-        del self.runs[run.id]
-        for listener in (self.sweep.view, self.source, self.sweep.metrics):
-            listener.left(run)
-
-    def _ended(self, run: Run, outcome: Outcome) -> None:
-        self.runs.pop(run.id, None)
-        self.sweep.results.pull(run.id)
-        if outcome["status"] == "failed":
-            self.starved += [run] if outcome.get("class") == "out of memory" else []
-        self.sweep.counted(run, outcome)
-        for listener in self.told:
-            listener.ended(run, outcome)
-
     def _run(self, trial: TuneTrial) -> Run | None:
         """Whose trial it is; None where its outcome is known: its process died behind it, and Tune has begun another one."""
-        return self.runs.get(trial.config["trial"].run_id)
+        return self.sweep.runs.get(trial.config["trial"].run_id)
 
 
 class Supply(Searcher):
     """Hands Tune one run after another.
 
     Args:
-        watch: knows which.
+        sweep: knows which.
         trial: what Tune is handed of a run.
         at_once: says how many may be under way.
     """
 
-    def __init__(self, watch: TuneCallback, trial: Callable[[Run], Trial], at_once: Callable[[], int]) -> None:
+    def __init__(self, sweep: "Sweep", trial: Callable[[Run], Trial], at_once: Callable[[], int]) -> None:
         super().__init__()
-        self.watch, self.trial, self.at_once = watch, trial, at_once
+        self.sweep, self.trial, self.at_once = sweep, trial, at_once
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune writes its own state to disk; it is never restored from there
 
     def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
-        if len(self.watch.runs) >= self.at_once():
+        if len(self.sweep.runs) >= self.at_once():
             return None
-        run = self.watch.next()
-        if run is not None:
+        if run := self.sweep.take():
             return {"trial": self.trial(run)}
-        return None if self.watch.more else Searcher.FINISHED
+        may_follow = self.sweep.runs or (self.sweep.blocked and not self.sweep.leaving.asked)
+        return None if may_follow else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        """Tell the watch."""
+        """See `TuneCallback`."""
 
     def save(self, checkpoint_path: str) -> None:
         """See `__getstate__`."""
 
     def restore(self, checkpoint_path: str) -> None:
         """See `__getstate__`."""
-
-
-class Over(tune.Stopper):
-    """Ends everything at once."""
-
-    def __init__(self, over: Callable[[], bool]) -> None:
-        self.over = over
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-    def __call__(self, trial_id: str, result: Outcome) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        return self.over()
 
 
 def _lost(trial: TuneTrial) -> Failure:

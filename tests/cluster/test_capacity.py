@@ -31,7 +31,7 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     until(lambda: at_once() == 1, "the capacity without that node")
 
     assert next(checks, None) is None  # each was asked once
-    assert said[0].startswith("node ")
+    assert said[0].startswith("A node that has come is not counted on: node ")
     assert ", but this process has 1.26.4. Start Ray there from an environment with numpy 1.26, as everywhere." in said[0]
     assert f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that " in said[1]
 
