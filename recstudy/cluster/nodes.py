@@ -4,7 +4,6 @@ import platform
 import time
 import uuid
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -15,6 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.errors import ClusterError, RecstudyError, StorageError
 from recstudy.programs.settings import Place
+from recstudy.programs.trial import versions_of
 from recstudy.records import Results
 from recstudy.records.files import write_whole
 from recstudy.records.mirror import Mirror, scratch
@@ -88,13 +88,8 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
 
 def versions() -> dict[str, str]:
     """Return Python's version and those of `PACKAGES`."""
-    found = {"Python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "(none)"
-    return found
+    installed = versions_of(*PACKAGES)
+    return {"Python": platform.python_version()} | {package: installed.get(package, "(none)") for package in PACKAGES}
 
 
 def _minor(text: str) -> str:
@@ -155,14 +150,12 @@ class ClusterCapacity:
 
     Args:
         place: The resources of every run.
-        check: The arguments of `check_this_node`; None where no node can join.
+        check: The arguments of `check_this_node`; empty if no node can join.
         say: Called with the reason why a node gets no runs.
         refused: Ids of nodes that get no runs, which a sweep keeps.
     """
 
-    def __init__(
-        self, place: Place, check: tuple[dict[str, str], str, str] | None, say: Callable[[str], None], refused: set[str]
-    ) -> None:
+    def __init__(self, place: Place, check: tuple[Any, ...], say: Callable[[str], None], refused: set[str]) -> None:
         self.place, self.check, self.say, self.refused = place, check, say, refused
         self._nodes = {node["NodeID"] for node in alive()} - refused
         self._asked: dict[str, ray.ObjectRef[Any]] = {}
@@ -172,10 +165,10 @@ class ClusterCapacity:
     def __call__(self) -> int:
         if time.monotonic() - self._looked >= LOOK_S:
             nodes = alive()
-            if self.check is not None:
+            if self.check:
                 self._check_joined(nodes)
             usable = [node for node in nodes if node["NodeID"] in self._nodes]
-            self._runs = concurrent_runs(usable, self.place)
+            self._runs = max(1, concurrent_runs(usable, self.place))
             self._looked = time.monotonic()
         return self._runs
 
@@ -185,7 +178,7 @@ class ClusterCapacity:
             if name in self._nodes | self.refused:
                 continue
             if name not in self._asked:
-                self._asked[name] = ask(node, check_this_node, *(self.check or ()))
+                self._asked[name] = ask(node, check_this_node, *self.check)
             elif ray.wait([self._asked[name]], timeout=0)[0]:
                 try:
                     receive(node, self._asked.pop(name), ANSWER_S)
@@ -196,14 +189,13 @@ class ClusterCapacity:
 
 
 def concurrent_runs(nodes: list[Node], place: Place) -> int:
-    """Return how many runs these nodes hold at once."""
-    workers = sum(workers_on(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in nodes)
-    return max(1, workers // place.workers_per_run)
-
-
-def workers_on(node: dict[str, float], cpus: int, gpus: float) -> int:
-    """Return how many workers fit on a node, by its resources. A worker's several GPUs are whole; a fraction shares one."""
-    by_cpu = int(node.get("CPU", 0) // cpus)
-    if not gpus:
-        return by_cpu
-    return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))
+    """Return how many runs these nodes hold at once. A worker's several GPUs are whole; a fraction shares one."""
+    gpus = place.gpus_per_run or 0.0
+    workers = 0
+    for node in nodes:
+        fit = int(node["Resources"].get("CPU", 0) // place.cpus_per_run)
+        if gpus:
+            available = int(node["Resources"].get("GPU", 0))
+            fit = min(fit, available * int(1 / gpus) if gpus < 1 else int(available // gpus))
+        workers += fit
+    return workers // place.workers_per_run

@@ -11,13 +11,14 @@ from typing import Any
 from recstudy.cluster.sources import Source, Step, missing
 from recstudy.cluster.view import Outcome, View
 from recstudy.errors import ConfigError, raised_at
-from recstudy.records import EpochLine, Results, read_log, write_record
+from recstudy.records import EpochLine, read_log, write_record
 from recstudy.study.plan import Run
 from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.trials import State, TrialLog
 
+ENDED = ("done", "stopped")  # trials that are not run again
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
 
@@ -33,8 +34,7 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
     """
     plan, results = log.plan, log.results
     proposals = Proposals(log, view, storage, again)
-    known = [*log.runs, *log.confirmations]
-    view.searching(plan, log.made, [run for run in known if not has_ended(results, run.id) or run.id in again])
+    view.searching(plan, log.made, missing([*log.runs, *log.confirmations], results, again, ENDED))
     pruning = None if plan.stopping == "none" else PrunedBy(log, again)
     yield Step(plan, {plan.base.place: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
@@ -45,10 +45,6 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
         todo = missing(fresh, results)
         view.confirming(fresh, todo)
         yield Step(plan, {plan.base.place: Source(deque(todo), log.meter)})
-
-
-def has_ended(results: Results, run_id: str) -> bool:
-    return results.state(run_id) in ("done", "stopped")
 
 
 class Proposals(Source):
@@ -62,7 +58,7 @@ class Proposals(Source):
     """
 
     def __init__(self, log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> None:
-        waiting = [run for run in log.runs if not has_ended(log.results, run.id) or run.id in again]
+        waiting = missing(log.runs, log.results, again, ENDED)
         super().__init__(deque(waiting), log.meter)
         self.plan, self.results, self.log, self.view = log.plan, log.results, log, view
         self.optimizer = Optimizer(self.plan, log.tried(again), storage)
@@ -140,7 +136,7 @@ class Proposals(Source):
     def ended(self, run: Run, outcome: Outcome) -> None:
         super().ended(run, outcome)
         _, values = self.log.measured(run.id)
-        state: State = outcome["status"] if outcome["status"] in ("done", "stopped") else "failed"
+        state: State = outcome["status"] if outcome["status"] in ENDED else "failed"
         self.optimizer.ended(run.id, state, values)
 
 

@@ -62,7 +62,7 @@ class Running(ABC):
     where: Where
     view: View
     work: Work
-    trackers: Sequence[Listener] = ()
+    trackers: list[Listener] = field(default_factory=list)
     leaving: Draining = field(default_factory=Draining)
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
@@ -172,24 +172,23 @@ class Running(ABC):
             self.view.say(f"Stopped: {SAME} runs failed in the same way and none succeeded: {self.errors[0]}")
             self.view.say("The others were not run. Fix the cause and rerun the same command.")
 
-    def trial(self, run: Run, place: Place, scratch: str = "", code: str = "", modules: tuple[str, ...] = ()) -> Trial:
+    def trial(self, run: Run, place: Place) -> Trial:
         """Return what a worker is given of a run."""
+        where = self.where
         return Trial(
             study=self.name,
             label=run.label,
             config={**run.config.values, "place": place.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
-            data=str(self.where.data.absolute()),
-            download=self.where.download,
-            scratch=scratch,
-            commit=self.where.commit,
-            dirty=self.where.dirty,
-            recstudy=self.where.recstudy,
+            data=str(where.data.absolute()),
+            download=where.download,
+            scratch="",
+            commit=where.commit,
+            dirty=where.dirty,
+            recstudy=where.recstudy,
             store=self.results.store,
-            code=code,
-            modules=modules,
-            files=self.where.files,
+            files=where.files,
         )
 
 
@@ -259,10 +258,10 @@ def study_steps(
     todo = missing(runs, results, again)
     view.planned(runs, todo)
     while True:
-        queues: dict[Place, deque[Run]] = {}
+        sources: dict[Place, Source] = {}
         for run in [] if meter and meter.is_spent else todo:
-            queues.setdefault(run.config.place, deque()).append(run)
-        yield Step(plan, {place: Source(queue, meter, shared=shared) for place, queue in queues.items()})
+            sources.setdefault(run.config.place, Source(deque(), meter, shared=shared)).waiting.append(run)
+        yield Step(plan, sources)
         further = until.further(plan, results) if until else None
         if further is None:
             return
@@ -272,8 +271,8 @@ def study_steps(
         view.extended(block, todo)
 
 
-def missing(runs: Iterable[Run], results: Results, again: Collection[str] = ()) -> list[Run]:
-    """Return each run without a result or with an id of `again`, once."""
+def missing(runs: Iterable[Run], results: Results, again: Collection[str] = (), ended: Collection[str] = ("done",)) -> list[Run]:
+    """Return each run once that is in none of the `ended` states, or whose id is one of `again`."""
     unique = {run.id: run for run in runs}
     states = results.states(unique)
-    return [run for run_id, run in unique.items() if states.get(run_id) != "done" or run_id in again]
+    return [run for run_id, run in unique.items() if states.get(run_id) not in ended or run_id in again]

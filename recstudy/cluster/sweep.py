@@ -5,7 +5,6 @@ Tune schedules, restarts what was killed and reuses warm processes. Seeds, order
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ray import cloudpickle, tune
@@ -14,7 +13,7 @@ from ray.tune import RunConfig as TuneRunConfig
 
 from recstudy.cluster.nodes import ClusterCapacity, versions
 from recstudy.cluster.sources import Running, Source
-from recstudy.cluster.trackers import Metrics, make_loggers
+from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.train_run import COORDINATOR, train_run
 from recstudy.cluster.watch import Supply, TuneCallback
 from recstudy.cluster.worker import LeaveRequests, inline
@@ -25,6 +24,7 @@ from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
 from recstudy.records.locks import temporary
+from recstudy.study.plan import Run
 from recstudy.terminal import environment
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ class Sweep(Running):
     def __post_init__(self) -> None:
         self.programs = _sent(self.program) if isinstance(self.program, OwnProgram) else ""
         self.metrics = Metrics(self.name)
-        loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
-        self.trackers = [self.metrics, *loggers]
+        self.trackers = [self.metrics]
+        for tracker in dict.fromkeys(self.where.log):
+            self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.where.log_losses))
 
     def run(self, place: Place, source: Source, pruning: "PrunedBy | None" = None) -> None:
         self.begin(source, pruning)
@@ -62,15 +63,18 @@ class Sweep(Running):
         with temporary(self.results.root if self.where.address and not self.results.store else None) as folder:
             scratch = str(folder)
             resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
-            joins = (versions(), self.results.store, scratch) if self.where.address else None  # nobody joins a cluster of our own
+            joins = (versions(), self.results.store, scratch) if self.where.address else ()  # nobody joins a cluster of our own
             capacity = ClusterCapacity(place, joins, self.view.say, self.refused)
             code, modules = sent_files()
-            trial = partial(self.trial, place=place, scratch=scratch, code=code, modules=modules)
             callback = TuneCallback(self)
+
+            def make_trial(run: Run) -> Trial:
+                return replace(self.trial(run, place), scratch=scratch, code=code, modules=modules)
+
             tuner = Tuner(
                 tune.with_resources(self._trainable(place), resources),
                 tune_config=TuneConfig(
-                    search_alg=Supply(self, trial, lambda: 1 if alone else capacity()), num_samples=-1, reuse_actors=True
+                    search_alg=Supply(self, make_trial, lambda: 1 if alone else capacity()), num_samples=-1, reuse_actors=True
                 ),
                 run_config=TuneRunConfig(
                     name=self.name,

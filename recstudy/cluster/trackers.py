@@ -38,15 +38,6 @@ def check_loggers(names: Sequence[str]) -> None:
             )
 
 
-def make_loggers(names: Sequence[str], study: str, results: Results, view: View, losses: bool = False) -> list["Logger"]:
-    """Return the loggers by name, each with a folder of its own in the results.
-
-    Raises:
-        ConfigError: one of them cannot begin, such as without an account.
-    """
-    return [Logger(name, study, results, view, losses) for name in dict.fromkeys(names)]
-
-
 class _EventFiles(LoggerCallback):
     """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
 
@@ -111,6 +102,9 @@ class Logger(Listener):
         results: what it writes by itself goes to `logs/NAME` there.
         view: hears of its failure.
         losses: whether it is told those of updates, once a run has ended.
+
+    Raises:
+        ConfigError: it cannot begin, such as without an account.
     """
 
     def __init__(self, name: str, study: str, results: Results, view: View, losses: bool = False) -> None:

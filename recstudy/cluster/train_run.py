@@ -8,7 +8,7 @@ placement group of a trial that is killed only where the dashboard runs.
 
 import threading
 import uuid
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -16,6 +16,7 @@ import ray.train
 from ray import cloudpickle, tune
 from ray.actor import ActorHandle
 
+from recstudy.cluster.view import Outcome
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial, Work, worker_group
 
@@ -26,8 +27,6 @@ END_S = 10  # for workers to end by themselves
 
 # Resources of the Tune trial, which only starts workers. Tune wants some resource; every head node has this one.
 COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
-
-Line = dict[str, Any]
 
 
 class TrainRun(tune.Trainable):
@@ -42,13 +41,13 @@ class TrainRun(tune.Trainable):
 
     def reset_config(self, config: dict[str, Trial]) -> bool:
         """Take the next run. False, and Tune starts a new process, where workers of the run before do not end."""
-        if not self._stop():
+        if not self.cleanup():
             return False
         self.trial, self.attempt = config["trial"], uuid.uuid4().hex
         self.error: Exception = RuntimeError("its workers ended")
         return True
 
-    def step(self) -> Line:
+    def step(self) -> Outcome:
         if self.workers is None:
             self.workers = threading.Thread(target=self._work, args=(self.attempt,), daemon=True)
             self.workers.start()
@@ -65,7 +64,7 @@ class TrainRun(tune.Trainable):
         finally:
             self.messages.put.remote(attempt, None)
 
-    def _stop(self) -> bool:
+    def cleanup(self) -> bool:
         """Let the workers end, and return whether they have."""
         if self.workers is not None:
             self.messages.stop.remote(self.attempt)
@@ -75,9 +74,6 @@ class TrainRun(tune.Trainable):
             self.messages.forget.remote(self.attempt)
             self.workers = None
         return True
-
-    def cleanup(self) -> None:
-        self._stop()
 
 
 def train_run(name: str, work: Work, messages: "ActorHandle[Any]") -> type[TrainRun]:
@@ -111,18 +107,19 @@ class Stopped(BaseException):
 
 
 def work_in_group(settings: dict[str, Any]) -> None:
-    """Do one run as one worker, in step with the others of its group."""
-    from recstudy.cluster.worker import beside_others
+    """Do one run as one worker, in step with the others of its group, of which any may be on a node that is wanted back."""
+    from recstudy.cluster.worker import Leave, execute
 
+    trial = settings["trial"]
     work, messages = cloudpickle.loads(settings["load"])
-    group = worker_group(settings["trial"])
+    group, leave = worker_group(trial), Leave(messages)
 
-    def report(line: Line) -> None:
-        put: Callable[[], bool] = lambda: ray.get(messages.put.remote(settings["attempt"], line))  # noqa: E731
-        if not group.first_gives(put):
+    def report(line: Outcome) -> None:
+        if not group.first_gives(lambda: bool(ray.get(messages.put.remote(settings["attempt"], line)))):
             raise Stopped
 
-    try:
-        beside_others(settings["trial"], work, report, messages)
-    except Stopped:
-        return
+    with suppress(Stopped):
+        if group.any_says(leave()):
+            report({"status": "drained"})
+        else:
+            execute(trial, work, report, leave)

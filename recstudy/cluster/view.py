@@ -1,5 +1,6 @@
 """What a person sees while a study runs: live in a terminal and in a notebook, plain lines elsewhere."""
 
+import os
 import sys
 import time
 from collections import deque
@@ -14,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from recstudy.analysis.remaining import Job, left_of_each, wall
+from recstudy.errors import EXIT_CODES
 from recstudy.report.names import metric, number, plural
 from recstudy.study.plan import Plan, Run
+from recstudy.study.record import command
 from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table, and lines before it in a notebook
@@ -137,10 +140,12 @@ class View(Listener):
     def waits(self, holder: str, on: str = "this study") -> None:
         self.say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
 
-    def lost(self, why: str) -> None:
-        """Hear of the end of this process."""
+    def lost(self, reason: str) -> None:
+        """End this process, because the cluster is lost: each call to Ray would wait, so nothing can be cleaned up."""
         self.__exit__()
-        print(f"ClusterError: {why}", file=sys.stderr, flush=True)
+        resume = f"What was finished is kept, and this goes on from there: {command(left_out=())}"
+        print(f"ClusterError: {reason}. {resume}", file=sys.stderr, flush=True)
+        os._exit(EXIT_CODES["lost node"])
 
     def started(self, run: Run) -> None:
         now = time.monotonic()

@@ -37,7 +37,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
     def stop_all(self) -> bool:
         return self.sweep.hopeless or self.sweep.source.over
 
-    def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+    def on_step_begin(self, **info: Any) -> None:
         if self.sweep.leaving.tell():
             runs = len(self.sweep.runs)
             each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
@@ -45,29 +45,29 @@ class TuneCallback(tune.Callback, tune.Stopper):
         if self.sweep.where.address:  # a cluster of our own keeps its one node
             self.sweep.leaving.leave_draining_nodes()
 
-    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+    def on_trial_start(self, trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
             self.sweep.started(run)
 
-    def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
+    def on_trial_result(self, trial: TuneTrial, result: Outcome, **info: Any) -> None:
         if run := self._run(trial):
             self.sweep.heard(run, result)
 
-    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        run = self._run(trial)
-        if run is not None and "status" not in trial.last_result:  # it was stopped before its end
-            self.sweep.stop(run, trial.last_result)
+    def on_trial_complete(self, trial: TuneTrial, **info: Any) -> None:
+        run, last = self._run(trial), trial.last_result
+        if run and "status" not in last:  # it was stopped before its end
+            self.sweep.stop(run, last)
         self._forget(trial)
 
-    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+    def on_step_end(self, **info: Any) -> None:
         self.sweep.metrics.show()
 
-    def on_trial_recover(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+    def on_trial_recover(self, trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
-            goes_on = "its process was lost, and another one goes on from its checkpoint, if it had one"
-            self.sweep.view.say(f"{run}: {goes_on}: {_lost(trial).error}")
+            lost = "its process was lost, and another one goes on from its checkpoint, if it had one"
+            self.sweep.view.say(f"{run}: {lost}: {_lost(trial).error}")
 
-    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+    def on_trial_error(self, trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
         if run is None:
             return
@@ -126,9 +126,6 @@ class Supply(Searcher):
         """See `TuneCallback`."""
 
     def save(self, checkpoint_path: str) -> None:
-        """See `__getstate__`."""
-
-    def restore(self, checkpoint_path: str) -> None:
         """See `__getstate__`."""
 
 

@@ -31,23 +31,14 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
-        at_work(trial, work, tune.report, leave)
+        execute(trial, work, tune.report, leave)
     elif leave.node:  # a warm process of a node that is wanted back: Tune starts another one elsewhere
         os._exit(0)
     else:
         tune.report({"status": "drained"})
 
 
-def beside_others(trial: Trial, work: Work, report: Report, messages: "ActorHandle[Any]") -> None:
-    """Do the same on each worker of a group, of which any may be on a node that is wanted back."""
-    leave = Leave(messages)
-    if worker_group(trial).any_says(leave()):
-        report({"status": "drained"})
-    else:
-        at_work(trial, work, report, leave)
-
-
-def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
+def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
     """Do the work of a run; `report` gets its lines, and then its outcome."""
     with warning(report) as tell:
         tell(work(trial, throttled(tell, worker_group(trial)), leave))

@@ -48,10 +48,10 @@ class Played(Running):
     def tune(self, run: Run, *results: dict[str, Any]) -> None:
         """Tune begins a trial of the run, and hears this of it."""
         played: Any = SimpleNamespace(config={"trial": trial(run, self.results)}, last_result=results[-1])
-        self.callback.on_trial_start(0, [], played)
+        self.callback.on_trial_start(played)
         for result in results:
-            self.callback.on_trial_result(0, [], played, result)
-        self.callback.on_trial_complete(0, [], played)
+            self.callback.on_trial_result(played, result)
+        self.callback.on_trial_complete(played)
 
     def next(self) -> str:
         """The id of the run that Tune is given; empty where it is none for the time being, and `FINISHED` where it is the end."""
@@ -119,7 +119,7 @@ def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(p
     with locked(played.results.run(SECOND.id).lock):
         played.tune(SECOND, HELD)
         played.leaving.asked = True
-        played.callback.on_step_begin(0, [])
+        played.callback.on_step_begin()
         assert played.next() == ""
         played.tune(FIRST, {"status": "drained"})
 

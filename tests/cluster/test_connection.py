@@ -14,7 +14,7 @@ import ray
 from recstudy.cluster import address, connection
 from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import cluster, watch
-from recstudy.errors import EXIT_CODES, ClusterError
+from recstudy.errors import ClusterError
 
 
 @pytest.fixture
@@ -167,16 +167,3 @@ def test_a_limit_of_open_files_that_is_too_low_is_raised_or_refused(hard, refuse
     assert done.returncode == refused, done.stderr
     assert (done.stdout == "") if refused else (int(done.stdout) >= 256)
     assert ("this process may have 64 files open (ulimit -n), too few for Ray" in done.stderr) == refused
-
-
-def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch):
-    said: list[object] = []
-    monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
-    monkeypatch.setattr(os, "_exit", said.append)
-
-    connection._leave(said.append, "the head node of the Ray cluster, here:1, does not answer any more")
-
-    line, code = said
-    assert str(line).startswith("the head node of the Ray cluster, here:1, does not answer any more. What was finished is kept,")
-    assert str(line).endswith(": python tiny.py --only a=1 --address here:1")
-    assert code == EXIT_CODES["lost node"] == 9
