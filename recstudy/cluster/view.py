@@ -5,7 +5,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Self
 
@@ -76,22 +76,21 @@ class View(Listener):
     """Counts, the best so far, the runs under way and the time left."""
 
     console: Console
-    _live: Live | NotebookCell | None = None
-    _lines: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN))  # of a notebook
-    _missing: dict[str, Run] = field(default_factory=dict)  # known runs that have not ended
-    _unknown: int = 0  # further runs of a search
-    _done: int = 0
-    _failed: int = 0
-    _best: tuple[float, str, str] = (float("-inf"), "", "")  # by which more is better, in words, and the run's label
-    # Run, newest epoch, the time at which it began, the time of that epoch.
-    _running: dict[str, tuple[Run, Outcome, float, float]] = field(default_factory=dict)
-    _ended: list[Job] = field(default_factory=list)
-    _pflop: dict[int, float | None] = field(default_factory=dict)  # by variant
-    _at_once: int = 1  # the most runs that were under way
-    _said: float = 0.0  # when the last line was printed
-    _estimate: str = ""  # of the time left
-    _estimated: float = float("-inf")  # when that was
-    _estimate_s: float = 0.0  # how long that took
+
+    def __post_init__(self) -> None:
+        self._live: Live | NotebookCell | None = None
+        self._lines = deque[str](maxlen=SHOWN)  # of a notebook
+        self._missing: dict[str, Run] = {}  # known runs that have not ended
+        self._unknown = self._done = self._failed = 0  # unknown: further runs of a search
+        self._best = float("-inf"), "", ""  # by which more is better, in words, and the run's label
+        # Run, newest epoch, the time at which it began, the time of that epoch.
+        self._running: dict[str, tuple[Run, Outcome, float, float]] = {}
+        self._ended: list[Job] = []
+        self._pflop: dict[int, float | None] = {}  # by variant
+        self._at_once = 1  # the most runs that were under way
+        self._said = 0.0  # when the last line was printed
+        # The estimate of the time left, when it was made, and how long that took.
+        self._estimate, self._estimated, self._estimate_s = "", float("-inf"), 0.0
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -175,19 +174,22 @@ class View(Listener):
         self.say(f"Left to other processes: {plural(len(runs), 'run')}: {named}")
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        status, now = outcome["status"], time.monotonic()
+        words, score, now = outcome["status"], outcome.get("score"), time.monotonic()
         *_, begun, last = self._running.pop(run.id, (run, {}, now, now))
         self._missing.pop(run.id, None)
-        if status == "done":
+        is_done = words == "done"
+        if is_done:
             self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
-        failed, score = status == "failed", outcome.get("score")
-        self._done, self._failed = self._done + (not failed), self._failed + failed
-        words = outcome.get("error", status) if failed else status
-        if score is not None and not failed:
-            definition, value = metric(run.config.score), _scored(run.config.score, score)
-            words = f"{f'{status} ' * (status != 'done')}{definition.short or definition.title} {value}"
-            if status == "done":
-                self._best = max(self._best, (definition.sign * score, value, run.label))
+        if words == "failed":
+            self._failed += 1
+            words = outcome["error"]
+        else:
+            self._done += 1
+            if score is not None:
+                definition, value = metric(run.config.score), _scored(run.config.score, score)
+                words = f"{'' if is_done else f'{words} '}{definition.short or definition.title} {value}"
+                if is_done:
+                    self._best = max(self._best, (definition.sign * score, value, run.label))
         self.say(f"[{self._done + self._failed}/{self._total}] {run}: {words}   {self._left()}")
 
     def again(self, runs: Sequence[Run]) -> None:
@@ -224,14 +226,12 @@ class View(Listener):
         return self._estimate
 
     def _time_left(self) -> str:
-        under_way = [
-            Job(run.variant, self._priced(run), last - begun, epochs=line["epoch"] + 1 if line else 0, share=_share(line))
-            for run, line, begun, last in list(self._running.values())
-        ]
-        waiting = [
-            Job(run.variant, self._priced(run)) for run_id, run in list(self._missing.items()) if run_id not in self._running
-        ]
-        lefts = left_of_each(self._ended, [*under_way, *waiting, *[Job()] * self._unknown])
+        jobs = []
+        for run in sorted(self._missing.values(), key=lambda run: run.id not in self._running):  # runs under way first
+            _, line, begun, last = self._running.get(run.id, (run, {}, 0.0, 0.0))
+            epochs = line["epoch"] + 1 if line else 0
+            jobs.append(Job(run.variant, self._priced(run), last - begun, epochs=epochs, share=_share(line)))
+        lefts = left_of_each(self._ended, jobs + [Job()] * self._unknown)
         return f"about {duration(wall(lefts, self._at_once))} left" if lefts else ""
 
     @property
