@@ -11,8 +11,8 @@ import tiny
 from rich.console import Console
 
 from recstudy.cluster.sources import Running, Source, Where
+from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
-from recstudy.cluster.watch import Supply, TuneCallback
 from recstudy.programs.trial import Trial
 from recstudy.records import Results
 from recstudy.records.locks import locked
