@@ -37,7 +37,6 @@ def here(place: Place, program: Program) -> Place:
     """
     if place.workers_per_run > 1 or place.trainer == "train":
         raise ClusterError("--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out")
-    program.check_device(place.device)
     sees_gpu = program.sees_gpu()
     gpus = float(sees_gpu) if place.gpus_per_run is None else place.gpus_per_run
     if gpus and not sees_gpu:
@@ -50,7 +49,7 @@ class Alone(Running):
     """Runs in this process, each after the other."""
 
     def run(self, place: Place, source: Source, pruning: "PrunedBy | None" = None) -> None:
-        self.begin(source, pruning)
+        self.begin(place, source, pruning)
         before = {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}
         with self.leaving.on_sigterm():
             while not (self.leaving.asked or self.hopeless or source.over):
@@ -63,7 +62,7 @@ class Alone(Running):
                     del self.runs[run.id]
                     self.view.ended_elsewhere(run)
                 else:
-                    self._execute(run, place)
+                    self._execute(run)
         self.give_up()
         if self.blocked:
             self.view.left_to_others(list(self.blocked.values()))
@@ -74,7 +73,7 @@ class Alone(Running):
             return self.results.run(run.id).failure.stat().st_mtime_ns
         return 0
 
-    def _execute(self, run: Run, place: Place) -> None:
+    def _execute(self, run: Run) -> None:
         last: Outcome = {}
 
         def report(line: Outcome) -> None:
@@ -86,6 +85,6 @@ class Alone(Running):
         self.started(run)
         with warning(report) as tell:
             try:
-                tell(self.work(self.trial(run, place), tell, lambda: self.leaving.asked))
+                tell(self.work(self.trial(run), tell, lambda: self.leaving.asked))
             except _Enough:
                 self.stop(run, last)

@@ -166,8 +166,6 @@ def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
     Raises:
         ClusterError: The cluster has fewer resources, which the message lists.
     """
-    for config in configs[:1]:
-        config.program.check_device(place.device)
     nodes = alive()
     resources = [node["Resources"] for node in nodes]
     if place.gpus_per_run is None:

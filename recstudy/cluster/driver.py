@@ -21,7 +21,7 @@ from recstudy.programs.settings import Place, RunSettings
 from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
 from recstudy.records.locks import Held
-from recstudy.study.budget import Budget, Meter
+from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import record_plan, recorded
 from recstudy.study.trials import TrialLog
@@ -101,7 +101,10 @@ def run_plan(
                 resources = opened_sweep(plan.study.name, configs, results, where, view, work)
                 sweep, places = opened.enter_context(resources)
                 if meter:
-                    gpus = {place: gpus_of(fit, meter.budget) for place, fit in places.items()}
+                    if meter.budget.unit == "gpuh" and not all(fit.gpus_per_run for fit in places.values()):
+                        raise ClusterError(
+                            f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs"
+                        )
                     opened.callback(keep_hours, meter, results)
             if not is_recorded:
                 record_plan(plan, results, where.data)  # from here on nothing is refused
@@ -114,8 +117,6 @@ def run_plan(
             archive(again, results)
             again = ()
             for place, source in step.sources.items():
-                if meter:
-                    meter.gpus = gpus[place]
                 sweep.run(places[place], source, step.pruning)
                 if sweep.hopeless:
                     return plan
@@ -148,14 +149,6 @@ def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, share
     return recorded(plan, results)
 
 
-def gpus_of(place: Place, budget: Budget) -> float:
-    """Return how many GPUs a run has (ClusterError: none, and the budget counts their hours)."""
-    gpus = (place.gpus_per_run or 0) * place.workers_per_run
-    if budget.unit == "gpuh" and not gpus:
-        raise ClusterError(f"--budget {budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
-    return gpus
-
-
 def archive(again: Collection[str], results: Results) -> None:
     """Move the records of these finished runs out of the way, whole, so that they are run anew.
 
@@ -174,6 +167,8 @@ def opened_sweep(
 ) -> Iterator[tuple["Sweep | Alone", dict[Place, Place]]]:
     """Give what runs runs, on a cluster that can do the work or in this process, and the places with their GPUs decided."""
     program, places = configs[0].program, dict.fromkeys(config.place for config in configs)
+    for place in places:
+        program.check_device(place.device)
     if where.alone:
         from recstudy.cluster.alone import Alone, here
 

@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.errors import ClusterError, RecstudyError, StorageError
@@ -117,7 +117,7 @@ def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
         ray.cancel(answer, force=True)
         raise ClusterError(f"node {name} did not answer in {seconds:g} s. Look at it with `ray status`, or remove it.") from None
     except RayError as error:
-        cause = error.cause if isinstance(error, RayTaskError) else None
+        cause = getattr(error, "cause", None)
         if isinstance(cause, RecstudyError):
             raise type(cause)(f"node {name} {cause}") from None
         raise ClusterError(

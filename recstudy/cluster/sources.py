@@ -80,9 +80,11 @@ class Running(ABC):
             pruning: may stop a run early by its epochs; such a run is recorded as stopped.
         """
 
-    def begin(self, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def begin(self, place: Place, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Take the runs of a source from now on."""
-        self.source, self.pruning = source, pruning
+        self.place, self.source, self.pruning = place, source, pruning
+        if source.meter is not None:
+            source.meter.gpus = (place.gpus_per_run or 0) * place.workers_per_run
         self.listeners: list[Listener] = [self.view, source, *self.trackers]
         self.runs: dict[str, Run] = {}  # under way
         self.blocked: dict[str, tuple[Run, str]] = {}  # runs that other processes work on, and these processes
@@ -172,13 +174,13 @@ class Running(ABC):
             self.view.say(f"Stopped: {SAME} runs failed in the same way and none succeeded: {self.errors[0]}")
             self.view.say("The others were not run. Fix the cause and rerun the same command.")
 
-    def trial(self, run: Run, place: Place) -> Trial:
+    def trial(self, run: Run) -> Trial:
         """Return what a worker is given of a run."""
         where = self.where
         return Trial(
             study=self.name,
             label=run.label,
-            config={**run.config.values, "place": place.model_dump()},
+            config={**run.config.values, "place": self.place.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
             data=str(where.data.absolute()),

@@ -54,16 +54,17 @@ class Sweep(Running):
             self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.where.log_losses))
 
     def run(self, place: Place, source: Source, pruning: "PrunedBy | None" = None) -> None:
-        self.begin(source, pruning)
+        self.begin(place, source, pruning)
         with self.leaving.on_sigterm():
-            self._fit(place)
+            self._fit()
             if self.starved and not self.hopeless:
                 self.view.again(self.starved)
-                self.begin(Source(deque(self.starved)))
-                self._fit(place, alone=True)
+                self.begin(place, Source(deque(self.starved)))
+                self._fit(alone=True)
         self.give_up()
 
-    def _fit(self, place: Place, alone: bool = False) -> None:
+    def _fit(self, alone: bool = False) -> None:
+        place = self.place
         # Below the results where all nodes see that folder.
         with temporary(self.results.root if self.where.address and not self.results.store else None) as folder:
             scratch = str(folder)
@@ -74,10 +75,10 @@ class Sweep(Running):
             callback = TuneCallback(self)
 
             def make_trial(run: Run) -> Trial:
-                return replace(self.trial(run, place), scratch=scratch, code=code, modules=modules)
+                return replace(self.trial(run), scratch=scratch, code=code, modules=modules)
 
             tuner = Tuner(
-                tune.with_resources(self._trainable(place), resources),
+                tune.with_resources(self._trainable(), resources),
                 tune_config=TuneConfig(
                     search_alg=Supply(self, make_trial, lambda: 1 if alone else capacity()), num_samples=-1, reuse_actors=True
                 ),
@@ -99,10 +100,10 @@ class Sweep(Running):
                 for tracker in self.trackers:
                     tracker.close()
 
-    def _trainable(self, place: Place) -> Any:
+    def _trainable(self) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
         work, messages, programs = self.work, self.leaving.messages, self.programs
-        if place.uses_train:
+        if self.place.uses_train:
             return train_run(self.name, work, messages)
 
         def named(settings: dict[str, Trial]) -> None:
