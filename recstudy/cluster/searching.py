@@ -16,7 +16,7 @@ from recstudy.study.plan import Run
 from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
-from recstudy.study.trials import State, TrialLog
+from recstudy.study.trials import State, TrialLog, runs_of
 
 ENDED = ("done", "stopped")  # trials that are not run again
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
@@ -34,7 +34,7 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
     """
     plan, results = log.plan, log.results
     proposals = Proposals(log, view, storage, again)
-    view.searching(plan, log.made, missing([*log.runs, *log.confirmations], results, again, ENDED))
+    view.searching(plan, log.made, missing(runs_of(plan, results), results, again, ENDED))
     pruning = None if plan.stopping == "none" else PrunedBy(log, again)
     yield Step(plan, {plan.base.place: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
@@ -60,7 +60,7 @@ class Proposals(Source):
     def __init__(self, log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> None:
         waiting = missing(log.runs, log.results, again, ENDED)
         super().__init__(deque(waiting), log.meter)
-        self.plan, self.results, self.log, self.view = log.plan, log.results, log, view
+        self.plan, self.log, self.view = log.plan, log, view
         self.optimizer = Optimizer(self.plan, log.tried(again), storage)
         for run in waiting:
             trial, _ = self.optimizer.ask(log.params[run.id])
