@@ -39,9 +39,9 @@ from recstudy.terminal import console, environment, finish, output, parsed, say,
 
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
-    from recstudy.programs.base import InitialWeights
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
+    from recstudy.train.initial import Weights
 
 GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
 
@@ -140,7 +140,7 @@ def run(
 
 
 @kept()
-def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begin: "InitialWeights | None" = None) -> int:
+def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begin: "Weights | None" = None) -> int:
     """Do what the command line of a study or search says, and return its exit code.
 
     Args:
@@ -208,7 +208,7 @@ def _usable_gpus(study: Study | Search, address: str) -> float:
     return count_gpus(address)
 
 
-def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | None":
+def _begin(study: Study | Search, options: CommonOptions) -> "Weights | None":
     """Read the weights that `--init-from` names."""
     if not options.init_from:
         return None
@@ -216,7 +216,7 @@ def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | N
     return program.weights(options.init_from, Results(options.results).pull())
 
 
-def _begun(begin: "InitialWeights | None") -> dict[str, str]:
+def _begun(begin: "Weights | None") -> dict[str, str]:
     """Return what weights change in the config of runs that start from them."""
     return {"train.init_from": begin.digest} if begin else {}
 
@@ -227,7 +227,7 @@ def complete(
     runs: Sequence[Run],
     results: Results,
     options: StudyOptions | SearchOptions,
-    begin: "InitialWeights | None" = None,
+    begin: "Weights | None" = None,
     until: "Until | None" = None,
 ) -> tuple[Plan, Sequence[Run]]:
     """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs with these."""

@@ -15,7 +15,6 @@ from recstudy.cluster.sources import Where, missing, study_steps
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
 from recstudy.plugins import import_all, sent_files
-from recstudy.programs.base import InitialWeights
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.programs.trial import Work, run_trial
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone
     from recstudy.cluster.sweep import Sweep
     from recstudy.study.until import Until
+    from recstudy.train.initial import Weights
 
 
 def run_plan(
@@ -42,7 +42,7 @@ def run_plan(
     work: Work = run_trial,
     again: Collection[str] = (),
     until: "Until | None" = None,
-    begin: InitialWeights | None = None,
+    begin: "Weights | None" = None,
     storage: str = "",
 ) -> Plan:
     """Run what a plan lacks: unfinished runs of a study, or what a search proposes and confirms. Record the plan before.

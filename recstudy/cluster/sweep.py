@@ -47,7 +47,7 @@ class Sweep(Running):
     program: Program = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.programs = _sent(self.program) if isinstance(self.program, OwnProgram) else ""
+        self.sent = _sent(self.program) if isinstance(self.program, OwnProgram) else ""
         self.metrics = Metrics(self.name)
         self.trackers = [self.metrics]
         for tracker in dict.fromkeys(self.where.log):
@@ -102,12 +102,12 @@ class Sweep(Running):
 
     def _trainable(self) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
-        work, messages, programs = self.work, self.leaving.messages, self.programs
+        work, messages, sent = self.work, self.leaving.messages, self.sent
         if self.place.uses_train:
             return train_run(self.name, work, messages)
 
         def named(settings: dict[str, Trial]) -> None:
-            inline(replace(settings["trial"], programs=programs), work, messages)
+            inline(replace(settings["trial"], program=sent), work, messages)
 
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named
@@ -120,7 +120,7 @@ def _sent(program: OwnProgram) -> str:
         ConfigError: It holds something that cannot be sent to another process, such as a lock or an open file.
     """
     try:
-        return cloudpickle.dumps([program]).decode("latin-1")
+        return cloudpickle.dumps(program).decode("latin-1")
     except Exception as error:  # whatever the user's objects raise
         reason = " ".join(str(error).split()[:30])
         raise ConfigError(

@@ -71,13 +71,15 @@ class Registry(dict[str, T], Generic[T]):
 
     @contextmanager
     def in_front(self, things: Mapping[str, T]) -> Iterator[None]:
-        """Have these things inside the block, before others of the same names."""
-        hidden = {name: dict.get(self, name) for name in things}
+        """Have these things inside the block, before others of the same names; if there are any, they are all that are needed."""
+        hidden, whole = {name: dict.get(self, name) for name in things}, self.whole
         self.hidden.append(hidden)
         self.update(things)
+        self.whole = whole or bool(things)
         try:
             yield
         finally:
+            self.whole = whole
             self.hidden.pop()
             for name, thing in hidden.items():
                 del self[name]

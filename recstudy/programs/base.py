@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import ConfigError
 from recstudy.plugins.registry import Registry
@@ -23,19 +23,9 @@ if TYPE_CHECKING:
     from recstudy.metrics.kept import Kept
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
+    from recstudy.train.initial import Weights
 
 RECURSIVE = "recursive"
-
-
-class InitialWeights(Protocol):
-    """Weights that runs start from."""
-
-    @property
-    def digest(self) -> str:
-        """The digest that is part of the run ids."""
-
-    def keep(self, results: "Results") -> str:
-        """Keep the weights in the results folder."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +83,7 @@ class Execution:
         records: The run's folder.
         report: Takes a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
         leave: Whether the run is to save its state and end early.
-        writes: Whether this worker writes the records.
-        started: When the attempt began.
+        group: The workers that share the run.
     """
 
     trial: "Trial"
@@ -102,8 +91,12 @@ class Execution:
     records: RunFolder
     report: "Report"
     leave: Callable[[], bool]
-    writes: bool
-    started: str
+    group: Group
+
+    @property
+    def writes(self) -> bool:
+        """Whether this worker writes the records."""
+        return self.group.rank == 0
 
 
 class Program:
@@ -115,6 +108,7 @@ class Program:
 
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()  # the files that its runs were imported from; none where they are run
+    packages: tuple[str, ...] = ()  # whose versions the results of its runs have
 
     def read(self, values: Json) -> RunSettings:
         """Return settings of plain JSON values, as a record has them (ConfigError)."""
@@ -141,7 +135,7 @@ class Program:
         return Group()
 
     def check(
-        self, settings: Sequence[RunSettings], results: "Results", data: Path, download: bool, begin: InitialWeights | None
+        self, settings: Sequence[RunSettings], results: "Results", data: Path, download: bool, begin: "Weights | None"
     ) -> None:
         """Refuse (ConfigError, DataError) runs that could not start, before anything is written."""
 
@@ -152,7 +146,7 @@ class Program:
         """Whether this process sees a GPU."""
         return Path("/dev/nvidiactl").exists()
 
-    def weights(self, place: str, results: "Results") -> InitialWeights:
+    def weights(self, place: str, results: "Results") -> "Weights":
         """Return the weights that `--init-from` names."""
         raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
 
@@ -180,12 +174,15 @@ class Program:
         """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study, by its path."""
         return {}
 
-    def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        """Return for each of these settings the checksum of its data below `folder`; empty if it is not known."""
-        return [""] * len(settings)
+    def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
+        """Return for each of these settings the checksum of its data below `folder`; empty if it is not known.
 
-    def read_data(self, settings: Sequence[RunSettings], folder: Path) -> None:
-        """Read the data below `folder`, so that their checksums are known."""
+        Args:
+            settings: Of runs.
+            folder: The folder with the data sets.
+            read: Read the data sets that are there, so that their checksums are known.
+        """
+        return [""] * len(settings)
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         """Return the titles of data sets below `folder` that have no checksum yet."""

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from recstudy.errors import ConfigError, RunError, choices, nearest
 from recstudy.explained import explained
 from recstudy.plugins import user_files_of
-from recstudy.programs.base import Execution, InitialWeights, Program
+from recstudy.programs.base import Execution, Program
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
 from recstudy.programs.output import STEPS, JsonFile, LastLine, compiled, read_step
@@ -26,6 +26,9 @@ from recstudy.programs.own import measured
 from recstudy.programs.process import Process
 from recstudy.programs.settings import Place, RunSettings, flatten
 from recstudy.records import Results
+
+if TYPE_CHECKING:
+    from recstudy.train.initial import Weights
 
 LOG = "output.log"
 TAIL = 20  # lines of the output that the record of a failure has
@@ -155,7 +158,7 @@ class CommandProgram(TrainingProgram):
         return isinstance(other, CommandProgram) and self.command == other.command
 
     def check(
-        self, settings: Iterable[RunSettings], results: Results, data: Path, download: bool, begin: InitialWeights | None
+        self, settings: Iterable[RunSettings], results: Results, data: Path, download: bool, begin: "Weights | None"
     ) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():

@@ -1,6 +1,5 @@
 """A training function as a program: any framework, in the worker's process."""
 
-import random
 import shutil
 import sys
 import time
@@ -15,8 +14,8 @@ from recstudy.errors import ConfigError, raised_at
 from recstudy.plugins import named, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
-from recstudy.programs.own import OwnProgram, measured, not_finite, number
-from recstudy.programs.trial import hardware, peak_memory_mb, record_user_files, reset_peak_memory, versions_of
+from recstudy.programs.own import OwnProgram, measured, not_finite, number, plain
+from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_process
 from recstudy.programs.watchdog import alive, waiting, watched
 from recstudy.records import EpochLine, Json, append_line, read_log
 
@@ -52,7 +51,8 @@ class RunContext:
         self._began = time.monotonic()
         self.memory_mb: float | None = None
         self.cpu_seconds = 0.0
-        self.watch: ExitStack | None = None  # ends a run that hangs, once it has reported a step
+        self.watch = ExitStack()  # ends a run that hangs, once it has reported a step
+        self._is_watched = False
 
     @property
     def resumes(self) -> bool:
@@ -74,20 +74,22 @@ class RunContext:
         Raises:
             ConfigError: `step` is not a whole number of at least 0, or a value is not a number or has a name of recstudy's own.
         """
-        program, records = self._execution.settings.program, self._execution.records
-        step = _whole(program.name, step)
-        if reserved := [name for name in values if name in LINE]:
+        name, records = self._execution.settings.program_name, self._execution.records
+        step = plain(step)
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
+        if reserved := [key for key in values if key in LINE]:
             raise ConfigError(f"run.report: {reserved[0]!r} is recstudy's own. Give the value another name")
-        found = {name: number(program.name, name, value) for name, value in values.items()}
-        if wrong := not_finite(found):
+        numbers = {key: number(name, key, value) for key, value in values.items()}
+        if wrong := not_finite(numbers):
             raise Diverged(f"step {step}: {wrong}")
         if step <= self._last:
             records.keep_epochs(below=step)
         self._last = step
-        line = {"epoch": step, **found, "seconds": round(self.seconds, 3)}
+        line = {"epoch": step, **numbers, "seconds": round(self.seconds, 3)}
         append_line(records.epochs, line)
-        if self.watch is None:
-            self.watch = ExitStack()
+        if not self._is_watched:
+            self._is_watched = True
             minutes = self._execution.settings.place.silent_minutes
             self.watch.enter_context(watched(60 * minutes, records.hang_log(0)))
         alive()
@@ -110,13 +112,6 @@ class RunContext:
     def seconds(self) -> float:
         """Seconds of the run so far, over all attempts."""
         return self._before + time.monotonic() - self._began
-
-
-def _whole(name: str, step: Any) -> int:
-    step = step.item() if hasattr(step, "item") else step
-    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
-    return int(step)
 
 
 @dataclass(frozen=True)
@@ -157,7 +152,7 @@ def _imported(place: str, *given: Any) -> Function:
 class TrainingProgram(OwnProgram, ABC):
     """What functions and commands do alike."""
 
-    packages: tuple[str, ...] = ("torch", "numpy", "ray")  # whose versions are recorded
+    packages: tuple[str, ...] = ("torch", "numpy", "ray")
 
     @abstractmethod
     def execute(self, context: RunContext, execution: Execution) -> Any:
@@ -170,16 +165,12 @@ class TrainingProgram(OwnProgram, ABC):
         began = time.monotonic()
         outcome: Json
         try:
-            try:
+            with context.watch:
                 returned = self.execute(context, execution)
-            finally:
-                if context.watch is not None:
-                    context.watch.close()
             if returned is None and execution.leave():
                 return {"status": "drained"}
             values, others = measured(self.name, returned, self.metrics)
-            wrong = not_finite(values)
-            if wrong:
+            if wrong := not_finite(values):
                 raise Diverged(wrong)
             outcome = {"status": "done", "metrics": values}
             if others:
@@ -190,7 +181,7 @@ class TrainingProgram(OwnProgram, ABC):
         if (seconds := time.monotonic() - began) >= 1:
             cost["cores_used"] = round(context.cpu_seconds / seconds, 3)
         shutil.rmtree(context.folder, ignore_errors=True)
-        return outcome | facts(self, cost)
+        return outcome | {"cost": cost}
 
 
 class FunctionProgram(TrainingProgram):
@@ -206,7 +197,7 @@ class FunctionProgram(TrainingProgram):
         return isinstance(other, FunctionProgram) and _identity(self.function) == _identity(other.function)
 
     def execute(self, context: RunContext, execution: Execution) -> Any:
-        _reset(execution.settings.seed, execution.settings.place.cpus_per_run)
+        reset_process(execution.settings.seed, execution.settings.place.cpus_per_run)
         busy = time.process_time()
         try:
             return self.function(context)
@@ -217,33 +208,6 @@ class FunctionProgram(TrainingProgram):
         finally:
             context.memory_mb = peak_memory_mb()
             context.cpu_seconds = time.process_time() - busy
-
-
-def facts(program: TrainingProgram, cost: Json) -> Json:
-    """Return what a result says beside its metrics."""
-    torch = sys.modules.get("torch")  # loaded by the user's program, if at all
-    gpu = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
-    return {
-        "cost": cost,
-        "provenance": {
-            "versions": versions_of(*program.packages),
-            "hardware": hardware(gpu),
-            "synthetic": program.is_synthetic,
-        },
-    }
-
-
-def _reset(seed: int, cpus: int) -> None:
-    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on it."""
-    reset_peak_memory()
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed)
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(seed)
-        torch.set_num_threads(cpus)
-        torch.set_grad_enabled(True)
-        torch.set_default_dtype(torch.float32)
 
 
 def _name(function: Any) -> str:

@@ -4,8 +4,7 @@
 states its own beside its settings. `using_metrics` puts those into the registry while a block runs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,9 +72,9 @@ class Metric:
         name = f"the metric {self.title!r}" if self.title else "a metric"
         if self.better not in (None, "higher", "lower"):
             raise ConfigError(f"{name}: better must be 'higher', 'lower' or None, but got {self.better!r}")
-        if self.items is not None and (not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1):
-            raise ConfigError(f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}")
         if self.items is not None:
+            if not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1:
+                raise ConfigError(f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}")
             object.__setattr__(self, "share", True)
             object.__setattr__(self, "bounds", self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0)))
         if not self.form:
@@ -124,17 +123,6 @@ METRICS.update(
     }
 )
 
-
-@contextmanager
-def using_metrics(metrics: Mapping[str, Any]) -> Iterator[None]:
-    """Have a program's own metrics in `METRICS`, before others of the same names, while the block runs.
-
-    A reader does so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
-    """
-    before = METRICS.whole
-    with METRICS.in_front(metrics):
-        METRICS.whole = before or bool(metrics)
-        try:
-            yield
-        finally:
-            METRICS.whole = before
+# Has a program's own metrics in `METRICS`, before others of the same names, while a block runs. A reader does so inside
+# `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
+using_metrics = METRICS.in_front

@@ -60,7 +60,13 @@ class OwnSettings(RunSettings):
 
     @property
     def description(self) -> Description:
-        return self.program.describe(self.settings)
+        """A setting called `model` or `data` is the title of that."""
+        program, model, data = self.program, self.settings.get("model"), self.settings.get("data")
+        return Description(
+            model if isinstance(model, str) else program.title,
+            data if isinstance(data, str) else program.data,
+            program.is_synthetic,
+        )
 
     @property
     def score(self) -> str:
@@ -87,16 +93,16 @@ class OwnSettings(RunSettings):
         return name if name.startswith((PREFIX, "place.")) else PREFIX + name
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
-        return [self._changed({self.path(name): value for name, value in changes.items()}) for changes in several]
+        return [self._changed(changes) for changes in several]
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         counts = {PREFIX + name: self.settings.get(name) for name in STEPS}
         return {path: 2 for path, count in counts.items() if path not in changes and isinstance(count, int) and count > 2}
 
     def _changed(self, changes: Mapping[str, Any]) -> Self:
-        settings = {**self.settings}
-        place = self.place.model_dump()
-        for path, value in changes.items():
+        settings, place = dict(self.settings), self.place.model_dump()
+        for name, value in changes.items():
+            path = self.path(name)
             part, _, rest = path.partition(".")
             if path == "place.workers_per_run" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
@@ -129,7 +135,8 @@ class OwnProgram(Program):
         self.schema, defaults = _schema(name, settings)
         self.typed = not isinstance(settings, Mapping)  # then a run gets an object, else a dictionary
         self.defaults = self.complete(defaults)
-        self.ranges = {PREFIX + path: found for path, found in _ranges(self.schema, self.defaults).items()}
+        is_model = issubclass(self.schema, BaseModel)
+        self.ranges = tunable(self.schema.model_validate(self.defaults), PREFIX) if is_model else {}
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings with defaults, as plain JSON values.
@@ -161,15 +168,6 @@ class OwnProgram(Program):
 
     def explain(self, error: Exception) -> str:
         return str(error) if isinstance(error, RecstudyError) else raised_at(error)
-
-    def describe(self, settings: Mapping[str, Any]) -> Description:
-        """Return what tables say of a run: a setting called `model` or `data` is the title of that."""
-        model, data = settings.get("model"), settings.get("data")
-        return Description(
-            model if isinstance(model, str) else self.title,
-            data if isinstance(data, str) else self.data,
-            self.is_synthetic,
-        )
 
     def register(self, module: str) -> None:
         """Make the program known under its name; `module` is the user's, which other processes import.
@@ -212,11 +210,10 @@ def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) ->
 
 
 def receive(sent: str) -> None:
-    """Register the programs that a driver has sent, unless a module imported here has registered the same."""
-    programs: list[OwnProgram] = pickle.loads(sent.encode("latin-1"))
-    for program in programs:
-        if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
-            PROGRAMS.put(program.name, program, "recstudy")
+    """Register the program that a driver has sent, unless a module imported here has registered the same."""
+    program: OwnProgram = pickle.loads(sent.encode("latin-1"))
+    if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
+        PROGRAMS.put(program.name, program, "recstudy")
 
 
 def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict[str, float], list[str]]:
@@ -237,10 +234,15 @@ def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict
 
 def number(name: str, metric: str, value: Any) -> float:
     """Return a number of numpy's, torch's or Python's as a float (ConfigError)."""
-    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name}: {metric} must be a number, but it is {value!r}")
     return float(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of numpy's or torch's as Python's; anything else as it is."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def not_finite(values: Mapping[str, float]) -> str:
@@ -261,12 +263,6 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
     }
 
 
-class _Untyped(BaseModel):
-    """Settings of a dictionary: their types are those of the defaults."""
-
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
-
-
 def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
     """Return the class that checks settings, and the values that the user has given."""
     schema: Any = given if isinstance(given, type) else type(given)
@@ -274,8 +270,10 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
         for field in given:
             if not isinstance(field, str) or not field.isidentifier():
                 raise ConfigError(f"a setting of {name} needs a name like a Python variable's, but got {field!r}")
-        fields: Any = {field: (_type(value), value) for field, value in given.items()}
-        schema, defaults = create_model("Settings", __base__=_Untyped, **fields), dict(given)
+        fields: Any = {  # a number may be any number if the default is a real one
+            field: (type(value) if isinstance(value, bool | int | float | str) else Any, value) for field, value in given.items()
+        }
+        schema, defaults = create_model("Settings", __config__=ConfigDict(protected_namespaces=()), **fields), dict(given)
     elif dataclasses.is_dataclass(schema) or issubclass(schema, BaseModel):
         defaults = {} if schema is given else {field: getattr(given, field) for field in _fields(schema)}
     else:
@@ -288,18 +286,5 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
     return schema, defaults
 
 
-def _type(value: Any) -> Any:
-    """Return the type of a setting, by its default: a number may be any number if the default is a real one."""
-    kind: Any = Any
-    if isinstance(value, bool | int | float | str):
-        kind = type(value)
-    return kind
-
-
 def _fields(schema: Any) -> list[str]:
     return list(schema.model_fields) if issubclass(schema, BaseModel) else [field.name for field in dataclasses.fields(schema)]
-
-
-def _ranges(schema: Any, defaults: Mapping[str, Any]) -> dict[str, Tunable]:
-    """Return the search ranges that a pydantic model states beside its fields."""
-    return tunable(schema.model_validate(defaults)) if issubclass(schema, BaseModel) else {}

@@ -60,9 +60,8 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     unread: list[str] = []
     if finished:
         program, configs = runs[0].config.program, list(finished.values())
-        if rerun == "changed":
-            program.read_data(configs, data)
-        titles, checksums = [config.description.data for config in configs], program.checksums(configs, data)
+        titles = [config.description.data for config in configs]
+        checksums = program.checksums(configs, data, read=rerun == "changed")
         data_now = dict(zip(finished, zip(titles, checksums, strict=True), strict=True))
         known = {title for title, checksum in data_now.values() if checksum}
         unread = sorted(set(program.unread_data(configs, data)) - known)
