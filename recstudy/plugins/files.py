@@ -180,6 +180,14 @@ def study_file() -> StudyFile | None:
     return StudyFile(name, path.parents[name.count(".")] if spec else path.parent, path)  # python -m package.study
 
 
+def caller() -> dict[str, Any]:
+    """Return the globals of the innermost module outside of recstudy that is being run; empty if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses", "pydantic"):
+        frame = frame.f_back
+    return frame.f_globals if frame is not None else {}
+
+
 def named(place: str) -> Any:
     """Return what `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
     module, _, name = place.partition(":")

@@ -5,13 +5,14 @@ function, command or table is another one (`recstudy.programs.own`), registered 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import ConfigError
 from recstudy.plugins.registry import Registry
+from recstudy.programs.metric import NotAvailable
 from recstudy.programs.settings import RunSettings, set_at
 from recstudy.records.files import Json
 from recstudy.records.run_folder import RunFolder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from recstudy.metrics.kept import Kept
+    from recstudy.metrics.registry import MeasuredMetrics
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
     from recstudy.train.initial import Weights
@@ -54,23 +56,6 @@ class Group:
     def any_says(self, value: bool) -> bool:
         """Return whether any worker says so, on each of them."""
         return value
-
-
-@dataclass(frozen=True)
-class Recomputed:
-    """Metrics of a run, computed again from what it kept.
-
-    Args:
-        values: By name.
-        unavailable: Metric -> why it does not follow from the answers.
-        items: How many answers there are.
-        why: Why nothing could be computed.
-    """
-
-    values: Mapping[str, float] = field(default_factory=dict)
-    unavailable: Mapping[str, str] = field(default_factory=dict)
-    items: int = 0
-    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,13 +194,14 @@ class Program:
         """
         return None
 
-    def recompute(self, file: Path, metrics: Sequence[str]) -> Recomputed:
-        """Compute these metrics again from the answers that a run kept.
+    def recompute(self, file: Path, metrics: Sequence[str]) -> "tuple[MeasuredMetrics, int]":
+        """Compute these metrics again from the answers that a run kept, and count these.
 
         Raises:
+            NotAvailable: there are not all answers, or they are of a task that is not imported.
             StorageError: the file is damaged.
         """
-        return Recomputed(why="its program keeps no answers, so that metrics are as it returned them")
+        raise NotAvailable("its program keeps no answers, so that metrics are as it returned them")
 
     def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
         """Return the settings that a published table may name, by path, with the field of each class that has it."""

@@ -96,8 +96,8 @@ class OwnSettings(RunSettings):
         return [self._changed(changes) for changes in several]
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        counts = {PREFIX + name: self.settings.get(name) for name in STEPS}
-        return {path: 2 for path, count in counts.items() if path not in changes and isinstance(count, int) and count > 2}
+        counts = {PREFIX + name: self.settings[name] for name in STEPS if isinstance(self.settings.get(name), int)}
+        return {path: 2 for path, count in counts.items() if path not in changes and count > 2}
 
     def _changed(self, changes: Mapping[str, Any]) -> Self:
         settings, place = dict(self.settings), self.place.model_dump()

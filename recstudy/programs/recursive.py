@@ -18,10 +18,11 @@ import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
 from recstudy.data.cache import known_checksum, load, unread
 from recstudy.errors import DataError
-from recstudy.metrics import METRICS, TASKS, measured
+from recstudy.metrics import METRICS, TASKS, NotAvailable, measured
 from recstudy.metrics.kept import Kept, unpacked
+from recstudy.metrics.registry import MeasuredMetrics
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
-from recstudy.programs.base import Cost, Execution, Group, Program, Recomputed
+from recstudy.programs.base import Cost, Execution, Group, Program
 from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
 from recstudy.records import Json, Results
 
@@ -112,14 +113,14 @@ class RecursiveModels(Program):
     def answers(self, file: Path) -> Kept | None:
         return unpacked(file) if os.path.lexists(file) else None
 
-    def recompute(self, file: Path, metrics: Sequence[str]) -> Recomputed:
+    def recompute(self, file: Path, metrics: Sequence[str]) -> tuple[MeasuredMetrics, int]:
         kept = self.answers(file)
         if kept is None or kept.cut:
-            return Recomputed(why="not all answers are in the bundle")
+            raise NotAvailable("not all answers are in the bundle")
         if kept.answers.task not in TASKS:
-            return Recomputed(why="answers of a task that the study defines (what a study defines itself is not imported)")
-        found = measured(kept.answers, [name for name in metrics if name in METRICS and METRICS[name].of is not None])
-        return Recomputed(found.values, found.unavailable, len(kept.answers))
+            raise NotAvailable("answers of a task that the study defines (what a study defines itself is not imported)")
+        names = [name for name in metrics if name in METRICS and METRICS[name].of is not None]
+        return measured(kept.answers, names), len(kept.answers)
 
     def published_fields(self) -> dict[str, list[FieldInfo]]:
         found: dict[str, list[FieldInfo]] = {}

@@ -7,7 +7,7 @@
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
@@ -114,12 +114,12 @@ class Tunable:
     values: tuple[Any, ...]  # empty for a range
 
     def __init__(self, low: Any, high: float | None = None, log: bool = False) -> None:
-        values = () if high is not None else tuple(low)
-        ends = (low, high) if high is not None else (0, 0)
-        if high is not None and not (low < high and (low > 0 or not log)):
+        if high is None:
+            self.__dict__.update(low=0, high=0, log=log, values=tuple(low))
+        elif low < high and (low > 0 or not log):
+            self.__dict__.update(low=low, high=high, log=log, values=())
+        else:
             raise ConfigError(f"a range needs low < high, and low > 0 where it is logarithmic, but got {low} to {high}")
-        for name, value in {"low": ends[0], "high": ends[1], "log": log, "values": values}.items():
-            object.__setattr__(self, name, value)
 
     @property
     def whole(self) -> bool:
@@ -127,9 +127,9 @@ class Tunable:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     @property
-    def every(self) -> tuple[Any, ...]:
+    def every(self) -> Sequence[Any]:
         """Every value there is; none for a range of real numbers."""
-        return self.values or (tuple(range(int(self.low), int(self.high) + 1)) if self.whole else ())
+        return self.values or (range(int(self.low), int(self.high) + 1) if self.whole else ())
 
     def draw(self, random: Random) -> Any:
         """Some value of it; of a logarithmic range, evenly on its scale."""
@@ -140,9 +140,9 @@ class Tunable:
         return round(drawn) if self.whole else drawn
 
     def __contains__(self, value: Any) -> bool:
-        if self.values:
-            return value in self.values
-        return isinstance(value, int | float) and self.low <= value <= self.high and (not self.whole or value == int(value))
+        if every := self.every:
+            return value in every
+        return isinstance(value, int | float) and self.low <= value <= self.high
 
     def __repr__(self) -> str:
         return f"Tunable({self})"

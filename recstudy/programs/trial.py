@@ -214,11 +214,14 @@ def hardware(place: Place) -> Json:
 
 @cache
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    return _line_of("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+
+
+def _line_of(file: str, name: str) -> str:
+    """Return what a file of the Linux kernel says under a name, the first time; empty if it is not there."""
+    with suppress(OSError), open(file, encoding="utf-8") as lines:
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+    return ""
 
 
 def reset_process(seed: int, cpus: int) -> None:
@@ -237,11 +240,9 @@ def reset_process(seed: int, cpus: int) -> None:
 
 def peak_memory_mb() -> float | None:
     """Return the most memory that this process had in use since `reset_process`; None if the system does not say."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux: its figure is of the process's whole life, which may be that of a run before
-        return None
-    return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))
+    # On other systems the figure is of the process's whole life, which may be that of a run before.
+    peak = _line_of("/proc/self/status", "VmHWM")
+    return int(peak.split()[0]) / 2**10 if peak else None
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """What a user states in one file: a study, its variants and seeds, and the reports to make of them. Pure data."""
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
+from recstudy.plugins import caller
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.own import OwnProgram
@@ -68,7 +68,7 @@ class Stated:
         if not isinstance(program, OwnProgram):
             program = program if hasattr(program, "bind") else Function(program)
             program = program.bind({} if self.settings is None else self.settings, self.metrics)
-        program.register(calling_module())
+        program.register(caller().get("__name__", "__main__"))
         presets = {}
         for name, changes in (self.presets or {DEFAULT: {}}).items():
             settings = program.base(changes) if isinstance(changes, Mapping) else changes
@@ -244,11 +244,3 @@ def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:
     """Return a variant whose fields are named as in records."""
     changes = {path(name): value for name, value in variant.changes.items()}
     return replace(variant, changes=changes, axes={axis: path(name) for axis, name in variant.axes.items()})
-
-
-def calling_module() -> str:
-    """Return the name of the first module outside of recstudy that is being run."""
-    frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses"):
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "__main__"))
