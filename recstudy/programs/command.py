@@ -27,6 +27,7 @@ from recstudy.programs.metric import Metric
 from recstudy.programs.own import measured
 from recstudy.programs.process import Process
 from recstudy.programs.settings import Place, RunSettings, flatten
+from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Results
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 LOG = "output.log"
 STEPS = ("step", "epoch")  # groups of a progress pattern that count
 TAIL = 20  # lines of the output that the record of a failure has
-NO_MEMORY = re.compile("out ?of ?memory|MemoryError|not enough memory", re.IGNORECASE)
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the second one is what a shell says of its child
 
 

@@ -92,14 +92,14 @@ class OwnSettings(RunSettings):
     def path(self, name: str) -> str:
         return name if name.startswith((PREFIX, "place.")) else PREFIX + name
 
-    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
+    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["OwnSettings"]:
         return [self._changed(changes) for changes in several]
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         counts = {PREFIX + name: self.settings[name] for name in STEPS if isinstance(self.settings.get(name), int)}
         return {path: 2 for path, count in counts.items() if path not in changes and count > 2}
 
-    def _changed(self, changes: Mapping[str, Any]) -> Self:
+    def _changed(self, changes: Mapping[str, Any]) -> "OwnSettings":
         settings, place = dict(self.settings), self.place.model_dump()
         for name, value in changes.items():
             path = self.path(name)
@@ -107,8 +107,7 @@ class OwnSettings(RunSettings):
             if path == "place.workers_per_run" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
             set_at(place if part == "place" else settings, rest, to_jsonable_python(value))
-        values = {"program": self.program_name, "settings": self.program.complete(settings), "seed": self.seed, "place": place}
-        return configure(type(self), values)
+        return self.program.read({"program": self.program_name, "settings": settings, "seed": self.seed, "place": place})
 
 
 class OwnProgram(Program):
@@ -162,9 +161,9 @@ class OwnProgram(Program):
     def read(self, values: Json) -> OwnSettings:
         return configure(OwnSettings, {**values, "settings": self.complete(values.get("settings", {}))})
 
-    def base(self, changes: Mapping[str, Any] | None = None) -> OwnSettings:
+    def base(self, changes: Mapping[str, Any]) -> OwnSettings:
         """Return the settings of a run by default, with these changes."""
-        return configure(OwnSettings, {"program": self.name, "settings": self.defaults}).with_changes(changes or {})
+        return self.read({"program": self.name, "settings": self.defaults}).with_changes(changes)
 
     def explain(self, error: Exception) -> str:
         return str(error) if isinstance(error, RecstudyError) else raised_at(error)
@@ -178,16 +177,15 @@ class OwnProgram(Program):
             ConfigError: another program has the name, or the same one with other settings or metrics.
         """
         known, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
-        if isinstance(known, OwnProgram) and not is_typed:
-            if not self.same_as(known):
-                raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
-            if (known.defaults, known.metrics) != (self.defaults, self.metrics):
-                raise ConfigError(
-                    f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
-                    f"{type(self.spec).__name__}(..., name={self.title + '2'!r})"
-                )
-        if known is None or is_typed:
+        if not isinstance(known, OwnProgram) or is_typed:
             PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)  # at a prompt it is sent by value
+        elif not self.same_as(known):
+            raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
+        elif (known.defaults, known.metrics) != (self.defaults, self.metrics):
+            raise ConfigError(
+                f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
+                f"{type(self.spec).__name__}(..., name={self.title + '2'!r})"
+            )
 
     def same_as(self, other: Program) -> bool:
         """Whether another program does the same, so that both may have one name."""
@@ -254,13 +252,12 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
     if not isinstance(metrics, Mapping) or not metrics:
         example = 'metrics={"accuracy": Metric("%", items=10_000)}'
         raise ConfigError(f"{name} needs its metrics, such as {example}, but got {metrics!r}")
+    titled = {}
     for metric, given in metrics.items():
         if not isinstance(given, Metric) or not isinstance(metric, str):
             raise ConfigError(f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}')
-    return {
-        metric: given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
-        for metric, given in metrics.items()
-    }
+        titled[metric] = given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
+    return titled
 
 
 def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:

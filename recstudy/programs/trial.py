@@ -9,6 +9,7 @@ import logging
 import os
 import platform
 import random
+import re
 import socket
 import sys
 import traceback
@@ -174,8 +175,8 @@ def _failed(error: Exception, trial: Trial, group: Group, folder: RunFolder | No
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
-# What torch says on a CPU (a plain RuntimeError), and CUDA where another than torch's allocator notices.
-NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "CUDA error: out of memory")
+# What Python, torch and CUDA say if there is no memory, also in the output of a command.
+NO_MEMORY = re.compile("out ?of ?memory|MemoryError|not enough memory|can't allocate memory", re.IGNORECASE)
 
 
 def failure_class(error: BaseException) -> str:
@@ -187,10 +188,8 @@ def failure_class(error: BaseException) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, StorageError) or number in STORAGE:
         return "storage"
-    is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's
-    if isinstance(error, RuntimeError):
-        is_memory = is_memory or any(words in str(error) for words in NO_MEMORY)
-    return "out of memory" if is_memory or number == errno.ENOMEM else "code"
+    words = f"{type(error).__name__}: {error}" if isinstance(error, MemoryError | RuntimeError) else ""
+    return "out of memory" if number == errno.ENOMEM or NO_MEMORY.search(words) else "code"
 
 
 @cache

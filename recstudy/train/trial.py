@@ -1,17 +1,14 @@
 """Train one run of the recursive models: from its settings to the outcome that `recstudy.programs.trial` records."""
 
-import io
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
 from recstudy.data.cache import load
+from recstudy.metrics.kept import archived
 from recstudy.models.costs import cost, steps_a_batch
 from recstudy.programs.base import Execution
 from recstudy.programs.trial import record_user_files
@@ -102,15 +99,9 @@ def _keep(training: Training, folder: RunFolder, status: str) -> None:
         if path.suffix == ".json":
             write_json(path, content)
         else:
-            write_whole(path, content if isinstance(content, bytes) else _archive(content))
+            write_whole(path, content if isinstance(content, bytes) else archived(content))
     if status == "done":
         save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
-
-
-def _archive(arrays: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue()
 
 
 def spent(training: Training, workers: int) -> Json:
