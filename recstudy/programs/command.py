@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recstudy.train.initial import Weights
 
 LOG = "output.log"
-STEPS = ("step", "epoch")  # groups of a progress pattern that count
+STEPS = ("epoch", "step")  # groups of a progress pattern that count
 TAIL = 20  # lines of the output that the record of a failure has
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the second one is what a shell says of its child
 
@@ -245,9 +245,8 @@ class CommandProgram(TrainingProgram):
         try:
             with process:
                 for line in process.lines():
-                    if reported := read_step(command.progress, line):
-                        step, values = reported
-                        context.report(context.next_step if step is None else step, **values)
+                    if values := read_step(command.progress, line, context.next_step):
+                        context.report(**values)
                     limit = limit or self._limit(settings.place, process)
                     has_left = has_left or context.should_stop()
                     if limit or has_left:
@@ -294,14 +293,15 @@ def _path() -> str:
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def read_step(pattern: str, line: str) -> tuple[int | None, dict[str, float]] | None:
-    """Return the step, if it is numbered, and the values that a line reports; None if it reports no step."""
+def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
+    """Return the values that a line reports, with their `step`, the given one if it is not numbered; empty if it reports none."""
     match = re.search(pattern, line) if pattern else None
     if match is None:
-        return None
-    numbers = {name: value for name, value in _numbers(match.groupdict()).items() if isinstance(value, float)}
-    steps = [int(numbers.pop(name)) for name in STEPS if name in numbers]
-    return (steps[0] if steps else None), numbers
+        return {}
+    values = {name: value for name, value in _numbers(match.groupdict()).items() if isinstance(value, float)}
+    for name in STEPS:
+        step = int(values.pop(name, step))
+    return {**values, "step": step}
 
 
 def _numbers(values: Any) -> Any:

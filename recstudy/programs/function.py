@@ -169,11 +169,11 @@ class TrainingProgram(OwnProgram, ABC):
                 returned = self.execute(context, execution)
             if returned is None and execution.leave():
                 return {"status": "drained"}
-            values, others = measured(self.name, returned, self.metrics)
+            values = measured(self.name, returned, self.metrics)
             if wrong := not_finite(values):
                 raise Diverged(wrong)
             outcome = {"status": "done", "metrics": values}
-            if others:
+            if others := [str(name) for name in returned if name not in values]:
                 outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
         except Diverged as error:
             outcome = {"status": "diverged", "error": str(error), "metrics": {}}

@@ -5,7 +5,7 @@ states its own beside its settings. `using_metrics` puts those into the registry
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from recstudy.errors import ConfigError
@@ -65,8 +65,8 @@ class Metric:
     of_levels: bool = False
     short: str = ""
     tasks: tuple[str, ...] = ()
-    of: Callable[[Any], Any] | str | None = field(default=None, repr=False)
-    each: Callable[[Any], Any] | None = field(default=None, repr=False)
+    of: Callable[[Any], Any] | str | None = None
+    each: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         name = f"the metric {self.title!r}" if self.title else "a metric"
@@ -75,16 +75,12 @@ class Metric:
         if self.items is not None:
             if not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1:
                 raise ConfigError(f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}")
-            object.__setattr__(self, "share", True)
-            object.__setattr__(self, "bounds", self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0)))
-        if not self.form:
-            object.__setattr__(self, "form", ".1f" if self.unit == "%" else ".4g")
+            self.__dict__.update(share=True, bounds=self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0)))
+        self.__dict__.update(form=self.form or (".1f" if self.unit == "%" else ".4g"))
         try:
             format(0.5, self.form)
         except (TypeError, ValueError):
             raise ConfigError(f"{name}: form must print a number, as .1f does, but got {self.form!r}") from None
-        if callable(self.of):
-            object.__setattr__(self, "__module__", self.of.__module__)  # the registry asks who defines it
 
     @property
     def heading(self) -> str:

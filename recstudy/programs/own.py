@@ -214,8 +214,8 @@ def receive(sent: str) -> None:
         PROGRAMS.put(program.name, program, "recstudy")
 
 
-def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict[str, float], list[str]]:
-    """Return the stated metrics of what a program returned, and what else it returned.
+def measured(name: str, given: Any, metrics: Iterable[str]) -> dict[str, float]:
+    """Return the stated metrics of what a program returned.
 
     Raises:
         ConfigError: a stated metric is missing, or is not a number.
@@ -227,7 +227,7 @@ def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict
         if metric not in given:
             raise ConfigError(f"{name} returned no {metric!r}: it returned {choices(map(str, given)) or 'nothing'}")
         values[metric] = number(name, metric, given[metric])
-    return values, [str(other) for other in given if other not in metrics]
+    return values
 
 
 def number(name: str, metric: str, value: Any) -> float:

@@ -42,8 +42,14 @@ def train_run(execution: Execution) -> Json:
                 told = "the run goes on without these lines, and its curves lack them"
                 log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
             record_user_files(trial, folder, resumes=training.state.epoch > 0)
+        outcome: Json
         with Usage(device) as usage:
-            outcome = _outcome(training, execution)
+            try:
+                outcome = {"status": "done", **training.finish()} if _train(training, execution) else {"status": "drained"}
+            except Diverged as error:
+                outcome = {"status": "diverged", "error": str(error), "metrics": {}}
+                if writes and training.trace.get("epoch") == training.state.epoch:
+                    append_line(folder.losses, training.trace)  # of the epoch that it did not finish
         if writes and outcome["status"] != "drained":
             _keep(training, folder, outcome["status"])
             outcome["cost"] = {**spent(training, execution.group.world), **usage.values}
@@ -58,17 +64,6 @@ def train_run(execution: Execution) -> Json:
             }
     wait_for_all()  # a worker that leaves early would end the group
     return outcome
-
-
-def _outcome(training: Training, execution: Execution) -> Json:
-    try:
-        if not _train(training, execution):
-            return {"status": "drained"}
-        return {"status": "done", **training.finish()}
-    except Diverged as error:
-        if execution.writes and training.trace.get("epoch") == training.state.epoch:
-            append_line(execution.records.losses, training.trace)  # of the epoch that it did not finish
-        return {"status": "diverged", "error": str(error), "metrics": {}}
 
 
 def _train(training: Training, execution: Execution) -> bool:
