@@ -131,16 +131,6 @@ def named_runs(path: Path) -> set[str]:
     return {line.id for line in lines if not isinstance(line, ClockLine)}
 
 
-def kept_plans(folder: Path) -> list[PlanRecord]:
-    """Return the plan of each definition of a study's name, without damaged ones."""
-    plans = []
-    for path in sorted(folder.glob("plan-*.json")):
-        with suppress(StorageError):
-            if plan := read_record(path, PlanRecord):
-                plans.append(plan)
-    return plans
-
-
 def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
     lines = read_trials(folder / f"trials-{plan.definition}.jsonl")
     trials = {line.number: line for line in lines if isinstance(line, TrialLine)}

@@ -18,7 +18,6 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.records import Results, read_record, write_record, write_whole
-from recstudy.records.plans import kept_plans
 from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import now
 from recstudy.records.stores import without_secrets
@@ -156,7 +155,8 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     """
     whole = resumed(plan, results)
     record, files = plan_record(whole, data), _files(plan, results)
-    definitions, last = kept_plans(files[0].parent), _readable(files[1])
+    definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
+    last = _readable(files[1])
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     known = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
