@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import tyro
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
+from tyro.extras import subcommand_cli_from_dict
 
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
@@ -29,7 +30,7 @@ from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
-Place = tyro.conf.Positional[ResultsPlace]
+Place = Positional[ResultsPlace]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Report:
     trust: Imports = False
     price: Amount = ""
     """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
-    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
         from recstudy.analysis.machines import Price
@@ -75,7 +76,7 @@ class Status:
 class Clean:
     """Show what a results folder can do without: old checkpoints and leftovers of killed processes."""
 
-    path: tyro.conf.Positional[Path] = Path("results")
+    path: Positional[Path] = Path("results")
     """A results folder."""
     orphans: bool = False
     """Also the runs that no study names any more, finished ones too."""
@@ -95,14 +96,14 @@ class Board:
 
     path: Place = "results"
     """A results folder, or the URI that --results was given."""
-    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
+    host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
     """Where to listen. Any other address than this machine's own wants a token."""
-    port: Annotated[int, tyro.conf.arg(metavar="N")] = 8050
+    port: Annotated[int, arg(metavar="N")] = 8050
     """0 takes a free one."""
-    token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
+    token: Annotated[str, arg(metavar="TOKEN")] = ""
     """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
     trust: Imports = False
-    link: Annotated[Several, tyro.conf.arg(metavar="NAME=URL")] = ()
+    link: Annotated[Several, arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
 
     def run(self) -> int:
@@ -141,7 +142,7 @@ class Explain:
     Such as: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
     """
 
-    cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="TABLE:ROW:COLUMN")]]
+    cell: Positional[Annotated[str, arg(metavar="TABLE:ROW:COLUMN")]]
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
     path: Place = "results"
     """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
@@ -188,7 +189,7 @@ class Contract:
     gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a loss or an augmentation
     trains."""
 
-    file: tyro.conf.Positional[Path]
+    file: Positional[Path]
     """A study's file, or a module."""
     data: Folder = None
     """Where the data sets of examples lie. Default: RECSTUDY_DATA, else ./data."""
@@ -215,7 +216,7 @@ class Studies:
 class RunShipped:
     """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any directory."""
 
-    name: tyro.conf.Positional[Name]
+    name: Positional[Name]
     """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
 
 
@@ -226,7 +227,7 @@ class Register:
     Commit it, or deposit it where it gets a date. Every page of the study then says what has changed since.
     """
 
-    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
+    name: Positional[Annotated[str, arg(metavar="STUDY")]]
     """A study's file, or one that `recstudy studies` lists. All that follows is the study's: --preset paper --seeds 5."""
 
 
@@ -241,13 +242,13 @@ class New:
     Then: python NAME.py, or python NAME.py --help.
     """
 
-    name: tyro.conf.Positional[Name]
+    name: Positional[Name]
     """Name of the study and of its file, which is written into this folder."""
-    function: tyro.conf.FlagCreatePairsOff[bool] = False
+    function: FlagCreatePairsOff[bool] = False
     """Begin with a training function."""
-    command: Annotated[str, tyro.conf.arg(metavar="COMMAND")] = ""
+    command: Annotated[str, arg(metavar="COMMAND")] = ""
     """Begin with a script. Give its command without options: the study file has them."""
-    model: tyro.conf.FlagCreatePairsOff[bool] = False
+    model: FlagCreatePairsOff[bool] = False
     """Begin with a recursive model."""
 
     def run(self) -> int:
@@ -263,7 +264,7 @@ class New:
 class Fields:
     """Every field of a run config: its type, its default, what it may be, what a search tries, and what it means."""
 
-    part: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="PART")]] = ""
+    part: Positional[Annotated[str, arg(metavar="PART")]] = ""
     """train, place, a model family such as vitrm, or a data set such as digits. Default: which there are."""
     plugin: File = None
     """A study's file, or a module, that registers more of them."""
@@ -289,10 +290,8 @@ class Fields:
 class Weights:
     """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's out."""
 
-    command: tyro.conf.OmitSubcommandPrefixes[
-        tyro.conf.OmitArgPrefixes[
-            Annotated[Import, tyro.conf.subcommand("import")] | Annotated[Export, tyro.conf.subcommand("export")]
-        ]
+    command: OmitSubcommandPrefixes[
+        OmitArgPrefixes[Annotated[Import, subcommand("import")] | Annotated[Export, subcommand("export")]]
     ]
 
     def run(self) -> int:
@@ -335,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return 0
         refuse_removed(words)
         how: dict[str, Any] = {"args": own or ["--help"], "prog": "recstudy", "description": SAYS}
-        command: Any = parsed(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, **how))
+        command: Any = parsed(lambda: subcommand_cli_from_dict(COMMANDS, **how))
         if isinstance(command, RunShipped | Register):
             run(command.name, [*words[2:], *["--register"] * isinstance(command, Register)])
         return int(command.run())

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
-import tyro
 import yaml
 from pydantic import Field
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from recstudy.cli import draw_report
 from recstudy.errors import ConfigError, choices, nearest
@@ -52,7 +52,7 @@ PRESET = "imported"
 SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it shows the best 50 alone
 POINTS = 1000  # levels along a figure
 FEW = 12  # variants that are compared with the first one, and lines of a figure
-Listed = Annotated[str, tyro.conf.arg(metavar="A,B")]
+Listed = Annotated[str, arg(metavar="A,B")]
 KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that name no setting
 
 
@@ -64,7 +64,7 @@ class Judge:
     metrics. Such as: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower --claims claims.yaml
     """
 
-    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE.csv")]]
+    file: Positional[Annotated[Path, arg(metavar="FILE.csv")]]
     """A line for each run, with columns for settings, seed and metrics."""
     claims: File = None
     """A YAML file with a list of claims, each with the fields of recstudy.Claim; or with claims, metrics, question, title
@@ -73,7 +73,7 @@ class Judge:
     """A CSV file of published values to compare with."""
     settings: Listed = ""
     """The columns that are settings. Others are then no settings."""
-    metrics: Annotated[str, tyro.conf.arg(metavar="A[:WORD...],B")] = ""
+    metrics: Annotated[str, arg(metavar="A[:WORD...],B")] = ""
     """The columns that are metrics, the most important first. Words behind a name, with colons: higher or lower is better, the
     unit, and the number of test items of a share, such as accuracy:%:10000,loss:lower."""
     seed: Name = ""
@@ -84,7 +84,7 @@ class Judge:
     """Where records and reports go. Runs that were imported before under this name stay, and are added to."""
     replace: bool = False
     """Take the values of this file where they differ from imported ones, and drop imported runs that it does not have."""
-    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
         name = self.name or self.file.stem

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from recstudy.errors import ConfigError
 from recstudy.files import refuse_existing
@@ -24,16 +24,16 @@ WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 Format = Literal["pdf", "svg", "png"]
 Logger = Literal["tensorboard", "wandb", "mlflow"]
 # Kinds of values, by the word that help shows for them.
-Name = Annotated[str, tyro.conf.arg(metavar="NAME")]
-Amount = Annotated[str, tyro.conf.arg(metavar="AMOUNT")]
-Address = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")]
-Count = Annotated[int | None, tyro.conf.arg(metavar="N")]
-File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
-Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
-ResultsPlace = Annotated[str, tyro.conf.arg(metavar="DIR|URI")]
-Several = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
-Names = Annotated[Several, tyro.conf.arg(metavar="NAME")]
-Settings = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")]
+Name = Annotated[str, arg(metavar="NAME")]
+Amount = Annotated[str, arg(metavar="AMOUNT")]
+Address = Annotated[str | None, arg(metavar="ADDRESS")]
+Count = Annotated[int | None, arg(metavar="N")]
+File = Annotated[Path | None, arg(metavar="FILE")]
+Folder = Annotated[Path | None, arg(metavar="DIR")]
+ResultsPlace = Annotated[str, arg(metavar="DIR|URI")]
+Several = Annotated[tuple[str, ...], UseAppendAction]
+Names = Annotated[Several, arg(metavar="NAME")]
+Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class ForPaper:
     venue: Name = ""
     """Whose page decides how wide figures and LaTeX's tables are: article (the default), neurips, icml, cvpr, acl or ieee.
     Figures are written as pdf then."""
-    width: Annotated[str, tyro.conf.arg(metavar="LENGTH")] = ""
+    width: Annotated[str, arg(metavar="LENGTH")] = ""
     """That width by itself, such as 3.25in or 8.5cm."""
-    without: Annotated[Several, tyro.conf.arg(metavar="COLUMN")] = ()
+    without: Annotated[Several, arg(metavar="COLUMN")] = ()
     """Leave out this column of LaTeX's tables: its head, or a glob of heads. May be given more than once."""
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class CommonOptions:
 
     preset: Name = ""
     """Which budget. Default: `standard` on a cluster (--address) with GPUs if the study has it, else its first one (`quick`)."""
-    fields: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE")]] = ()
+    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
     """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the command."""
     set: Settings = ()
     """The same, with a flag before them."""
@@ -96,20 +96,20 @@ class CommonOptions:
     """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
     results: ResultsPlace = "results"
     """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
-    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
-    init_from: Annotated[str, tyro.conf.arg(metavar="RUN|FILE|DIR")] = ""
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    init_from: Annotated[str, arg(metavar="RUN|FILE|DIR")] = ""
     """Start from these weights: a run's of the results folder, a file of safetensors, or a folder that holds one. Their digest is
     part of a run's id (train.init_from); with train.epochs=0 nothing is trained."""
     cpus_per_run: Count = None
     """CPU cores a worker may use."""
-    gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
+    gpus_per_run: Annotated[float | None, arg(metavar="N")] = None
     """GPUs a worker gets; a fraction shares one."""
-    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
+    workers_per_run: Annotated[str | None, arg(metavar="N")] = None
     """Workers that share each batch of one run."""
-    rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
+    rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
     """Run finished runs again: those made with different code or data, all of them, or those whose label matches. Their records
     so far are kept."""
-    trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
+    trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
     """Train inside Tune's process (inline) or on Ray Train workers (train), whose start takes 4 to 14 s a run."""
     log: tuple[Logger, ...] = ()
     """Log to these trackers too (W&B, MLflow, TensorBoard), each with its package: see docs/how-to/trackers.md."""
@@ -130,7 +130,7 @@ class StudyOptions(CommonOptions):
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
     seeds_at_most: Count = None
     """How many seeds it may come to have: tests are stricter the more often one looks before. Default: as the study states."""
-    until: Annotated[Literal["decided"] | None, tyro.conf.arg(metavar="decided")] = None
+    until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
     """Go on, seed by seed, with the variants of claims and published values that are open, until each is decided, or would take
     more than --seeds-at-most."""
     budget: Amount = ""
@@ -138,9 +138,9 @@ class StudyOptions(CommonOptions):
     on."""
     register: bool = False
     """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
-    only: Annotated[Several, tyro.conf.arg(metavar="GLOB")] = ()
+    only: Annotated[Several, arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
-    vary: Annotated[Several, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
     """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be given more than
     once. The study's claims are not judged then."""
 
@@ -171,9 +171,9 @@ class SearchOptions(CommonOptions):
     """none, asha, median, or one that the study's file registers: whether runs that look poor are stopped early."""
     seeds: Count = None
     """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
-    optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
+    optuna_storage: Annotated[str, arg(metavar="FILE|URL")] = ""
     """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
-    vary: Annotated[Several, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
     """Search a field over these values, such as model.latent_steps=1,2,4, in place of its range. May be given more than once. Of
     the settings to try first, only the preset's own remain."""
 

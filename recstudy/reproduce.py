@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
+from tyro.conf import Positional, arg
 
 from recstudy.cli import complete, exit_code, reasons
 from recstudy.errors import ConfigError, choices
@@ -42,11 +42,11 @@ class Reproduce:
     Such as: recstudy reproduce sudoku_depth.zip depths:1:2
     """
 
-    bundle: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR|ZIP")]]
+    bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
     """What `recstudy publish` wrote."""
-    cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="CELL|CLAIM")]] = ""
+    cell: Positional[Annotated[str, arg(metavar="CELL|CLAIM")]] = ""
     """TABLE:ROW:COLUMN, as `recstudy explain` takes it, or the beginning of a claim. Default: every finished run."""
-    fresh_seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    fresh_seeds: Annotated[int, arg(metavar="N")] = 0
     """In place of the published seeds, the next N of each variant: does it hold for others too?"""
     dry_run: bool = False
     """Say what would be run and what it costs, and run nothing."""

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
 from recstudy.cli import carry_out
 from recstudy.config import DATASETS, RunConfig, TrainConfig
@@ -40,12 +40,12 @@ class Import:
     Such as: recstudy weights import step_65100 sudoku_extreme --as trm --data DIR
     """
 
-    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE|DIR")]]
+    file: Positional[Annotated[Path, arg(metavar="FILE|DIR")]]
     """A checkpoint of the authors' code, or a folder that `recstudy weights export` wrote, or a run's."""
-    data_set: tyro.conf.Positional[Name] = ""
+    data_set: Positional[Name] = ""
     """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default:
     that of the folder's config."""
-    family: Annotated[Literal["", "trm", "hrm"], tyro.conf.arg(name="as", metavar="trm|hrm")] = ""
+    family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
     """Whose checkpoint it is: by the names of TRM's or of HRM's authors. Default: recstudy's own."""
     arch: File = None
     """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults, which are printed."""
@@ -131,9 +131,9 @@ class Export:
     recstudy weights export 3f0c... trm-sudoku --results results
     """
 
-    run_id: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN")]]
+    run_id: Positional[Annotated[str, arg(metavar="RUN")]]
     """The run, by its id: its page and `recstudy explain` name it."""
-    folder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
+    folder: Positional[Annotated[Path, arg(metavar="DIR")]]
     """What to write; nothing may be there."""
     results: ResultsPlace = "results"
     """Where its records are."""
