@@ -18,10 +18,9 @@ from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, Result
 from recstudy.plugins import UserFiles, loaded, module_files
 from recstudy.programs.settings import Config
 from recstudy.programs.settings import Place as PlaceConfig
-from recstudy.publishing.command import Imports, Publish, Verify
+from recstudy.publishing.command import Imports, Publish, Verify, studies_of
 from recstudy.records import Results
 from recstudy.records.plans import record_look
-from recstudy.records.stores import is_uri
 from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import new, question, run, shipped
@@ -54,7 +53,7 @@ class Report:
             record_look(results, name, preset)
             show_report(results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price)
 
-        _each(_studies(self.path), draw)
+        _each(studies_of(self.path), draw)
         return 0
 
 
@@ -68,7 +67,7 @@ class Status:
     def run(self) -> int:
         from recstudy.analysis.status import show_status
 
-        show_status(_studies(self.path)[0][0], console())
+        show_status(studies_of(self.path)[0][0], console())
         return 0
 
 
@@ -131,7 +130,7 @@ class Audit:
     def run(self) -> int:
         from recstudy.analysis.audit import show_audits
 
-        show_audits(_studies(self.path), self.json, console(), self.trust)
+        show_audits(studies_of(self.path), self.json, console(), self.trust)
         return 0
 
 
@@ -151,7 +150,7 @@ class Explain:
     def run(self) -> int:
         from recstudy.analysis.explain import show_cell
 
-        show_cell(_studies(self.path), self.cell, console(), self.trust)
+        show_cell(studies_of(self.path), self.cell, console(), self.trust)
         return 0
 
 
@@ -173,11 +172,7 @@ class Evaluate:
     def run(self) -> int:
         from recstudy.reevaluate import evaluate
 
-        studies = _studies(self.path)
-        if is_uri(self.path):  # what is measured is sent back
-            store = Results(self.path)
-            studies = [(store, name, preset) for _, name, preset in studies]
-        data = data_folder(self.data)
+        studies, data = studies_of(self.path, sends=True), data_folder(self.data)
         done = _each(studies, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust))
         say(f"Draw them with: recstudy report {self.path}")
         return 0 if all(done) else 1
@@ -369,13 +364,3 @@ def _each(studies: Iterable[tuple[Results, str, str]], work: Callable[[Results, 
     if damages:
         raise StorageError(" ".join(damages))
     return done
-
-
-def _studies(place: str) -> list[tuple[Results, str, str]]:
-    """Return the studies (results folder, name, preset) of a place, from a copy where that is on an object store."""
-    from recstudy.analysis.status import studies_at
-
-    folder = Results(place).pull().root if is_uri(place) else Path(place.removeprefix("file://"))
-    if is_uri(place) and not any(folder.glob("studies/*/*/plan.json")):
-        raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
-    return studies_at(folder)

@@ -24,7 +24,7 @@ from recstudy.opened import there
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
-from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
+from recstudy.records import Json, Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
 from recstudy.report.names import metric, number, plural
 from recstudy.terminal import say
@@ -122,16 +122,19 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
     each = METRICS[TASKS[config.task].score].each
     if each is None:
         raise NotAvailable(f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip some")
-    plain = config.with_changes({"train.precision": "float32"})
-    half = max(1, config.train.batch_size // 2)
-    ways = {
-        "bfloat16": (config.with_changes({"train.precision": "bfloat16"}), False),
-        "two_workers": (plain.with_changes({"train.batch_size": half}), False),
+    plain = {"train.precision": "float32"}
+    ways: dict[str, tuple[Json, bool]] = {
+        "plain": (plain, False),
+        "bfloat16": ({"train.precision": "bfloat16"}, False),
+        "two_workers": (plain | {"train.batch_size": max(1, config.train.batch_size // 2)}, False),
         "compiled": (plain, True),
     }
-    right = each(answers_again(plain, result, weights, folder))
-    others = {name: each(answers_again(way, result, weights, folder, compiled)) for name, (way, compiled) in ways.items()}
-    return {name: 100 * float((other != right).mean()) for name, other in others.items()}
+    right = {
+        name: each(answers_again(config.with_changes(changes), result, weights, folder, is_compiled))
+        for name, (changes, is_compiled) in ways.items()
+    }
+    expected = right.pop("plain")
+    return {name: 100 * float((values != expected).mean()) for name, values in right.items()}
 
 
 def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:

@@ -23,7 +23,7 @@ from recstudy.config import FAMILIES, DataConfig, ModelConfig, RunConfig, TrainC
 from recstudy.data import Digits
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
-from recstudy.records import Failure, Result, Results
+from recstudy.records import Failure, Json, Result, Results
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
 from recstudy.study.plan import Plan, Run, make_plan
@@ -32,8 +32,6 @@ from recstudy.study.study import Study
 
 if TYPE_CHECKING:
     from recstudy.train.loop import Training
-
-Json = dict[str, Any]
 
 _HEADS: Json = {"width": 16, "heads": 2}
 _CAPTIONER: Json = {"width": 16, "backbone": "small", "weights": "random", "tuned": False}

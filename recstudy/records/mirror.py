@@ -14,13 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from fnmatch import fnmatch
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from recstudy.errors import StorageError
-from recstudy.files import cache_folder
+from recstudy.files import cache_folder, sha
 from recstudy.opened import largest, too_large
 from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
@@ -40,7 +39,7 @@ def scratch(uri: str) -> Path:
     """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH`, or `mirrors` in the cache folder."""
     setting = os.environ.get("RECSTUDY_SCRATCH")
     root = Path(setting).expanduser() if setting else cache_folder() / "mirrors"
-    return root.absolute() / sha256(uri.rstrip("/").encode()).hexdigest()[:16]
+    return root.absolute() / sha([uri.rstrip("/")])
 
 
 class Mirror:
