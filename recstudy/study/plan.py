@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
@@ -35,7 +35,7 @@ from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
-from recstudy.study.search import Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
+from recstudy.study.search import Direction, Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
 
@@ -179,10 +179,10 @@ class Plan:
     # ------------------------------------------------------------------------------------------------- of a search alone
 
     @property
-    def objectives(self) -> dict[str, Literal["max", "min"]]:
+    def objectives(self) -> dict[str, Direction]:
         """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
         score = self.base.metrics.get(self.base.score) or METRICS[self.base.score]
-        best: Literal["max", "min"] = "min" if score.better == "lower" else "max"
+        best: Direction = "min" if score.better == "lower" else "max"
         stated = self.study.objectives.items()
         return dict((self.base.objective, best) if name == "score" else (name, way) for name, way in stated)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from random import Random
 from reprlib import repr as brief
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
@@ -18,6 +18,7 @@ from recstudy.report import Part
 from recstudy.study.budget import Budget
 from recstudy.study.study import ByPreset, Stated
 
+Direction = Literal["max", "min"]
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
 Ranges = Mapping[str, Mapping[str, Tunable]]  # family -> path of a field -> its range
 Conditions = Mapping[str, Mapping[str, Sequence[Any]]]  # field -> other field -> the values of that at which it is searched
@@ -57,7 +58,7 @@ class Search(Stated):
     presets: Mapping[str, Any] = field(default_factory=dict)
     vary: Sequence[str] = ()
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    objectives: Mapping[str, Literal["max", "min"]] = field(default_factory=lambda: {"score": "max"})
+    objectives: Mapping[str, Direction] = field(default_factory=lambda: {"score": "max"})
     first: ByPreset[Sequence[Params]] = ()
     budget: ByPreset[str] = "24 runs"
     sampler: str = "tpe"
@@ -71,8 +72,8 @@ class Search(Stated):
     settings: Any = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
 
-    fewest_seeds: ClassVar[int] = 0
-    has_families: ClassVar[bool] = True
+    fewest_seeds = 0
+    has_families = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from reprlib import repr as brief
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
@@ -35,17 +35,14 @@ class Stated:
     program: Any
     settings: Any
     metrics: Mapping[str, Metric]
-    question: str
-    report: Any
-    seeds: Any
     variants: Any = ()  # from here on of one of the two alone
     claims: Any = ()
     learned: Any = MappingProxyType({})
     deviations: Any = ()
     objectives: Any = MappingProxyType({})
     confirm: int = 0
-    fewest_seeds: ClassVar[int] = 1
-    has_families: ClassVar[bool] = False  # a preset is a list of settings, one for each model family
+    fewest_seeds = 1
+    has_families = False  # a preset is a list of settings, one for each model family
 
     def __post_init__(self) -> None:
         self._bind_program()
