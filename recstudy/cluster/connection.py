@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial, partialmethod
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -215,12 +215,31 @@ def watched_head(address: str, own: bool, on_lost: Callable[[str], None]) -> Ite
     """
     from ray.autoscaler.v2.sdk import get_cluster_status
 
-    over = threading.Event()
+    over, answered = threading.Event(), threading.Event()
     patience = SHARE * float(os.environ.get(RAYS_OWN, MINUTE))
-    ask = partial(get_cluster_status, address, timeout=3)
-    silent = f"the head node of the Ray cluster, {address}, does not answer any more"
-    ended = _vital_processes() if own else str
-    threading.Thread(target=watch, args=(ask, ended, patience, over, on_lost, silent), daemon=True).start()
+    ended_processes = _vital_processes() if own else str
+
+    def keep_asking() -> None:  # in a thread of its own, because it may wait without end
+        while not over.is_set():
+            with suppress(Exception):  # of Ray's several kinds
+                get_cluster_status(address, timeout=3)
+                answered.set()
+            over.wait(PAUSE_S)
+
+    def watch() -> None:
+        silence = 0.0  # counted in pauses: time in which this process is stopped is no silence
+        while silence < patience:
+            if over.wait(PAUSE_S):
+                return
+            if processes := ended_processes():
+                on_lost(f"Ray's {processes} on this machine has ended")
+                return
+            silence = 0.0 if answered.is_set() else silence + PAUSE_S
+            answered.clear()
+        on_lost(f"the head node of the Ray cluster, {address}, does not answer any more")
+
+    for target in (keep_asking, watch):
+        threading.Thread(target=target, daemon=True).start()
     try:
         yield
     finally:
@@ -233,37 +252,3 @@ def _vital_processes() -> Callable[[], str]:
 
     names = {process: process.name() for process in psutil.Process().children(recursive=True) if process.name() in VITAL}
     return lambda: " and ".join(names[process] for process in psutil.wait_procs(names, timeout=0)[0])
-
-
-def watch(
-    ask: Callable[[], object],
-    ended: Callable[[], str],
-    patience: float,
-    over: threading.Event,
-    on_lost: Callable[[str], None],
-    silent: str,
-) -> None:
-    """Look every `PAUSE_S` until it is over, `ended` names processes, or `ask` has not answered for `patience` seconds.
-
-    `ask` has a thread of its own, because it may wait without end. Time in which this process is stopped is no silence.
-    """
-    answered = threading.Event()
-
-    def keep_asking() -> None:
-        while not over.is_set():
-            with suppress(Exception):  # of Ray's several kinds
-                ask()
-                answered.set()
-            over.wait(PAUSE_S)
-
-    threading.Thread(target=keep_asking, daemon=True).start()
-    waited = 0.0
-    while waited < patience:
-        if over.wait(PAUSE_S):
-            return
-        if processes := ended():
-            on_lost(f"Ray's {processes} on this machine has ended")
-            return
-        waited = 0.0 if answered.is_set() else waited + PAUSE_S
-        answered.clear()
-    on_lost(silent)

@@ -166,7 +166,7 @@ class ClusterCapacity:
         if time.monotonic() - self._looked >= LOOK_S:
             nodes = alive()
             if self.check:
-                self._check_joined(nodes)
+                self._check_joined([node for node in nodes if node["NodeID"] not in self._nodes | self.refused])
             usable = [node for node in nodes if node["NodeID"] in self._nodes]
             self._runs = max(1, concurrent_runs(usable, self.place))
             self._looked = time.monotonic()
@@ -175,8 +175,6 @@ class ClusterCapacity:
     def _check_joined(self, nodes: list[Node]) -> None:
         for node in nodes:
             name = node["NodeID"]
-            if name in self._nodes | self.refused:
-                continue
             if name not in self._asked:
                 self._asked[name] = ask(node, check_this_node, *self.check)
             elif ray.wait([self._asked[name]], timeout=0)[0]:
