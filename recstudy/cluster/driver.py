@@ -88,11 +88,8 @@ def run_plan(
         if plan.is_search:
             from recstudy.cluster.searching import search_steps  # it imports Optuna
 
-            log = TrialLog(plan, results)
-            meter: Meter | None = log.meter
-            steps = search_steps(log, view, storage, again)
+            steps = search_steps(TrialLog(plan, results), view, storage, again)
         else:
-            meter = until.meter if until else None
             steps = study_steps(plan, runs, results, view, again, until, shared)
         sweep = None
         for step in steps:
@@ -100,7 +97,7 @@ def run_plan(
             if step.sources and sweep is None:
                 resources = opened_sweep(plan.study.name, configs, results, where, view, work)
                 sweep, places = opened.enter_context(resources)
-                if meter:
+                if meter := next(iter(step.sources.values())).meter:
                     if meter.budget.unit == "gpuh" and not all(fit.gpus_per_run for fit in places.values()):
                         raise ClusterError(
                             f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs"

@@ -4,6 +4,7 @@ import platform
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -145,6 +146,7 @@ def smallest_gpu(share: float, free_bytes: Callable[[], int | None]) -> int | No
         return None
 
 
+@dataclass
 class ClusterCapacity:
     """Counts the runs that the cluster holds at once. A node that has joined counts once it has passed the check.
 
@@ -155,9 +157,13 @@ class ClusterCapacity:
         refused: Ids of nodes that get no runs, which a sweep keeps.
     """
 
-    def __init__(self, place: Place, check: tuple[Any, ...], say: Callable[[str], None], refused: set[str]) -> None:
-        self.place, self.check, self.say, self.refused = place, check, say, refused
-        self._nodes = {node["NodeID"] for node in alive()} - refused
+    place: Place
+    check: tuple[Any, ...]
+    say: Callable[[str], None]
+    refused: set[str]
+
+    def __post_init__(self) -> None:
+        self._nodes = {node["NodeID"] for node in alive()} - self.refused
         self._asked: dict[str, ray.ObjectRef[Any]] = {}
         self._looked = float("-inf")
         self._runs = 1

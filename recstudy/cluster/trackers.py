@@ -11,6 +11,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,7 +82,7 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
     """Let nothing that a tracker raises end a run; after the first time it is told no more, for each may wait for a server."""
 
     @wraps(method)
-    def told(self: "Logger", *values: Any) -> None:
+    def guarded(self: "Logger", *values: Any) -> None:
         if self.failed:
             return
         try:
@@ -90,9 +91,10 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
             self.failed = True
             self.view.say(f"--log {self.name} has stopped, and the runs go on: {_line(error)}")
 
-    return told
+    return guarded
 
 
+@dataclass
 class Logger(Listener):
     """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
 
@@ -107,17 +109,22 @@ class Logger(Listener):
         ConfigError: it cannot begin, such as without an account.
     """
 
-    def __init__(self, name: str, study: str, results: Results, view: View, losses: bool = False) -> None:
-        self.name, self.study, self.results, self.view, self.losses = name, study, results, view, losses
-        self.folder = results.root.absolute() / "logs" / name
+    name: str
+    study: str
+    results: Results
+    view: View
+    losses: bool = False
+
+    def __post_init__(self) -> None:
+        self.folder = self.results.root.absolute() / "logs" / self.name
         self._trials: dict[str, Trial] = {}  # under way, by run
         self.failed = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._callback = _make_callback(name, study, self.folder)
+            self._callback = _make_callback(self.name, self.study, self.folder)
             self._callback.setup()
         except Exception as error:  # whatever a tracker raises of a server or an account
-            raise ConfigError(f"--log {name} cannot begin: {_line(error)}") from None
+            raise ConfigError(f"--log {self.name} cannot begin: {_line(error)}") from None
 
     @_guarded
     def started(self, run: Run) -> None:

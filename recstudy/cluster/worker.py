@@ -128,8 +128,25 @@ class TrainRun(tune.Trainable):
         return {**line, "done": "status" in line}
 
     def _work(self, attempt: str) -> None:
+        """Have a trainer of Ray Train run the trial; each of its workers calls `work_in_group`."""
         try:
-            make_trainer(self.trial, {"load": self.load, "trial": self.trial, "attempt": attempt}).fit()
+            from ray.train.torch import TorchConfig, TorchTrainer  # it loads torch, which the driver does not need
+
+            place = Place.model_validate(self.trial.config["place"])
+            gpus = place.gpus_per_run or 0
+            # NCCL wants a GPU a worker. What workers agree on beside gradients are tensors on the CPU.
+            backend = "cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"
+            TorchTrainer(
+                work_in_group,
+                train_loop_config={"load": self.load, "trial": self.trial, "attempt": attempt},
+                torch_config=TorchConfig(backend=backend, timeout_s=PATIENCE_S),
+                scaling_config=ray.train.ScalingConfig(
+                    num_workers=place.workers_per_run,
+                    use_gpu=gpus > 0,
+                    resources_per_worker={"CPU": place.cpus_per_run, **({"GPU": gpus} if gpus else {})},
+                ),
+                run_config=ray.train.RunConfig(name=self.trial.run_id, storage_path=self.trial.scratch),
+            ).fit()
         except Exception as error:
             self.error = error
         finally:
@@ -150,27 +167,6 @@ class TrainRun(tune.Trainable):
 def train_run(name: str, work: Work, messages: "ActorHandle[Any]") -> type[TrainRun]:
     """Return the trainable of a sweep, under the name that the dashboard's Actors page shows."""
     return type(name, (TrainRun,), {"load": cloudpickle.dumps((work, messages))})
-
-
-def make_trainer(trial: Trial, settings: dict[str, Any]) -> Any:
-    """Return the trainer of a run; each of its workers calls `work_in_group`."""
-    from ray.train.torch import TorchConfig, TorchTrainer  # it loads torch, which the driver does not need
-
-    place = Place.model_validate(trial.config["place"])
-    gpus = place.gpus_per_run or 0
-    # NCCL wants a GPU a worker. What workers agree on beside gradients are tensors on the CPU.
-    backend = "cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"
-    return TorchTrainer(
-        work_in_group,
-        train_loop_config=settings,
-        torch_config=TorchConfig(backend=backend, timeout_s=PATIENCE_S),
-        scaling_config=ray.train.ScalingConfig(
-            num_workers=place.workers_per_run,
-            use_gpu=gpus > 0,
-            resources_per_worker={"CPU": place.cpus_per_run, **({"GPU": gpus} if gpus else {})},
-        ),
-        run_config=ray.train.RunConfig(name=trial.run_id, storage_path=trial.scratch),
-    )
 
 
 class Stopped(BaseException):
