@@ -29,7 +29,7 @@ class _Enough(BaseException):
     """A pruner stops the run; no error, so that nothing between takes it for one."""
 
 
-def here(place: Place, program: Program) -> Place:
+def fit_to_process(place: Place, program: Program) -> Place:
     """Return `place` as this process has it: one worker, with a GPU where the program sees one.
 
     Raises:

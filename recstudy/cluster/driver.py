@@ -167,9 +167,9 @@ def opened_sweep(
     for place in places:
         program.check_device(place.device)
     if where.alone:
-        from recstudy.cluster.alone import Alone, here
+        from recstudy.cluster.alone import Alone, fit_to_process
 
-        fits = {place: here(place, program) for place in places}
+        fits = {place: fit_to_process(place, program) for place in places}
         import_all()
         yield Alone(study, results, where, view, work), fits
         return

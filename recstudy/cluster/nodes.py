@@ -64,10 +64,10 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
         ClusterError: Other versions.
         StorageError: The results cannot be written here.
     """
-    for package, here in versions().items():
-        if _minor(here) != _minor(wanted[package]):
+    for package, installed in versions().items():
+        if _minor(installed) != _minor(wanted[package]):
             raise ClusterError(
-                f"has {package} {here}, but this process has {wanted[package]}. "
+                f"has {package} {installed}, but this process has {wanted[package]}. "
                 f"Start Ray there from an environment with {package} {_minor(wanted[package])}, as everywhere."
             )
     if store:
@@ -99,9 +99,9 @@ def _minor(text: str) -> str:
 
 def ask(node: Node, function: Callable[..., Any], *arguments: Any, gpus: float = 0) -> "ray.ObjectRef[Any]":
     """Call a function on a node, with a share of a GPU if needed."""
-    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
     task = ray.remote(num_cpus=0, num_gpus=gpus, max_retries=0)(function)
-    return task.options(scheduling_strategy=there).remote(*arguments)
+    return task.options(scheduling_strategy=on_node).remote(*arguments)
 
 
 def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:

@@ -174,7 +174,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
     def on_trial_recover(self, trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
             lost = "its process was lost, and another one goes on from its checkpoint, if it had one"
-            self.sweep.view.say(f"{run}: {lost}: {_lost(trial).error}")
+            self.sweep.view.say(f"{run}: {lost}: {_failure_of(trial).error}")
 
     def on_trial_error(self, trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
@@ -183,7 +183,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
         folder = self.sweep.results.pull(run.id).run(run.id)
         failure = folder.last_failure
         if failure is None or failure.attempts != folder.tries:  # its own process did not live to tell
-            failure = _lost(trial)
+            failure = _failure_of(trial)
             if not folder.finished:
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
@@ -238,13 +238,13 @@ class Supply(Searcher):
         """See `__getstate__`."""
 
 
-def _lost(trial: TuneTrial) -> Failure:
+def _failure_of(trial: TuneTrial) -> Failure:
     """Return why a trial's process ended, from what Ray says of it."""
-    said = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
-    reason = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "its process ended")
-    low = "running low on memory" in said
+    text = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
+    reason = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "its process ended")
+    low = "running low on memory" in text
     return Failure(
-        error_class="out of memory" if low or "OutOfMemory" in said else "lost node",
+        error_class="out of memory" if low or "OutOfMemory" in text else "lost node",
         error="its node ran low on memory, and Ray ended its process" if low else reason,
-        traceback=said,
+        traceback=text,
     )

@@ -88,7 +88,7 @@ class View(Listener):
         self._ended: list[Job] = []
         self._pflop: dict[int, float | None] = {}  # by variant
         self._at_once = 1  # the most runs that were under way
-        self._said = 0.0  # when the last line was printed
+        self._line_time = 0.0  # when the last line was printed
         # The estimate of the time left, when it was made, and how long that took.
         self._estimate, self._estimated, self._estimate_s = "", float("-inf"), 0.0
 
@@ -157,9 +157,9 @@ class View(Listener):
         self._running[run.id] = run, line, begun, now
         if isinstance(self._live, NotebookCell):
             self._live.refresh()
-        elif self._live is None and now - self._said >= QUIET:
+        elif self._live is None and now - self._line_time >= QUIET:
             epochs, loss, score = _row(run, line)[2:]
-            self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
+            self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._remaining()}".rstrip())
 
     def left(self, run: Run) -> None:
         self._running.pop(run.id, None)
@@ -190,7 +190,7 @@ class View(Listener):
                 words = f"{'' if is_done else f'{words} '}{definition.short or definition.title} {value}"
                 if is_done:
                     self._best = max(self._best, (definition.sign * score, value, run.label))
-        self.say(f"[{self._done + self._failed}/{self._total}] {run}: {words}   {self._left()}")
+        self.say(f"[{self._done + self._failed}/{self._total}] {run}: {words}   {self._remaining()}")
 
     def again(self, runs: Sequence[Run]) -> None:
         """Failed runs that are no failures yet."""
@@ -199,7 +199,7 @@ class View(Listener):
         self.say(f"Once more, one at a time, for want of memory: {', '.join(map(str, runs))}")
 
     def say(self, line: str) -> None:
-        self._said = time.monotonic()
+        self._line_time = time.monotonic()
         if isinstance(self._live, NotebookCell):
             self._lines.append(line)
             self._live.refresh()
@@ -208,13 +208,13 @@ class View(Listener):
 
     def _text(self) -> str:
         """Return the last lines and the picture below them."""
-        said = StringIO()
-        paper = Console(file=said, width=self.console.width, force_jupyter=False, force_terminal=False)
+        text = StringIO()
+        paper = Console(file=text, width=self.console.width, force_jupyter=False, force_terminal=False)
         paper.print(Text("\n".join(self._lines)), soft_wrap=True)
         paper.print(self._picture())
-        return said.getvalue()
+        return text.getvalue()
 
-    def _left(self) -> str:
+    def _remaining(self) -> str:
         """Return the time left; nothing before it can be known.
 
         It is estimated anew if that takes at most a twentieth of the time: with 100,000 runs it takes a quarter of a second.
@@ -245,13 +245,13 @@ class View(Listener):
 
     def _picture(self) -> RenderableType:
         best = f"   best {self._best[1]} ({self._best[2]})" if self._best[2] else ""
-        counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._total}{best}   {self._left()}"
+        counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._total}"
         table = Table(box=None, pad_edge=False)
         for name in ("run", "seed", "epoch", "loss", "score"):
             table.add_column(name, justify="left" if name == "run" else "right")
         for run, line, *_ in list(self._running.values())[:SHOWN]:
             table.add_row(*map(Text, _row(run, line)))
-        return Group(Text(counts), table)
+        return Group(Text(f"{counts}{best}   {self._remaining()}"), table)
 
 
 def _share(line: Outcome) -> float:

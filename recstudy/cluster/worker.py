@@ -195,8 +195,8 @@ class LeaveRequests(Draining):
 
     def __init__(self) -> None:
         super().__init__()
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=here).remote()
+        on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=on_this_node).remote()
         self._requests: set[str] = set()
         self._looked = float("-inf")
 
