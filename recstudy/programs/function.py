@@ -38,6 +38,7 @@ class RunContext:
         settings: The settings, as a dictionary or as an object of the user's own class.
         seed: The seed of the run: 0, 1, ...
         folder: A folder for checkpoints. It is the same when the run resumes, and is removed when the run has ended.
+        next_step: The step after the last report, over all attempts; 0 in a new run.
     """
 
     def __init__(self, execution: Execution, settings: Any) -> None:
@@ -46,7 +47,7 @@ class RunContext:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._execution = execution
         lines = read_log(execution.records.epochs, EpochLine)
-        self._last = max((line.epoch for line in lines), default=-1)
+        self.next_step = max((line.epoch for line in lines), default=-1) + 1
         self._before = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
         self._began = time.monotonic()
         self.memory_mb: float | None = None
@@ -57,12 +58,7 @@ class RunContext:
     @property
     def resumes(self) -> bool:
         """Whether an earlier attempt has reported a step."""
-        return self._last >= 0
-
-    @property
-    def next_step(self) -> int:
-        """The step after the last report, over all attempts; 0 in a new run."""
-        return self._last + 1
+        return self.next_step > 0
 
     def report(self, step: int, **values: float) -> None:
         """Report values of a step, such as an epoch: they are logged, shown, and may end the run early in a search.
@@ -83,9 +79,9 @@ class RunContext:
         numbers = {key: number(name, key, value) for key, value in values.items()}
         if wrong := not_finite(numbers):
             raise Diverged(f"step {step}: {wrong}")
-        if step <= self._last:
+        if step < self.next_step:
             records.keep_epochs(below=step)
-        self._last = step
+        self.next_step = step + 1
         line = {"epoch": step, **numbers, "seconds": round(self.seconds, 3)}
         append_line(records.epochs, line)
         if not self._is_watched:

@@ -85,9 +85,13 @@ class OwnSettings(RunSettings):
         return self.program_name
 
     @property
+    def counts(self) -> dict[str, int]:
+        """The settings that say how many steps a run reports."""
+        return {name: self.settings[name] for name in STEPS if type(self.settings.get(name)) is int}
+
+    @property
     def steps(self) -> int | None:
-        counts = (self.settings.get(name) for name in STEPS)
-        return next((count for count in counts if isinstance(count, int) and not isinstance(count, bool)), None)
+        return next(iter(self.counts.values()), None)
 
     def path(self, name: str) -> str:
         return name if name.startswith((PREFIX, "place.")) else PREFIX + name
@@ -96,7 +100,7 @@ class OwnSettings(RunSettings):
         return [self._changed(changes) for changes in several]
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        counts = {PREFIX + name: self.settings[name] for name in STEPS if isinstance(self.settings.get(name), int)}
+        counts = {PREFIX + name: count for name, count in self.counts.items()}
         return {path: 2 for path, count in counts.items() if path not in changes and count > 2}
 
     def _changed(self, changes: Mapping[str, Any]) -> "OwnSettings":

@@ -385,7 +385,7 @@ def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure
             status, error = "diverged", error or f"{column.head} is {number}"
     if failure:
         status, error, failure = "failed", f"its state is {failure}", f"{failure.lower()} elsewhere"
-    elif status == "done" and not any(value is not None for value in metrics.values()):
+    elif status == "done" and {*metrics.values()} == {None}:
         status, error, failure = "failed", "it has no metric", "no metric"
     error = f"{table.file.name}, line {table.lines[row]}: {error}" if error else ""
     return ImportedRun(

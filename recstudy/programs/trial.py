@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,9 @@ def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
 def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
     """Record the SHA-256 of each user file; of a run that resumes after a file has changed, both versions count."""
     before = folder.user_files if resumes else {}
-    if before or trial.files:
-        versions = {path: dict.fromkeys([*before.get(path, "").split(), sha]) for path, sha in trial.files.items()}
-        write_json(folder.files, before | {path: " ".join(digests) for path, digests in versions.items()})
+    versions = {path: " ".join(dict.fromkeys([*before.get(path, "").split(), sha])) for path, sha in trial.files.items()}
+    if before or versions:
+        write_json(folder.files, before | versions)
 
 
 def failed(failure: Failure) -> Json:
@@ -247,13 +248,13 @@ def peak_memory_mb() -> float | None:
 @contextmanager
 def warning(report: Report) -> Iterator[Report]:
     """Yield `report`, which takes along what our code has warned of in this process since the report before."""
-    warnings: list[str] = []
-    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("recstudy")
-    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    handler, logger = BufferingHandler(sys.maxsize), logging.getLogger("recstudy")
+    handler.setLevel(logging.WARNING)
 
     def report_and_warn(line: dict[str, Any]) -> None:
-        report({**line, "warnings": warnings.copy()} if warnings else line)
-        warnings.clear()
+        warnings = [record.getMessage() for record in handler.buffer]
+        report({**line, "warnings": warnings} if warnings else line)
+        handler.flush()  # which empties the buffer
 
     logger.addHandler(handler)
     try:
