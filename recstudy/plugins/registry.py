@@ -147,11 +147,14 @@ def _is_own(module: str) -> bool:
     return module.partition(".")[0] == OWN
 
 
-def _where(one: str, other: str) -> str:
-    files = [getattr(sys.modules.get(module), "__file__", None) for module in (one, other)]
-    if one != other and files[0] is not None and files[0] == files[1]:
-        return f": {files[0]} runs as the study and is imported by another module too. Move what both need to a third"
-    return f", by {one} and by {other}" if one != other else f" in {one}"
+def _where(first: str, second: str) -> str:
+    """Return which modules have registered a name twice."""
+    if first == second:
+        return f" in {first}"
+    file, other_file = (getattr(sys.modules.get(module), "__file__", None) for module in (first, second))
+    if file is not None and file == other_file:
+        return f": {file} runs as the study and is imported by another module too. Move what both need to a third"
+    return f", by {first} and by {second}"
 
 
 def outside_entries() -> list[Entry]:

@@ -148,7 +148,7 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
     records = records_of(results, plan_record(plan))
     if until:
         asked = wanted(records)
-        variants = sorted({variant for one in asked for variant in one.variants})
+        variants = sorted({variant for question in asked for variant in question.variants})
         seeds = [max(0, until.at_most - plan.seeds_each[variant]) for variant in variants]
         runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
         pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]

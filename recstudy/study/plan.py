@@ -135,8 +135,9 @@ class Plan:
         The plans and trials of each definition have their own files.
         """
         if not self.is_search:
-            return digest([[variant.label, one] for variant, one in zip(self.variants, self._deciding, strict=True)], 12)
-        ranges = {family: {path: one.record for path, one in ranges.items()} for family, ranges in self.space.ranges.items()}
+            labels = [variant.label for variant in self.variants]
+            return digest(list(zip(labels, self._deciding, strict=True)), 12)
+        ranges = {family: {path: range.record for path, range in of.items()} for family, of in self.space.ranges.items()}
         bases = {family: base.deciding for family, base in self.space.bases.items()}
         return digest([bases, ranges, self.objectives, *([self.space.when] if self.space.when else [])], 12)
 
@@ -402,11 +403,11 @@ def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
     """Refuse to state of the `paper` preset what it does not do."""
     settings = [flatten(config.values) for config in configs]
     for stated in study.deviations:
-        found = {repr(fields[stated.field]): None for fields in settings if stated.field in fields}
-        if stated.of_config and repr(stated.ours) not in found:
+        values = dict.fromkeys(repr(fields[stated.field]) for fields in settings if stated.field in fields)
+        if stated.of_config and repr(stated.ours) not in values:
             raise ConfigError(
                 f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its preset {PAPER} "
-                + (f"it is {choices(found)}" if found else "no model or data set has this field")
+                + (f"it is {choices(values)}" if values else "no model or data set has this field")
             )
 
 

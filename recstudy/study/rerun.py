@@ -25,16 +25,18 @@ class Outdated:
     def notices(self) -> list[str]:
         """Say what has changed, a line each."""
         fix = "" if self.again else " Repeat them with --rerun changed."
-        kept = f"{plural(len(self.again), 'finished run')} to run again; the records so far are kept in runs/ID/attempt-N."
-        told = [f"{line}.{fix}" for line in change_lines(self.changes)]
-        told += [
+        lines = [f"{line}.{fix}" for line in change_lines(self.changes)]
+        lines += [
             f"The files of {name} were not read here as they are now, so it is not known whether finished runs are of them. "
             "--rerun changed reads them."
             for name in self.unread
         ]
         if self.earlier:
-            told.append(f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used.")
-        return [*told, *([kept] if self.again else [])]
+            lines.append(f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used.")
+        if self.again:
+            runs = plural(len(self.again), "finished run")
+            lines.append(f"{runs} to run again; the records so far are kept in runs/ID/attempt-N.")
+        return lines
 
     def kinds(self, run_id: str) -> list[str]:
         """Return what has changed of a run: `code`, `data`."""

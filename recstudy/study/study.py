@@ -204,7 +204,9 @@ class Study(Stated):
             for preset in self.presets:
                 variants[preset] = [with_paths(variant, path) for variant in self.by_preset(self.variants, preset)]
             names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
-            deviations = [replace(one, field=path(one.field)) if one.field in names else one for one in self.deviations]
+            deviations = []
+            for stated in self.deviations:
+                deviations.append(replace(stated, field=path(stated.field)) if stated.field in names else stated)
             self._replace(variants=variants, deviations=deviations)
 
     def varied(self, preset: str, axes: Axes) -> Self:

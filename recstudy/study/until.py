@@ -108,16 +108,16 @@ class Until:
             )
         if not budget:
             return cls(at_most)
-        found = Budget.parse(budget)
-        if found.unit != "runs":
+        limit = Budget.parse(budget)
+        if limit.unit != "runs":
             log = results.study(name, plan.folder) / f"until-{plan.definition}.jsonl"
-            return cls(at_most, found, Meter(log, found))
-        if (first := len({run.id for run in plan.runs})) > found.amount:
+            return cls(at_most, limit, Meter(log, limit))
+        if (runs := len({run.id for run in plan.runs})) > limit.amount:
             raise ConfigError(
-                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {first:,} runs, but the budget is {found}: give "
+                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {runs:,} runs, but the budget is {limit}: give "
                 "more, or lower --seeds"
             )
-        return cls(at_most, found)
+        return cls(at_most, limit)
 
     def budget_left(self, plan: Plan) -> float:
         """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
@@ -141,7 +141,7 @@ class Until:
             mean = sum(known) / len(known) if known else 0.0
             prices = [mean if price is None else price for price in hours]
         block = next_block(wanted(records), seeds, self.at_most, prices, left)
-        return replace(plan, extended={**plan.extended, **{at: seeds[at] + 1 for at in block}}) if block else None
+        return replace(plan, extended={**plan.extended, **{variant: seeds[variant] + 1 for variant in block}}) if block else None
 
     def told(self, plan: Plan, results: Results) -> Iterator[str]:
         """Say how each question stands, and what the runs cost against as many seeds for every variant."""
