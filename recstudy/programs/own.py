@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
-from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised_at
 from recstudy.explained import explain
@@ -24,6 +23,7 @@ from recstudy.programs.settings import (
     RunSettings,
     Tunable,
     configure,
+    json_value,
     set_at,
     tunable,
 )
@@ -110,7 +110,7 @@ class OwnSettings(RunSettings):
             part, _, rest = path.partition(".")
             if path == "place.workers_per_run" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
-            set_at(place if part == "place" else settings, rest, to_jsonable_python(value))
+            set_at(place if part == "place" else settings, rest, json_value(value, f"the setting {rest!r}"))
         return self.program.read({"program": self.program_name, "settings": settings, "seed": self.seed, "place": place})
 
 
@@ -147,7 +147,7 @@ class OwnProgram(Program):
         Raises:
             ConfigError: A name is unknown or a value does not fit. The message names the field.
         """
-        return dict(to_jsonable_python(self.parse(settings)))
+        return dict(json_value(self.parse(settings), f"a setting of {self.title}"))
 
     def parse(self, settings: Mapping[str, Any]) -> Any:
         """Return settings as the schema's object."""
@@ -271,10 +271,12 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
         for field in given:
             if not isinstance(field, str) or not field.isidentifier():
                 raise ConfigError(f"a setting of {name} needs a name like a Python variable's, but got {field!r}")
+        defaults = {field: json_value(value, f"the setting {field!r} of {name}") for field, value in given.items()}
         fields: Any = {  # a number may be any number if the default is a real one
-            field: (type(value) if isinstance(value, bool | int | float | str) else Any, value) for field, value in given.items()
+            field: (type(value) if isinstance(value, bool | int | float | str) else Any, value)
+            for field, value in defaults.items()
         }
-        schema, defaults = create_model("Settings", __config__=ConfigDict(protected_namespaces=()), **fields), dict(given)
+        schema = create_model("Settings", __config__=ConfigDict(protected_namespaces=()), **fields)
     elif dataclasses.is_dataclass(schema) or issubclass(schema, BaseModel):
         defaults = {} if schema is given else {field: getattr(given, field) for field in _fields(schema)}
     else:

@@ -10,9 +10,11 @@ from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explain, explained
@@ -71,6 +73,28 @@ def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") ->
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(explain(error, kind, part)) from None
+
+
+def python_value(value: Any) -> Any:
+    """Return a number or an array of NumPy or torch as Python's own, and any other value as it is."""
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
+
+
+def json_value(value: Any, name: str) -> Any:
+    """Return the value of a setting as JSON has it.
+
+    Raises:
+        ConfigError: it, or a part of it, is of a type that JSON does not have.
+    """
+
+    def convert(part: Any) -> Any:
+        converted = python_value(part)
+        if converted is part:
+            kinds = "a number, a text, true, false, none, or a list or dict of these"
+            raise ConfigError(f"{name} has {brief(part)}, but a setting is {kinds}. Give a name that the program looks up")
+        return converted
+
+    return to_jsonable_python(value, fallback=convert)
 
 
 def set_at(values: dict[str, Any], path: str, value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explained
-from recstudy.programs.settings import Config
+from recstudy.programs.settings import Config, python_value
 from recstudy.records.plans import short_names
 
 MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
@@ -165,10 +165,12 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
     """Level -> its changes, or, of `Shared` levels, a function that gives them for a model."""
     if isinstance(levels, Shared):
         return {level: partial(levels.changes, level) for level in _named(axis, levels.levels)}
+    levels = python_value(levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
         raise ConfigError(f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}")
     if isinstance(levels, Mapping):
         return {name: level if isinstance(level, Mapping) else {axis: level} for name, level in levels.items()}
+    levels = list(map(python_value, levels))
     if len(set(map(str, levels))) < len(levels):
         raise ConfigError(f"the axis {axis!r} lists a level twice: {list(levels)}")
     if any(isinstance(level, list | dict) for level in levels):

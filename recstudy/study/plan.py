@@ -9,12 +9,10 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, run_ids
+from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, json_value, run_ids
 from recstudy.records.files import Json
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of
@@ -343,11 +341,12 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     levels = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     own = flatten(config.values) if config.metrics else {}  # as the program's types make it, which decides the id
+    changes = json_value({**variant.changes}, f"the variant {variant.label!r}")
     words = [LEAKY] * description.leaks + [IMPORTED] * description.is_imported
     return VariantRecord(
         label=", ".join([variant.label, *(word for word in words if word not in variant.label)]),
         levels=levels | dict(variant.levels),
-        changes={path: own.get(path, value) for path, value in to_jsonable_python({**variant.changes}).items()},
+        changes={path: own.get(path, value) for path, value in changes.items()},
         model=description.model,
         data=description.data,
         synthetic=description.is_synthetic,

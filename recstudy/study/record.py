@@ -11,12 +11,12 @@ from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import to_jsonable_python
 
 from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import current_files, study_file
 from recstudy.programs.metric import Metric
+from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record, write_whole
 from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import now
@@ -67,7 +67,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             definition=plan.definition,
             plugins=tuple(current_files().record),
             base=plan.base.model_dump(mode="json"),
-            changes=to_jsonable_python(plan.changes),
+            changes=json_value(plan.changes, "--set"),
             imported=plan.base.program.imported,
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},

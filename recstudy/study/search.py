@@ -102,7 +102,7 @@ class Search(Stated):
 
         stated = named(self.ranges)
         of_all = {name: given for name, given in stated.items() if name not in self.presets}
-        ranges = {preset: stated.get(preset, of_all) for preset in self.presets}
+        ranges = {preset: {**of_all, **stated.get(preset, {})} for preset in self.presets}
         fields = [name for given in ranges.values() for name in given]
         vary = self.vary or [*(self.program.ranges if self.program else ()), *fields]
         self._replace(ranges=ranges, vary=list(dict.fromkeys(map(path, vary))), when=named(self.when), first=named(self.first))
