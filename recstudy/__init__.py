@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from recstudy.config import AtTest, Augment, RunConfig, TrainConfig
     from recstudy.papers import published
     from recstudy.papers.deviations import deviations
-    from recstudy.programs.command import Command
+    from recstudy.programs.command import Command, JsonFile, LastLine
     from recstudy.programs.function import Function, RunContext
     from recstudy.programs.metric import Metric
-    from recstudy.programs.output import JsonFile, LastLine
     from recstudy.programs.settings import Place, Tunable
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Gain
@@ -68,8 +67,7 @@ _MODULES = {
     "recstudy.config": "AtTest Augment RunConfig TrainConfig",
     "recstudy.papers": "published",
     "recstudy.papers.deviations": "deviations",
-    "recstudy.programs.command": "Command",
-    "recstudy.programs.output": "JsonFile LastLine",
+    "recstudy.programs.command": "Command JsonFile LastLine",
     "recstudy.programs.function": "Function RunContext",
     "recstudy.programs.metric": "Metric",
     "recstudy.programs.settings": "Place Tunable",

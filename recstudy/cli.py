@@ -6,17 +6,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
-from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first, write_fields
+from recstudy.options import (
+    CommonOptions,
+    ForPaper,
+    SearchOptions,
+    StudyOptions,
+    axes,
+    changes_of,
+    data_folder,
+    fields_first,
+    write_fields,
+)
 from recstudy.papers import by_name
 from recstudy.plugins import kept, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
-from recstudy.programs.settings import RunSettings
 from recstudy.records import Results, held
 from recstudy.records.plans import earlier_runs, record_look
 from recstudy.removed import refuse_removed
@@ -29,14 +38,12 @@ from recstudy.study.trials import TrialLog, runs_of
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
-    from recstudy.cluster.sources import Where
-    from recstudy.programs.base import InitialWeights
     from recstudy.report.writing import Loaded
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
+    from recstudy.train.initial import Weights
 
 GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
-Given = TypeVar("Given", bound=CommonOptions)
 
 
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
@@ -55,10 +62,8 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
     words = fields_first(sys.argv[1:] if arguments is None else arguments)
-
-    def given(kind: type[Given]) -> Given:
-        prog, how = shlex.join(program()), (tyro.conf.DisallowNone,)
-        return parsed(lambda: tyro.cli(kind, prog=prog, description=description, args=words, config=how))
+    kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
+    how: dict[str, Any] = {"prog": shlex.join(program()), "description": description, "config": (tyro.conf.DisallowNone,)}
 
     def work() -> int:
         if "--version" in words:
@@ -66,7 +71,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
             return 0
         refuse_removed(words)
         with using_metrics(study.metrics):
-            return carry_out(study, given(SearchOptions) if isinstance(study, Search) else given(StudyOptions))
+            return carry_out(study, parsed(lambda: tyro.cli(kind, args=words, **how)))
 
     finish(work)
 
@@ -135,7 +140,7 @@ def run(
 
 
 @kept()
-def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begin: "InitialWeights | None" = None) -> int:
+def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begin: "Weights | None" = None) -> int:
     """Do what the command line of a study or search says, and return its exit code.
 
     Args:
@@ -159,12 +164,13 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         print(register(plan_record(plan)))
         return 0
     results = Results(options.results).pull()
-    until: Until | None = None
-    only: tuple[str, ...] = ()
-    if isinstance(options, StudyOptions):
-        plan, until = _until(plan, results, options)
-        only = options.only
-    runs = select(runs_of(plan, results), only)
+    until = None
+    if isinstance(options, StudyOptions) and options.until:
+        from recstudy.study.record import resumed
+        from recstudy.study.until import Until
+
+        plan, until = resumed(plan, results), Until.of(plan, results, options.budget)
+    runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
         from recstudy.study.dry_run import price_lines
 
@@ -179,14 +185,15 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         return 0
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)
-        for line in until.told(plan, results) if until else ():
-            say(line)
-        if not _report(results, study.name, plan.folder, options):
+        say(*(until.told(plan, results) if until else ()))
+        try:
+            draw_report(results, study.name, plan.folder, options.report)
+        except (StorageError, ConfigError) as error:  # such as a results folder that has filled up while runs were running
+            print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
             return EXIT_CODES["storage"]
-    why = reasons(runs, results)
-    if plan.is_search:  # some of its settings may well diverge
-        return 0 if any(not results.run(run.id).reason for run in runs) else exit_code(why) or 1
-    return exit_code(why)
+    if plan.is_search and any(not results.run(run.id).reason for run in runs):  # some of its settings may well diverge
+        return 0
+    return exit_code(reasons(runs, results)) or int(plan.is_search)
 
 
 def _usable_gpus(study: Study | Search, address: str) -> float:
@@ -201,21 +208,7 @@ def _usable_gpus(study: Study | Search, address: str) -> float:
     return count_gpus(address)
 
 
-def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
-    """Tell how far `--until` goes, and the plan with what it has begun before."""
-    if options.until is None:
-        if options.budget:
-            raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
-        return plan, None
-    if options.only:
-        raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
-    from recstudy.study.record import resumed
-    from recstudy.study.until import Until
-
-    return resumed(plan, results), Until.of(plan, results, options.budget)
-
-
-def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | None":
+def _begin(study: Study | Search, options: CommonOptions) -> "Weights | None":
     """Read the weights that `--init-from` names."""
     if not options.init_from:
         return None
@@ -223,7 +216,7 @@ def _begin(study: Study | Search, options: CommonOptions) -> "InitialWeights | N
     return program.weights(options.init_from, Results(options.results).pull())
 
 
-def _begun(begin: "InitialWeights | None") -> dict[str, str]:
+def _begun(begin: "Weights | None") -> dict[str, str]:
     """Return what weights change in the config of runs that start from them."""
     return {"train.init_from": begin.digest} if begin else {}
 
@@ -234,15 +227,16 @@ def complete(
     runs: Sequence[Run],
     results: Results,
     options: StudyOptions | SearchOptions,
-    begin: "InitialWeights | None" = None,
+    begin: "Weights | None" = None,
     until: "Until | None" = None,
 ) -> tuple[Plan, Sequence[Run]]:
     """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs with these."""
     from recstudy.cluster.driver import lock_and_record, run_plan
+    from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
 
     outdated = _outdated(plan, runs, results, options)
-    _tell(outdated.notices)
+    say(*outdated.notices)
     results.check()
     storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
     if not outdated.again and (settled := _settled(plan, runs, results, outdated, storage)):
@@ -250,10 +244,22 @@ def complete(
         print(settled)
         if not (until and until.further(plan, results)):
             return plan, runs
-    where = _checked(plan, plan.space.bases.values() if plan.is_search else [run.config for run in runs], options)
-    again = outdated.again
+    _check_report(plan)
+    program = plan.base.program
+    if not plan.smoke:
+        say(*program.hints(plan.space.bases.values() if plan.is_search else [run.config for run in runs]))
+    where = Where(
+        options.address,
+        data_folder(options.data),
+        options.download,
+        *code_version(),
+        options.log,
+        options.log_losses,
+        options.no_ray,
+        user_files(program),
+    )
     with View(console()) as view:
-        plan = run_plan(plan, results, where, view, runs, again=again, until=until, begin=begin, storage=storage)
+        plan = run_plan(plan, results, where, view, runs, again=outdated.again, until=until, begin=begin, storage=storage)
     return plan, runs_of(plan, results) if until or plan.is_search else runs
 
 
@@ -303,36 +309,15 @@ def _check_report(plan: Plan) -> None:
     from recstudy.report.writing import check_drawable
     from recstudy.study.record import plan_record
 
-    _tell(check_drawable(plan_record(replace(plan, seeds=1))))
+    say(*check_drawable(plan_record(replace(plan, seeds=1))))
 
 
-def _tell(lines: Iterable[str]) -> None:
-    for line in lines:
-        console().print(line, soft_wrap=True)
+def draw_report(results: Results, study: str, preset: str, options: ForPaper) -> None:
+    """Draw the report of a study and note the look (StorageError, ConfigError)."""
+    from recstudy.report.writing import show_report
 
-
-def _checked(plan: Plan, configs: Iterable[RunSettings], options: CommonOptions) -> "Where":
-    """Refuse and hint before anything starts; then give where and how it runs."""
-    from recstudy.cluster.sources import Where
-
-    _check_report(plan)
-    _tell(plan.base.program.hints(configs) if not plan.smoke else ())
-    data = data_folder(options.data)
-    how = options.log, options.log_losses, options.no_ray
-    return Where(options.address, data, options.download, *code_version(), *how, files=user_files(plan.base.program))
-
-
-def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:
-    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
-    try:
-        from recstudy.report.writing import show_report
-
-        with results.drawing(study, preset):
-            results.pull()
-            record_look(results, study, preset)
-            page = show_report(results, study, preset, options.report.formats, console(), options.report.paper)
-            results.send(page.parent)
-    except (StorageError, ConfigError) as error:
-        print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
-        return False
-    return True
+    with results.drawing(study, preset):
+        results.pull()
+        record_look(results, study, preset)
+        page = show_report(results, study, preset, options.formats, console(), options.paper)
+        results.send(page.parent)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import tyro
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
+from tyro.extras import subcommand_cli_from_dict
 
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
@@ -17,10 +18,9 @@ from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, Result
 from recstudy.plugins import UserFiles, loaded, module_files
 from recstudy.programs.settings import Config
 from recstudy.programs.settings import Place as PlaceConfig
-from recstudy.publishing.command import Imports, Publish, Verify
+from recstudy.publishing.command import Imports, Publish, Verify, studies_of
 from recstudy.records import Results
 from recstudy.records.plans import record_look
-from recstudy.records.stores import is_uri
 from recstudy.removed import refuse_removed
 from recstudy.reproduce import Reproduce
 from recstudy.shipped import new, question, run, shipped
@@ -29,7 +29,7 @@ from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
-Place = tyro.conf.Positional[ResultsPlace]
+Place = Positional[ResultsPlace]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Report:
     trust: Imports = False
     price: Amount = ""
     """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
-    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
         from recstudy.report.machines import Price
@@ -53,7 +53,7 @@ class Report:
             record_look(results, name, preset)
             show_report(results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price)
 
-        _each(_studies(self.path), draw)
+        _each(studies_of(self.path), draw)
         return 0
 
 
@@ -67,7 +67,7 @@ class Status:
     def run(self) -> int:
         from recstudy.report.status import show_status
 
-        show_status(_studies(self.path)[0][0], console())
+        show_status(studies_of(self.path)[0][0], console())
         return 0
 
 
@@ -75,7 +75,7 @@ class Status:
 class Clean:
     """Show what a results folder can do without: old checkpoints and leftovers of killed processes."""
 
-    path: tyro.conf.Positional[Path] = Path("results")
+    path: Positional[Path] = Path("results")
     """A results folder."""
     orphans: bool = False
     """Also the runs that no study names any more, finished ones too."""
@@ -85,7 +85,7 @@ class Clean:
     def run(self) -> int:
         from recstudy.records.clean import show_clean
 
-        show_clean(self.path, self.orphans, self.yes, console())
+        show_clean(self.path, self.orphans, self.yes)
         return 0
 
 
@@ -95,14 +95,14 @@ class Board:
 
     path: Place = "results"
     """A results folder, or the URI that --results was given."""
-    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
+    host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
     """Where to listen. Any other address than this machine's own wants a token."""
-    port: Annotated[int, tyro.conf.arg(metavar="N")] = 8050
+    port: Annotated[int, arg(metavar="N")] = 8050
     """0 takes a free one."""
-    token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
+    token: Annotated[str, arg(metavar="TOKEN")] = ""
     """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
     trust: Imports = False
-    link: Annotated[Several, tyro.conf.arg(metavar="NAME=URL")] = ()
+    link: Annotated[Several, arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
 
     def run(self) -> int:
@@ -130,7 +130,7 @@ class Audit:
     def run(self) -> int:
         from recstudy.report.audit import show_audits
 
-        show_audits(_studies(self.path), self.json, console(), self.trust)
+        show_audits(studies_of(self.path), self.json, console(), self.trust)
         return 0
 
 
@@ -141,7 +141,7 @@ class Explain:
     Such as: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
     """
 
-    cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="TABLE:ROW:COLUMN")]]
+    cell: Positional[Annotated[str, arg(metavar="TABLE:ROW:COLUMN")]]
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
     path: Place = "results"
     """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
@@ -150,7 +150,7 @@ class Explain:
     def run(self) -> int:
         from recstudy.report.explain import show_cell
 
-        show_cell(_studies(self.path), self.cell, console(), self.trust)
+        show_cell(studies_of(self.path), self.cell, console(), self.trust)
         return 0
 
 
@@ -172,14 +172,10 @@ class Evaluate:
     def run(self) -> int:
         from recstudy.reevaluate import evaluate
 
-        found = _studies(self.path)
-        if is_uri(self.path):  # what is measured is sent back
-            results = Results(self.path)
-            found = [(results, name, preset) for _, name, preset in found]
-        data, out = data_folder(self.data), console()
-        told = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, out, self.trust))
-        out.print(f"Draw them with: recstudy report {self.path}", markup=False, soft_wrap=True)
-        return 0 if all(told) else 1
+        studies, data = studies_of(self.path, sends=True), data_folder(self.data)
+        done = _each(studies, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust))
+        say(f"Draw them with: recstudy report {self.path}")
+        return 0 if all(done) else 1
 
 
 @dataclass(frozen=True)
@@ -188,7 +184,7 @@ class Contract:
     gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a loss or an augmentation
     trains."""
 
-    file: tyro.conf.Positional[Path]
+    file: Positional[Path]
     """A study's file, or a module."""
     data: Folder = None
     """Where the data sets of examples lie. Default: RECSTUDY_DATA, else ./data."""
@@ -215,7 +211,7 @@ class Studies:
 class RunShipped:
     """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any directory."""
 
-    name: tyro.conf.Positional[Name]
+    name: Positional[Name]
     """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
 
 
@@ -226,7 +222,7 @@ class Register:
     Commit it, or deposit it where it gets a date. Every page of the study then says what has changed since.
     """
 
-    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
+    name: Positional[Annotated[str, arg(metavar="STUDY")]]
     """A study's file, or one that `recstudy studies` lists. All that follows is the study's: --preset paper --seeds 5."""
 
 
@@ -241,23 +237,21 @@ class New:
     Then: python NAME.py, or python NAME.py --help.
     """
 
-    name: tyro.conf.Positional[Name]
+    name: Positional[Name]
     """Name of the study and of its file, which is written into this folder."""
-    function: tyro.conf.FlagCreatePairsOff[bool] = False
+    function: FlagCreatePairsOff[bool] = False
     """Begin with a training function."""
-    command: Annotated[str, tyro.conf.arg(metavar="COMMAND")] = ""
+    command: Annotated[str, arg(metavar="COMMAND")] = ""
     """Begin with a script. Give its command without options: the study file has them."""
-    model: tyro.conf.FlagCreatePairsOff[bool] = False
+    model: FlagCreatePairsOff[bool] = False
     """Begin with a recursive model."""
 
     def run(self) -> int:
-        kinds = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or ["function"]
-        if len(kinds) > 1:
-            raise ConfigError(f"a study has one program: give --{kinds[0]} or --{kinds[1]}")
-        study, *scripts = new(self.name, Path(), kinds[0], self.command)
-        for script in scripts:
-            say(f"{script}: a script that it runs")
-        say(f"{study}: run it with python {study}")
+        kind, *others = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or ["function"]
+        if others:
+            raise ConfigError(f"a study has one program: give --{kind} or --{others[0]}")
+        study, *scripts = new(self.name, Path(), kind, self.command)
+        say(*(f"{script}: a script that it runs" for script in scripts), f"{study}: run it with python {study}")
         return 0
 
 
@@ -265,38 +259,34 @@ class New:
 class Fields:
     """Every field of a run config: its type, its default, what it may be, what a search tries, and what it means."""
 
-    part: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="PART")]] = ""
+    part: Positional[Annotated[str, arg(metavar="PART")]] = ""
     """train, place, a model family such as vitrm, or a data set such as digits. Default: which there are."""
     plugin: File = None
     """A study's file, or a module, that registers more of them."""
 
     def run(self) -> int:
         with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
-            return self._show()
-
-    def _show(self) -> int:
-        kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
-        kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
-        kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
-        if not self.part:
+            kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
+            kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
+            kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
+            if self.part in kinds:
+                _say_table(("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part]))
+                return 0
+            most = len(kinds)
+            if self.part:
+                raise ConfigError(f"no part {self.part!r}: there are {choices(kinds, most)}.{nearest(self.part, kinds)}")
             for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
-                say(f"{title}: {choices(sorted(names), most=len(kinds))}")
+                say(f"{title}: {choices(sorted(names), most)}")
             say("Their fields: recstudy fields NAME")
             return 0
-        if self.part not in kinds:
-            raise ConfigError(f"no part {self.part!r}: there are {choices(kinds, most=len(kinds))}.{nearest(self.part, kinds)}")
-        _say_table(("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part]))
-        return 0
 
 
 @dataclass(frozen=True)
 class Weights:
     """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's out."""
 
-    command: tyro.conf.OmitSubcommandPrefixes[
-        tyro.conf.OmitArgPrefixes[
-            Annotated[Import, tyro.conf.subcommand("import")] | Annotated[Export, tyro.conf.subcommand("export")]
-        ]
+    command: OmitSubcommandPrefixes[
+        OmitArgPrefixes[Annotated[Import, subcommand("import")] | Annotated[Export, subcommand("export")]]
     ]
 
     def run(self) -> int:
@@ -339,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return 0
         refuse_removed(words)
         how: dict[str, Any] = {"args": own or ["--help"], "prog": "recstudy", "description": SAYS}
-        command: Any = parsed(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, **how))
+        command: Any = parsed(lambda: subcommand_cli_from_dict(COMMANDS, **how))
         if isinstance(command, RunShipped | Register):
             run(command.name, [*words[2:], *["--register"] * isinstance(command, Register)])
         return int(command.run())
@@ -358,31 +348,19 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console().print(table)
 
 
-def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
+def _each(studies: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
     """Return what `work` gives for each study (results folder, name, preset).
 
     Raises:
         StorageError: some are damaged; the others are done.
     """
     done: list[T] = []
-    damaged: list[str] = []
-    for study in found:
+    damages: list[str] = []
+    for study in studies:
         try:
             done.append(work(*study))
         except StorageError as damage:
-            damaged.append(str(damage))
-    if damaged:
-        raise StorageError(" ".join(damaged))
+            damages.append(str(damage))
+    if damages:
+        raise StorageError(" ".join(damages))
     return done
-
-
-def _studies(place: str) -> list[tuple[Results, str, str]]:
-    """Return the studies (results folder, name, preset) of a place, from a copy where that is on an object store."""
-    from recstudy.report.status import studies_at
-
-    if not is_uri(place):
-        return studies_at(Path(place.removeprefix("file://")))
-    folder = Results(place).pull().root
-    if not any(folder.glob("studies/*/*/plan.json")):
-        raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
-    return studies_at(folder)

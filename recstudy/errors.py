@@ -9,8 +9,9 @@ import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from types import TracebackType
 
-# Why a run has no numbers: the classes of failure, as a table that counts them lists them.
+# Why a run has no numbers: the classes of failure, as a table that counts them lists them. Their order decides EXIT_CODES.
 FAILURES = {
     "diverged": "the loss or the answers are no longer finite; a result, which is not tried again",
     "out of memory": "the device or the node has too little memory for it",
@@ -22,16 +23,8 @@ FAILURES = {
 }
 
 
-# What a study exits with whose runs have no numbers for this one reason. Scripts go by these: none is given another code.
-EXIT_CODES = {
-    "diverged": 3,
-    "out of memory": 4,
-    "hung": 5,
-    "data": 6,
-    "storage": 7,
-    "code": 8,
-    "lost node": 9,
-}
+# What a study exits with whose runs have no numbers for this one reason: 3 to 9. Scripts rely on them: add new ones at the end.
+EXIT_CODES = {reason: code for code, reason in enumerate(FAILURES, 3)}
 
 
 class RecstudyError(Exception):
@@ -132,8 +125,12 @@ def raised_at(error: BaseException) -> str:
     """Return the last line of the user's code that raised an error, and the error, in one line."""
     if isinstance(error, SyntaxError):
         return f"{Path(error.filename or '').name}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<frozen ")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "-packages" not in frame.filename]
+    return f"{user_line(error.__traceback__)}{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def user_line(trace: TracebackType | None) -> str:
+    """Return `FILE, line N: ` of the last line that is neither ours, nor Python's or a package's; empty if there is none."""
+    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")  # <frozen>, <string> of a dataclass
+    frames = [frame for frame in traceback.extract_tb(trace) if "-packages" not in frame.filename]
     frames = [frame for frame in frames if not frame.filename.startswith(others)]
-    at = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
-    return f"{at}{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""

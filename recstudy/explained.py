@@ -4,8 +4,7 @@ A decorator, and no metaclass: Python's TypeError names neither what there is no
 a traceback; pydantic's error names them in several lines. Only `__init__` and calls are wrapped; classes stay what they are.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
@@ -39,29 +38,23 @@ def explained(called: Called) -> Called:
 
     @wraps(called)
     def call(*args: Any, **words: Any) -> Any:
-        with _explaining(type(args[0]) if args else None, called, args, words):
+        try:
             return called(*args, **words)
+        except ValidationError as error:
+            raise ConfigError(explain(error, type(args[0]) if args else None)) from None
+        except TypeError:
+            takes, name = signature(called), called.__qualname__.removesuffix(".__init__")
+            known = [word for word in takes.parameters if word != "self"]
+            for word in words:
+                if word not in known:
+                    raise ConfigError(f"no argument {word!r}: {name} has {choices(known)}.{nearest(word, known)}") from None
+            try:
+                takes.bind(*args, **words)
+            except TypeError as error:
+                raise ConfigError(f"{name}: {error}. It has {choices(known)}") from None
+            raise
 
     return call  # type: ignore[return-value]
-
-
-@contextmanager
-def _explaining(kind: Any, called: Callable[..., Any], args: tuple[Any, ...], words: dict[str, Any]) -> Iterator[None]:
-    try:
-        yield
-    except ValidationError as error:
-        raise ConfigError(explain(error, kind)) from None
-    except TypeError:
-        takes, name = signature(called), called.__qualname__.removesuffix(".__init__")
-        known = [word for word in takes.parameters if word != "self"]
-        for word in words:
-            if word not in known:
-                raise ConfigError(f"no argument {word!r}: {name} has {choices(known)}.{nearest(word, known)}") from None
-        try:
-            takes.bind(*args, **words)
-        except TypeError as error:
-            raise ConfigError(f"{name}: {error}. It has {choices(known)}") from None
-        raise
 
 
 def explain(error: ValidationError, kind: Any, part: str = "") -> str:
@@ -72,11 +65,12 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         kind: the class that was to be made.
         part: the field of a larger whole that it is in.
     """
-    found = error.errors(include_url=False)
-    first = next((one for one in found if one["type"] in UNKNOWN), found[0])
-    at = first["loc"]
-    by_position = _takes(kind)[at[0] : at[0] + 1] if at and isinstance(at[0], int) else map(str, at[:1])
-    *outer, last = [*by_position, *map(str, at[1:])] or [""]
+    faults = error.errors(include_url=False)
+    first = next((fault for fault in faults if fault["type"] in UNKNOWN), faults[0])
+    place = list(map(str, first["loc"]))
+    if place and isinstance(position := first["loc"][0], int):
+        place[:1] = _takes(kind)[position : position + 1]
+    *outer, last = place or [""]
     path = ".".join(filter(None, [part, *outer, last]))
     if first["type"] in UNKNOWN:
         for name in outer:  # the class that holds the field, for its list of names
@@ -97,4 +91,4 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
 
 def _takes(kind: Any) -> list[str]:
     """Return the fields of a class of pydantic's, in their order."""
-    return [name for name, one in kind.__signature__.parameters.items() if one.kind is not Parameter.VAR_POSITIONAL]
+    return [name for name, parameter in kind.__signature__.parameters.items() if parameter.kind is not Parameter.VAR_POSITIONAL]

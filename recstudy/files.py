@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from recstudy.errors import DataError, StorageError
+from recstudy.errors import ConfigError, DataError, StorageError
 
 
 def sha(parts: Iterable[str]) -> str:
@@ -40,6 +40,12 @@ def whole(path: Path) -> Iterator[Path]:
     finally:
         remove(temporary)
     _flush(path.parent)
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse to overwrite a file or a folder (ConfigError)."""
+    if os.path.lexists(path):
+        raise ConfigError(f"{path} is there already. Give another name, or remove it first.")
 
 
 def sweep(path: Path) -> None:
@@ -82,8 +88,8 @@ def cache_folder() -> Path:
     folder = Path(tempfile.gettempdir(), f".recstudy-cache-{os.getuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise DataError(f"{folder} is open to other accounts. Set RECSTUDY_CACHE, or HOME, to a folder of your own.")
     return folder
 

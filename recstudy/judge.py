@@ -7,12 +7,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
-import tyro
 import yaml
 from pydantic import Field
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
+from recstudy.cli import draw_report
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.options import File, ForPaper, Name, ResultsPlace
+from recstudy.options import File, ForPaper, Name, ResultsPlace, read_yaml
 from recstudy.papers import Target, published
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import Config, canonical, configure
@@ -34,7 +35,7 @@ from recstudy.programs.table import (
     value_of,
 )
 from recstudy.records import Results, write_whole
-from recstudy.records.plans import IMPORTED, read_imported, record_look
+from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun, MetricRecord
 from recstudy.report import Claim, Curve, Differences, Part
@@ -45,13 +46,13 @@ from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.plan import Plan, Run, make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.study import NAME, Study
-from recstudy.terminal import console, output, say
+from recstudy.terminal import output, say
 
 PRESET = "imported"
 SHOWN, MANY, BEST = 6, 500, 50  # metrics in the table; variants of which it shows the best 50 alone
 POINTS = 1000  # levels along a figure
 FEW = 12  # variants that are compared with the first one, and lines of a figure
-Listed = Annotated[str, tyro.conf.arg(metavar="A,B")]
+Listed = Annotated[str, arg(metavar="A,B")]
 KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that name no setting
 
 
@@ -63,7 +64,7 @@ class Judge:
     metrics. Such as: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower --claims claims.yaml
     """
 
-    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE.csv")]]
+    file: Positional[Annotated[Path, arg(metavar="FILE.csv")]]
     """A line for each run, with columns for settings, seed and metrics."""
     claims: File = None
     """A YAML file with a list of claims, each with the fields of recstudy.Claim; or with claims, metrics, question, title
@@ -72,7 +73,7 @@ class Judge:
     """A CSV file of published values to compare with."""
     settings: Listed = ""
     """The columns that are settings. Others are then no settings."""
-    metrics: Annotated[str, tyro.conf.arg(metavar="A[:WORD...],B")] = ""
+    metrics: Annotated[str, arg(metavar="A[:WORD...],B")] = ""
     """The columns that are metrics, the most important first. Words behind a name, with colons: higher or lower is better, the
     unit, and the number of test items of a share, such as accuracy:%:10000,loss:lower."""
     seed: Name = ""
@@ -83,11 +84,9 @@ class Judge:
     """Where records and reports go. Runs that were imported before under this name stay, and are added to."""
     replace: bool = False
     """Take the values of this file where they differ from imported ones, and drop imported runs that it does not have."""
-    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
-        from recstudy.report.writing import show_report
-
         name = self.name or self.file.stem
         if not NAME.fullmatch(name):
             such = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
@@ -99,8 +98,7 @@ class Judge:
         assign(table, _list(self.settings), list(described), self.seed)
         metrics = {column.name: _metric(column, described) for column in table.of(METRIC)}
         runs, lines = finished_runs(table, PROGRAM + name)
-        for line in (_assignment(table, metrics, len(runs)), *lines):
-            say(line)
+        say(_assignment(table, metrics, len(runs)), *lines)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
             imported = merged(Imported() if self.replace else read_imported(folder), table.file, runs)
@@ -112,9 +110,7 @@ class Judge:
                 write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
             record_plan(plan, results)
         with output():
-            record_look(results, name, PRESET)
-            page = show_report(results, name, PRESET, self.report.formats, console(), self.report.paper)
-            results.send(page.parent)
+            draw_report(results, name, PRESET, self.report)
         return 0
 
 
@@ -127,17 +123,16 @@ def _list(words: str) -> list[str]:
 
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
     """Return the fields of a metric that words of the command line state."""
-    fields: dict[str, Any] = {}
-    for word in words:
-        fields |= {"better": word} if word in ("higher", "lower") else {"items": int(word)} if word.isdigit() else {"unit": word}
-    return fields
+    kinds = ["better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words]
+    return {kind: int(word) if kind == "items" else word for kind, word in zip(kinds, words, strict=True)}
 
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
     """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above 1."""
-    stated = next((fields for name, fields in described.items() if name == column.head or name_of(name) == column.name), None)
     known = [field.name for field in fields(MetricRecord)]
-    for name in stated or ():
+    matches = (stated for name, stated in described.items() if name == column.head or name_of(name) == column.name)
+    stated = next(matches, None) or {}
+    for name in stated:
         if name not in known:
             raise ConfigError(f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}")
     head, name = PREFIX.sub("", column.head), column.name.lower()
@@ -147,7 +142,7 @@ def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -
         "better": "lower" if LOWER.fullmatch(name) else "higher",
         "unit": "%" if is_percent else "",
     }
-    return Metric(**usual | dict(stated or {}))
+    return Metric(**{**usual, **stated})
 
 
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> str:
@@ -183,28 +178,27 @@ def read_claims(file: Path) -> ClaimsFile:
     Raises:
         ConfigError: It cannot be read or states something else. The message names file and line.
     """
-    try:
-        node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
-        stated = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise ConfigError(f"--claims {file}: {why}") from None
-    if not isinstance(stated, list | dict):
+    values = read_yaml("--claims", file)
+    if not isinstance(values, list | dict):
         raise ConfigError(f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr: 0.1}}}}")
+    node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has the lines
+    if isinstance(values, list):
+        entries, values = node.value, {"claims": values}
+    else:
+        entries = next((value.value for key, value in node.value if key.value == "claims"), ())
     try:
-        found = configure(ClaimsFile, {"claims": stated} if isinstance(stated, list) else stated)
+        stated = configure(ClaimsFile, values)
     except ConfigError as error:
         raise ConfigError(f"{file.name}: {error}") from None
-    entries = node if isinstance(stated, list) else {key.value: value for key, value in node.value}.get("claims")
     claims = []
-    for entry, place in zip(found.claims, entries.value if entries else (), strict=True):
+    for entry, place in zip(stated.claims, entries, strict=True):
         try:
             if not isinstance(entry, dict):
                 raise ConfigError(f"a claim has fields, such as text: ..., than: {{lr: 0.1}}, but got {entry!r}")
             claims.append(Claim(**{name: value if name == "text" else _named(value, name) for name, value in entry.items()}))
         except ConfigError as error:
             raise ConfigError(f"{file.name}, line {place.start_mark.line + 1}: {error}") from None
-    return found.model_copy(update={"claims": claims})
+    return stated.model_copy(update={"claims": claims})
 
 
 def _named(given: Any, key: str = "") -> Any:
@@ -225,13 +219,13 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
     Raises:
         ConfigError: A finished run has another value now.
     """
-    digests = [one.sha256 for one in before.files]
-    place = digests.index(file.sha256) if file.sha256 in digests else len(digests)
-    found = dict(before.runs)
+    files = (*before.files, file)
+    place = [each.sha256 for each in files].index(file.sha256)
+    known_runs = dict(before.runs)
     for run_id, run in runs.items():
-        earlier = found.get(run_id)
+        earlier = known_runs.get(run_id)
         if earlier is None or earlier.status == "failed" != run.status:
-            found[run_id] = replace(run, file=place) if place else run
+            known_runs[run_id] = replace(run, file=place) if place else run
             continue
         measured = {name: value for name, value in earlier.metrics.items() if name in run.metrics}
         if run.status != earlier.status or measured.items() - run.metrics.items():
@@ -241,8 +235,10 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
                 "--replace takes this file in place of all that was imported"
             )
         if run.metrics.keys() - earlier.metrics.keys():
-            found[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
-    return Imported(files=(*before.files, file)[: max(len(digests), place + 1)], runs=found) if found != before.runs else before
+            known_runs[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
+    if known_runs == before.runs:
+        return before
+    return Imported(files=before.files if place < len(before.files) else files, runs=known_runs)
 
 
 @dataclass(frozen=True)
@@ -265,8 +261,8 @@ def finished_plan(
     variants = {}
     for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
         values = {axis: settings[key].get(axis) for axis in axes}
-        label = ", ".join(f"{axis}={'none' if values[axis] is None else values[axis]}" for axis in labelled)
         changes = {axis: value for axis, value in values.items() if value is not None}
+        label = ", ".join(f"{axis}={changes.get(axis, 'none')}" for axis in labelled)
         variants[key] = Variant(label or program.title, changes, values, axes)
     study = Study(
         name,
@@ -278,11 +274,11 @@ def finished_plan(
         question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
     )
     plan = make_plan(study)
-    places = {key: place for place, key in enumerate(variants)}
+    positions = {key: position for position, key in enumerate(variants)}
     planned = []
     for run_id, run in runs.items():
-        place = places[canonical(run.settings)]
-        planned.append(Run(place, plan.variants[place].label, run.seed, plan.configs[place], run_id))
+        position = positions[canonical(run.settings)]
+        planned.append(Run(position, plan.variants[position].label, run.seed, plan.configs[position], run_id))
     planned.sort(key=lambda run: (run.seed, run.variant))
     return FinishedPlan(**{field.name: getattr(plan, field.name) for field in fields(Plan)}, runs=planned)
 
@@ -306,9 +302,13 @@ def _report(
         title = f"{metric.title}: the best {BEST} of {len(variants):,} variants, by their means"
         table = replace(table, title=title, where={"variant": [variants[key].label for key in best]})
     parts: list[Part] = [table]
-    for axis, found in levels.items() if len(levels) <= 2 else ():
+    for axis, axis_levels in levels.items() if len(levels) <= 2 else ():
         others = [other for other in levels if other != axis]
-        if 2 < len(found) <= POINTS and all(map(_is_number, found)) and all(len(levels[other]) <= FEW for other in others):
+        if (
+            2 < len(axis_levels) <= POINTS
+            and all(map(_is_number, axis_levels))
+            and all(len(levels[other]) <= FEW for other in others)
+        ):
             parts.append(Curve(f"by_{axis}", x=axis, y=score, by=next(iter(others), None)))
     if 1 < len(variants) <= FEW:
         parts.append(Differences(metric=score, base=next(iter(variants.values())).label, targets=targets))
@@ -317,20 +317,20 @@ def _report(
 
 def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
     """Return each setting's levels with their places: numbers in their order, others as they come."""
-    found = {}
+    positions = {}
     for name in dict.fromkeys(name for values in settings for name in values):
         levels = list(dict.fromkeys(values.get(name) for values in settings))
         if all(map(_is_number, set(levels) - {None})):
             levels.sort(key=lambda level: (level is not None, level or 0))
-        found[name] = {level: place for place, level in enumerate(levels)}
-    return found
+        positions[name] = {level: position for position, level in enumerate(levels)}
+    return positions
 
 
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a number follows from a name, as a model's size does: then labels do without it."""
-    texts = {name: found for name, found in levels.items() if any(isinstance(level, str) for level in found)}
-    return axis not in texts and any(
-        len({(values.get(name), values.get(axis)) for values in settings}) == len({*found}) for name, found in texts.items()
+    names = {name: {*values} for name, values in levels.items() if any(isinstance(value, str) for value in values)}
+    return axis not in names and any(
+        len({(run.get(name), run.get(axis)) for run in settings}) == len(values) for name, values in names.items()
     )
 
 

@@ -76,13 +76,13 @@ def looked_at(path: Path | str) -> os.stat_result:
 
 def regular(path: Path | str) -> os.stat_result:
     """Return the same of a regular file, which may be opened (StorageError, FileNotFoundError)."""
-    found = looked_at(path)
-    if stat.S_ISREG(found.st_mode):
-        return found
-    if stat.S_ISLNK(found.st_mode):
+    status = looked_at(path)
+    if stat.S_ISLNK(status.st_mode):
         raise StorageError(LINKED.format(path))
-    what = SPECIAL.get(stat.S_IFMT(found.st_mode), "a folder")
-    raise StorageError(f"cannot read {path}: it is {what}, where a file should be. Remove it.")
+    if not stat.S_ISREG(status.st_mode):
+        what = SPECIAL.get(stat.S_IFMT(status.st_mode), "a folder")
+        raise StorageError(f"cannot read {path}: it is {what}, where a file should be. Remove it.")
+    return status
 
 
 def there(path: Path | str) -> bool:
@@ -123,19 +123,15 @@ def contents(path: Path | str, most: int = 0) -> bytes:
         StorageError: it is a link, no regular file, or larger.
         FileNotFoundError: there is none.
     """
-    file, limit = descriptor(path), most or largest(path)
-    try:
-        size = os.fstat(file).st_size
-        if size > limit:
-            raise too_large(path, size, limit)
-        found = os.read(file, size + 1)
-        while len(found) != size and len(found) <= limit and (more := os.read(file, LINE)):  # it grows, or came in pieces
-            found += more
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
-    finally:
-        os.close(file)
-    return found
+    limit = most or largest(path)
+    with os.fdopen(descriptor(path), "rb") as file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise too_large(path, size, limit)
+            return file.read(size)
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
 def largest(path: Path | str) -> int:
@@ -196,13 +192,13 @@ def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
             members = archive.infolist()
             if sum(member.file_size for member in members) > ARRAYS:
                 raise ValueError(f"its arrays have more than {ARRAYS // MB} MB")
-            found = {}
+            values = {}
             for member in members:
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError("compressed as NumPy does not")
                 with archive.open(member) as file:  # read as a whole, it is unpacked whatever size that comes to
-                    found[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size + 1))
-            return found
+                    values[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size + 1))
+            return values
     except (StorageError, FileNotFoundError):
         raise
     except Exception as error:  # a damaged archive raises nearly anything

@@ -9,9 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from recstudy.errors import ConfigError
+from recstudy.files import refuse_existing
 from recstudy.programs.settings import KINDS, RunSettings, flatten
 from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
@@ -23,16 +24,16 @@ WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 Format = Literal["pdf", "svg", "png"]
 Logger = Literal["tensorboard", "wandb", "mlflow"]
 # Kinds of values, by the word that help shows for them.
-Name = Annotated[str, tyro.conf.arg(metavar="NAME")]
-Amount = Annotated[str, tyro.conf.arg(metavar="AMOUNT")]
-Address = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")]
-Count = Annotated[int | None, tyro.conf.arg(metavar="N")]
-File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
-Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
-ResultsPlace = Annotated[str, tyro.conf.arg(metavar="DIR|URI")]
-Several = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
-Names = Annotated[Several, tyro.conf.arg(metavar="NAME")]
-Settings = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")]
+Name = Annotated[str, arg(metavar="NAME")]
+Amount = Annotated[str, arg(metavar="AMOUNT")]
+Address = Annotated[str | None, arg(metavar="ADDRESS")]
+Count = Annotated[int | None, arg(metavar="N")]
+File = Annotated[Path | None, arg(metavar="FILE")]
+Folder = Annotated[Path | None, arg(metavar="DIR")]
+ResultsPlace = Annotated[str, arg(metavar="DIR|URI")]
+Several = Annotated[tuple[str, ...], UseAppendAction]
+Names = Annotated[Several, arg(metavar="NAME")]
+Settings = Annotated[tuple[tuple[str, ...], ...], UseAppendAction, arg(metavar="FIELD=VALUE")]
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class ForPaper:
     venue: Name = ""
     """Whose page decides how wide figures and LaTeX's tables are: article (the default), neurips, icml, cvpr, acl or ieee.
     Figures are written as pdf then."""
-    width: Annotated[str, tyro.conf.arg(metavar="LENGTH")] = ""
+    width: Annotated[str, arg(metavar="LENGTH")] = ""
     """That width by itself, such as 3.25in or 8.5cm."""
-    without: Annotated[Several, tyro.conf.arg(metavar="COLUMN")] = ()
+    without: Annotated[Several, arg(metavar="COLUMN")] = ()
     """Leave out this column of LaTeX's tables: its head, or a glob of heads. May be given more than once."""
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class CommonOptions:
 
     preset: Name = ""
     """Which budget. Default: `standard` on a cluster (--address) with GPUs if the study has it, else its first one (`quick`)."""
-    fields: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE")]] = ()
+    fields: Positional[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = ()
     """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the command."""
     set: Settings = ()
     """The same, with a flag before them."""
@@ -95,20 +96,20 @@ class CommonOptions:
     """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
     results: ResultsPlace = "results"
     """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
-    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
-    init_from: Annotated[str, tyro.conf.arg(metavar="RUN|FILE|DIR")] = ""
+    report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    init_from: Annotated[str, arg(metavar="RUN|FILE|DIR")] = ""
     """Start from these weights: a run's of the results folder, a file of safetensors, or a folder that holds one. Their digest is
     part of a run's id (train.init_from); with train.epochs=0 nothing is trained."""
     cpus_per_run: Count = None
     """CPU cores a worker may use."""
-    gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
+    gpus_per_run: Annotated[float | None, arg(metavar="N")] = None
     """GPUs a worker gets; a fraction shares one."""
-    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
+    workers_per_run: Annotated[str | None, arg(metavar="N")] = None
     """Workers that share each batch of one run."""
-    rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
+    rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
     """Run finished runs again: those made with different code or data, all of them, or those whose label matches. Their records
     so far are kept."""
-    trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
+    trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
     """Train inside Tune's process (inline) or on Ray Train workers (train), whose start takes 4 to 14 s a run."""
     log: tuple[Logger, ...] = ()
     """Log to these trackers too (W&B, MLflow, TensorBoard), each with its package: see docs/how-to/trackers.md."""
@@ -129,7 +130,7 @@ class StudyOptions(CommonOptions):
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
     seeds_at_most: Count = None
     """How many seeds it may come to have: tests are stricter the more often one looks before. Default: as the study states."""
-    until: Annotated[Literal["decided"] | None, tyro.conf.arg(metavar="decided")] = None
+    until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
     """Go on, seed by seed, with the variants of claims and published values that are open, until each is decided, or would take
     more than --seeds-at-most."""
     budget: Amount = ""
@@ -137,11 +138,18 @@ class StudyOptions(CommonOptions):
     on."""
     register: bool = False
     """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
-    only: Annotated[Several, tyro.conf.arg(metavar="GLOB")] = ()
+    only: Annotated[Several, arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
-    vary: Annotated[Several, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
     """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be given more than
     once. The study's claims are not judged then."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget and not self.until:
+            raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
+        if self.until and self.only:
+            raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
 
     @property
     def of_plan(self) -> dict[str, Any]:
@@ -163,35 +171,32 @@ class SearchOptions(CommonOptions):
     """none, asha, median, or one that the study's file registers: whether runs that look poor are stopped early."""
     seeds: Count = None
     """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
-    optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
+    optuna_storage: Annotated[str, arg(metavar="FILE|URL")] = ""
     """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
-    vary: Annotated[Several, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    vary: Annotated[Several, arg(metavar="FIELD=V1,V2,...")] = ()
     """Search a field over these values, such as model.latent_steps=1,2,4, in place of its range. May be given more than once. Of
     the settings to try first, only the preset's own remain."""
 
     @property
     def of_plan(self) -> dict[str, Any]:
         """Return what only the plan of a search is made with."""
-        names = {"families": self.family, "budget": self.budget}
-        return {**names, "sampler": self.sampler, "stopping": self.stopping}
+        return {"families": self.family, "budget": self.budget, "sampler": self.sampler, "stopping": self.stopping}
 
 
 def fields_first(words: Sequence[str]) -> list[str]:
     """Return the command line with its FIELD=VALUE at the front, where no option before one takes it for its own."""
-    fields = [at for at, word in enumerate(words) if FIELD.match(word) and (at == 0 or words[at - 1] not in TAKING)]
-    return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
+    positions = range(len(words))
+    is_other = [FIELD.match(words[at]) is None or (at > 0 and words[at - 1] in TAKING) for at in positions]
+    return [words[at] for at in sorted(positions, key=is_other.__getitem__)]  # which keeps their order
 
 
 def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[str, Any]:
     """Return the changes of `--config`, where `base` has not that already, of `--set`, and of the flags of what a run gets."""
     changes = of_file(options.config, base) if options.config and base else {}
     changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
-    if options.allow_missing:
-        changes["data.allow_missing"] = True
-    for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
-        if getattr(options, flag) is not None:
-            changes[f"place.{flag}"] = getattr(options, flag)
-    return changes
+    flags = {f"place.{flag}": getattr(options, flag) for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer")}
+    flags["data.allow_missing"] = options.allow_missing or None
+    return changes | {field: value for field, value in flags.items() if value is not None}
 
 
 def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
@@ -200,26 +205,33 @@ def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
     Raises:
         ConfigError: there is no such file, it is no YAML with fields, or a field or a value in it is none of the config's.
     """
-    import yaml
-
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise ConfigError(f"--config {file}: {why}") from None
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+    values = read_yaml("--config", file)
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ConfigError(f"--config {file}: a file of fields is needed, such as train: {{epochs: 5}} or train.epochs: 5")
-    fields, own = flatten(found), flatten({**base.values, "place": base.place.model_dump(mode="json")})
+    given, own = flatten(values), flatten(base.model_dump(mode="json"))
     kinds = [f"{part}.{kind}" for part in PARTS for kind in KINDS]
-    other = {path.partition(".")[0] for path in kinds if path in fields and fields[path] != own.get(path)}
-    fields = {path: fields[path] for path in sorted(fields, key=lambda path: path not in kinds)}  # another kind has other fields
-    same = [path for path in fields if path.partition(".")[0] not in other and path in own and own[path] == fields[path]]
-    fields = {path: value for path, value in fields.items() if path not in same}
+    other_parts = {path.partition(".")[0] for path in kinds if path in given and given[path] != own.get(path)}
+    fields = {
+        path: given[path]
+        for path in sorted(given, key=lambda path: path not in kinds)  # another kind has other fields
+        if path.partition(".")[0] in other_parts or path not in own or own[path] != given[path]
+    }
     try:
         base.with_changes(fields)
     except ConfigError as error:
         raise ConfigError(f"--config {file}: {error}") from None
     return fields
+
+
+def read_yaml(option: str, file: Path) -> Any:
+    """Return the values in the YAML file of an option (ConfigError: it cannot be read)."""
+    import yaml
+
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise ConfigError(f"{option} {file}: {why}") from None
 
 
 def write_fields(file: Path, config: RunSettings, about: str) -> str:
@@ -231,9 +243,8 @@ def write_fields(file: Path, config: RunSettings, about: str) -> str:
     """
     import yaml
 
-    if file.exists():
-        raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
-    fields = {**config.values, "place": config.place.model_dump(mode="json")}
+    refuse_existing(file)
+    fields = config.model_dump(mode="json")
     del fields["seed"]
     write_whole(file, f"# {about}\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}")
     return f"{file}: {about}. Read it with --config {file}"
@@ -252,9 +263,13 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
             raise ConfigError(f"{setting}: every field is there, and has a value. Set it without a sign: {plain}")
         changes[field] = _typed(field, text)
         if field in PARTS and not isinstance(changes[field], dict):
-            kind = {"data": f"data.name={text} chooses a data set, ", "model": f"model.family={text} chooses a family, "}
-            example = {"data": "limit=300", "model": "width=64", "train": "epochs=5", "place": "gpus_per_run=1"}[field]
-            raise ConfigError(f"{field}={text}: {field} has fields. {kind.get(field, '')}{field}.{example} sets a field of it")
+            fix = {
+                "data": f"data.name={text} chooses a data set, data.limit=300",
+                "model": f"model.family={text} chooses a family, model.width=64",
+                "train": "train.epochs=5",
+                "place": "place.gpus_per_run=1",
+            }[field]
+            raise ConfigError(f"{field}={text}: {field} has fields. {fix} sets a field of it")
     return changes
 
 
@@ -264,20 +279,20 @@ def axes(given: Iterable[str]) -> dict[str, list[Any]]:
     Raises:
         ConfigError: it is not of this form, or names a field twice.
     """
-    found: dict[str, list[Any]] = {}
+    levels: dict[str, list[Any]] = {}
     for axis in given:
-        field, equals, text = axis.partition("=")
-        field = field.strip()
-        if not equals or not text.strip():
+        name, _, text = axis.partition("=")
+        field = name.strip()
+        if not text.strip():
             raise ConfigError(f"--vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got {axis!r}")
-        if field in found:
+        if field in levels:
             raise ConfigError(f"--vary {field} stands twice: give all its levels in one, such as {axis},...")
         try:
-            found[field] = json.loads(f"[{text}]")
+            levels[field] = json.loads(f"[{text}]")
         except ValueError:
             _typed(field, text)  # refused as a whole
-            found[field] = [_typed(field, word.strip()) for word in text.split(",")]
-    return found
+            levels[field] = [_typed(field, word.strip()) for word in text.split(",")]
+    return levels
 
 
 def _typed(field: str, text: str) -> Any:

@@ -13,9 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-from rich.text import Text
-
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import TASKS, Answers, measured
@@ -25,24 +22,30 @@ from recstudy.opened import there
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
-from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
+from recstudy.records import Json, Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
 from recstudy.report.kept import kept_answers
 from recstudy.report.names import metric, number, plural
-from recstudy.report.rows import Row
 from recstudy.report.study_records import load_study
+from recstudy.terminal import say
 
 FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
 How = Literal["answers", "weights"]  # what a metric was computed from
 
 
-def evaluate(
-    results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, out: Console, trust: bool = False
-) -> bool:
-    """Compute metrics of a study's finished runs that their results do not have: these, or all of their tasks.
+def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, trust: bool = False) -> bool:
+    """Compute metrics of a study's finished runs that their results do not have, and print a line about each run.
+
+    Args:
+        results: The results folder.
+        study: The name of the study.
+        preset: The folder of its preset.
+        metrics: The metrics to compute, anew if need be. By default those of each run's task that it lacks.
+        data: The folder with the data sets.
+        trust: Import the modules that the study names.
 
     Returns:
-        Whether all that was to be computed was.
+        Whether every metric was computed that was to be.
 
     Raises:
         ConfigError: no such study, or no such metric that is computed from answers.
@@ -53,47 +56,39 @@ def evaluate(
     if records.is_own:
         raise ConfigError(f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics from")
     with records.standing():
-        for line in records.not_here:
-            out.print(Text(line), soft_wrap=True)
+        say(*records.not_here)
         for name in metrics:
-            _check(name, records.plan.command)
+            try:
+                if name != FLOOR:
+                    check_computed(name)
+            except ConfigError as error:
+                hint = f" One of your own is found once the study knows its module: {records.plan.command}"
+                raise ConfigError(f"{error}{'' if name in METRICS else hint}") from None
         rows = list({row.id: row for row in records.rows}.values())
         done = [row for row in rows if row.done]
-        out.print(Text(f"{study} ({preset}): {plural(len(done), 'finished run')} of {len(rows):,}"), soft_wrap=True)
-        told = [_told(results, row, metrics, data, f"[{at}/{len(done)}]", out) for at, row in enumerate(done, 1)]
-    return all(told)
+        say(f"{study} ({preset}): {plural(len(done), 'finished run')} of {len(rows):,}")
+        is_complete = True
+        for count, row in enumerate(done, 1):
+            try:
+                new = _evaluate_run(results, row.id, metrics, data)
+                is_complete &= not any(value.raised for value in new.values())
+                words = ", ".join(f"{metric(name).title} {_value(name, value)}" for name, value in new.items())
+                words += f" (from its {next(iter(new.values())).how})" if new else "nothing to compute"
+            except Exception as error:  # of whatever kind: the other runs are evaluated all the same
+                is_complete = False
+                kind = "" if isinstance(error, RecstudyError | NotAvailable) else f"{type(error).__name__}: "
+                words = f"cannot be evaluated: {kind}{' '.join(str(error).split())}"
+            say(f"[{count}/{len(done)}] {row.label}, seed {row.seed}: {words}")
+    return is_complete
 
 
-def _check(name: str, command: str) -> None:
-    try:
-        if name != FLOOR:
-            check_computed(name)
-    except ConfigError as error:
-        ours = "" if name in METRICS else f" One of your own is found once the study knows its module: {command}"
-        raise ConfigError(f"{error}{ours}") from None
-
-
-def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count: str, out: Console) -> bool:
-    """Evaluate one run and print a line about it; return whether it has now what was asked for."""
-    try:
-        new = _one(results, row, metrics, data)
-        computed = not any(one.raised for one in new.values())
-        words = ", ".join(f"{metric(name).title} {_value(name, one)}" for name, one in new.items())
-        words += f" (from its {next(iter(new.values())).how})" if new else "nothing to compute"
-    except Exception as error:  # of whatever kind: the other runs are evaluated all the same
-        kind = "" if isinstance(error, RecstudyError | NotAvailable) else f"{type(error).__name__}: "
-        words, computed = f"cannot be evaluated: {kind}{' '.join(str(error).split())}", False
-    out.print(Text(f"{count} {row.label}, seed {row.seed}: {words}"), soft_wrap=True)
-    return computed
-
-
-def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict[str, Later]:
-    """Return what is new of a run, written to its folder."""
-    folder = results.run(row.id)
+def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: Path) -> dict[str, Later]:
+    """Write the metrics that a run lacks into its folder, and return them."""
+    folder = results.run(run_id)
     result, before = read_record(folder.result, Result), read_record(folder.measured, Measured) or Measured()
     if result is None:
         raise NotAvailable("its result is gone")
-    kept, _ = kept_answers(load_program(), results, row.id)
+    kept, _ = kept_answers(load_program(), results, run_id)
     task = kept.answers.task if kept else _config(folder.config).task
     named = [name for name in metrics if name != FLOOR]
     names = _lacking(result, before, named, task) if named or not metrics else []
@@ -101,19 +96,18 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
     if names and kept is not None and not kept.cut:
         new = {name: _later(name, kept.answers, "answers") for name in names}
     elif names:
-        answers = answers_again(_config(folder.config), result, _weights(results, row.id), data)
+        answers = answers_again(_config(folder.config), result, _weights(results, run_id), data)
         file = b"" if kept else packed(answers)[0]
         new = {name: _later(name, answers, "weights") for name in names}
     if FLOOR in metrics:
-        flipped = flips(_config(folder.config), result, _weights(results, row.id), data)
+        flipped = flips(_config(folder.config), result, _weights(results, run_id), data)
         new[FLOOR] = Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now())
-    if not new:
-        return {}
-    with locked_run_folder(str(folder.path), results.store) as place:
-        before = read_record(place.measured, Measured) or Measured()
-        if file:
-            write_whole(place.answers, file)
-        write_record(place.measured, replace(before, metrics=before.metrics | new))
+    if new:
+        with locked_run_folder(str(folder.path), results.store) as place:
+            before = read_record(place.measured, Measured) or Measured()
+            if file:
+                write_whole(place.answers, file)
+            write_record(place.measured, replace(before, metrics=before.metrics | new))
     return new
 
 
@@ -128,16 +122,19 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
     each = METRICS[TASKS[config.task].score].each
     if each is None:
         raise NotAvailable(f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip some")
-    plain = config.with_changes({"train.precision": "float32"})
-    half = max(1, config.train.batch_size // 2)
-    ways = {
-        "bfloat16": (config.with_changes({"train.precision": "bfloat16"}), False),
-        "two_workers": (plain.with_changes({"train.batch_size": half}), False),
+    plain = {"train.precision": "float32"}
+    ways: dict[str, tuple[Json, bool]] = {
+        "plain": (plain, False),
+        "bfloat16": ({"train.precision": "bfloat16"}, False),
+        "two_workers": (plain | {"train.batch_size": max(1, config.train.batch_size // 2)}, False),
         "compiled": (plain, True),
     }
-    right = each(answers_again(plain, result, weights, folder))
-    others = {name: each(answers_again(own, result, weights, folder, compiled)) for name, (own, compiled) in ways.items()}
-    return {name: 100 * float((other != right).mean()) for name, other in others.items()}
+    right = {
+        name: each(answers_again(config.with_changes(changes), result, weights, folder, is_compiled))
+        for name, (changes, is_compiled) in ways.items()
+    }
+    expected = right.pop("plain")
+    return {name: 100 * float((values != expected).mean()) for name, values in right.items()}
 
 
 def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:
@@ -150,8 +147,8 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
     for name in metrics:
         if name not in fits:
             raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")
-    known = {name for name, one in before.metrics.items() if one.value is not None}
-    names = metrics or [name for name in fits if name not in known]
+    known_names = {name for name, later in before.metrics.items() if later.value is not None}
+    names = metrics or [name for name in fits if name not in known_names]
     return [name for name in names if result.metrics.get(name) is None]
 
 
@@ -214,9 +211,9 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
         ("text tokenizer", result.tokenizer.get("checksum"), data.tokenizer.checksum if data.tokenizer else ""),
         ("image tokenizer", result.tokenizer.get("image_hash"), facts.get("image_hash", "")),
     )
-    for what, before, here in checksums:
-        if before and before != here:
-            raise DataError(f"the {what} here is not that of the run: its checksum is {here}, not {before}")
+    for what, recorded, present in checksums:
+        if recorded and recorded != present:
+            raise DataError(f"the {what} here is not that of the run: its checksum is {present}, not {recorded}")
     network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
     if compiled:
@@ -231,7 +228,7 @@ def _config(file: Path) -> RunConfig:
     return RunConfig.model_validate(settings)
 
 
-def _value(name: str, one: Later) -> str:
-    if one.value is None:
-        return f"is not available: {one.unavailable or 'no class can be judged'}"
-    return f"{number(name, one.value)} {metric(name).unit}".strip()
+def _value(name: str, later: Later) -> str:
+    if later.value is None:
+        return f"is not available: {later.unavailable or 'no class can be judged'}"
+    return f"{number(name, later.value)} {metric(name).unit}".strip()

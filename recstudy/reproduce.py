@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
+from tyro.conf import Positional, arg
 
 from recstudy.cli import complete, exit_code, reasons
 from recstudy.errors import ConfigError, choices
@@ -42,11 +42,11 @@ class Reproduce:
     Such as: recstudy reproduce sudoku_depth.zip depths:1:2
     """
 
-    bundle: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR|ZIP")]]
+    bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
     """What `recstudy publish` wrote."""
-    cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="CELL|CLAIM")]] = ""
+    cell: Positional[Annotated[str, arg(metavar="CELL|CLAIM")]] = ""
     """TABLE:ROW:COLUMN, as `recstudy explain` takes it, or the beginning of a claim. Default: every finished run."""
-    fresh_seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    fresh_seeds: Annotated[int, arg(metavar="N")] = 0
     """In place of the published seeds, the next N of each variant: does it hold for others too?"""
     dry_run: bool = False
     """Say what would be run and what it costs, and run nothing."""
@@ -65,10 +65,10 @@ class Reproduce:
         from recstudy.report.study_records import records_of  # brings pandas
 
         with opened(self.bundle) as theirs, ExitStack() as stack:
-            plan_file = read_plan(theirs.study)
-            if plan_file is not None and plan_file.imported:
-                raise ConfigError(f"the runs of {plan_file.study} were finished elsewhere and imported: recstudy cannot run them")
-            modules = [entry["module"] for entry in plan_file.plugins if entry["module"]] if plan_file is not None else []
+            stated = read_plan(theirs.study)
+            if stated and stated.imported:
+                raise ConfigError(f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run them")
+            modules = [entry["module"] for entry in stated.plugins if entry["module"]] if stated else []
             if modules and not self.trust:
                 raise ConfigError(
                     f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"
@@ -90,8 +90,8 @@ class Reproduce:
             if why := reasons(runs, results):
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
                 return exit_code(why)
-            places = {variant.label: place for place, variant in enumerate(theirs.records.variants)}
-            planned = tuple(PlannedRun(places[run.label], run.seed, run.id) for run in runs)
+            labels = [variant.label for variant in theirs.records.variants]
+            planned = tuple(PlannedRun(labels.index(run.label), run.seed, run.id) for run in runs)
             seeds = tuple(sorted({run.seed for run in runs}))
             here = records_of(results, replace(theirs.plan, runs=planned, seeds=seeds))
             with here.standing():
@@ -126,7 +126,7 @@ def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan
     if fresh:
         return plan, [run for run in plan.runs if run.seed >= seeds]
     runs = [run for run in plan.runs if run.id in published]
-    if other := sorted(set(published) - {run.id for run in runs}):
+    if other := sorted({*published} - {run.id for run in runs}):
         raise ConfigError(
             f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so it would make other "
             f"runs. The bundle was made by {theirs.about.recstudy}: install that, or take --fresh-seeds"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from recstudy.errors import ConfigError, nearest
+from recstudy.files import refuse_existing
 from recstudy.programs.command import script_of
 from recstudy.study.repository import INSIDE, PACKAGE
 
@@ -58,8 +59,7 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
     if not NAME.fullmatch(name):
         raise ConfigError(f"a study's name is that of a Python module: small letters, digits and '_', but got {name!r}")
     file, script = folder / f"{name}.py", script_of(command.split()) if command else ""
-    if file.exists():
-        raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
+    refuse_existing(file)
     if "{" in command:
         raise ConfigError(f"give the command without its options, such as 'python train.py': the study has them. Got {command!r}")
     text = _starter(kind).replace("my_study", name).replace("COMMAND", command).replace("SCRIPT", script)

@@ -6,9 +6,7 @@ import os
 import re
 import signal
 import sys
-import sysconfig
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO, TextIOWrapper
@@ -16,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from recstudy.errors import ConfigError, RecstudyError, missing_package
+from recstudy.errors import ConfigError, RecstudyError, missing_package, user_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,9 +53,10 @@ def printable(text: str) -> str:
     return text if text.isprintable() else text.translate(UNPRINTED)
 
 
-def say(line: str) -> None:
-    """Print a line as it is, however long."""
-    console().print(line, markup=False, soft_wrap=True)
+def say(*lines: str) -> None:
+    """Print lines as they are, however long."""
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)
 
 
 class _Output:
@@ -105,13 +104,13 @@ def output(needed: bool = False) -> Iterator[_Output]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    said, errors = _Output(sys.stdout, needed), _Output(sys.stderr, needed=False)
-    with redirect_stdout(said), redirect_stderr(errors):
+    printed, errors = _Output(sys.stdout, needed), _Output(sys.stderr, needed=False)
+    with redirect_stdout(printed), redirect_stderr(errors):
         try:
-            yield said
+            yield printed
         finally:
             if not needed:
-                said.flush()
+                printed.flush()
 
 
 def duration(seconds: float) -> str:
@@ -135,17 +134,13 @@ def stop_on_sigterm() -> None:
 
     So does a terminal that is closed, except for who started this by `nohup`.
     """
-    on_sigterm(_interrupt)
+    on_sigterm(signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        _on(signal.SIGHUP, _interrupt)
+        on_sigterm(signal.default_int_handler, signal.SIGHUP)
 
 
-def on_sigterm(handler: Callable[..., Any] | int) -> None:
-    """Set what SIGTERM does; Python lets the main thread alone do so, and in any other one it stays as it is."""
-    _on(signal.SIGTERM, handler)
-
-
-def _on(number: int, handler: Callable[..., Any] | int) -> None:
+def on_sigterm(handler: Callable[..., Any] | int, number: int = signal.SIGTERM) -> None:
+    """Set what SIGTERM, or another signal, does. Python lets only the main thread do so; in any other one nothing changes."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)
 
@@ -159,7 +154,7 @@ def sigterm_restored() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             if handler is not None:  # one that Python has not set cannot be set again
-                _on(number, handler)
+                on_sigterm(handler, number)
 
 
 class Draining:
@@ -197,13 +192,9 @@ def environment(**variables: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it."""
-    with output(needed=True) as said:
+    with output(needed=True) as printed:
         stop_on_sigterm()
         if logging.lastResort:  # what prints warnings, which name what records hold
             logging.lastResort.setFormatter(_Printable())
@@ -213,16 +204,14 @@ def finish(work: Callable[[], int]) -> NoReturn:
             code = work()
             sys.stdout.flush()
             sys.exit(code)
-        except RecstudyError as error:
-            print(f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
-            sys.exit(2)
-        except ModuleNotFoundError as error:
-            if not (line := missing_package(error)):
+        except (RecstudyError, ModuleNotFoundError) as error:
+            line = missing_package(error)
+            if not (line or isinstance(error, RecstudyError)):
                 raise
-            print(line, file=sys.stderr)
+            print(line or f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
             sys.exit(2)
         except (OSError, ValueError) as error:
-            if error is not said.lost:
+            if error is not printed.lost:
                 raise
             if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
                 print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
@@ -249,12 +238,7 @@ def tell_uncaught() -> None:
         line = str(error) if isinstance(error, RecstudyError) else missing_package(error)
         if not line or hasattr(sys, "ps1"):  # at a prompt one goes on
             return before(kind, error, trace)
-        # With the last line that is neither ours, nor Python's or a package's.
-        others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"))
-        frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).is_file()]
-        own = [frame for frame in frames if "-packages" not in frame.filename and not frame.filename.startswith(others)]
-        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
-        print(f"{kind.__name__}: {place}{printable(line)}", file=sys.stderr)
+        print(f"{kind.__name__}: {user_line(trace)}{printable(line)}", file=sys.stderr)
         sys.exit(2)
 
     sys.excepthook = told
@@ -266,14 +250,14 @@ def parsed(parse: Callable[[], Options]) -> Options:
     Raises:
         ConfigError: it cannot, in the words of the box that tyro draws about it.
     """
-    said = StringIO()
+    printed = StringIO()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(printed):
             return parse()
     except SystemExit as end:
         if end.code != 2:
             raise
-    raise ConfigError(_unboxed(said.getvalue()))
+    raise ConfigError(_unboxed(printed.getvalue()))
 
 
 def _unboxed(box: str) -> str:

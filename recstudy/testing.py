@@ -23,7 +23,7 @@ from recstudy.config import FAMILIES, DataConfig, ModelConfig, RunConfig, TrainC
 from recstudy.data import Digits
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
-from recstudy.records import Failure, Result, Results
+from recstudy.records import Failure, Json, Result, Results
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
 from recstudy.study.plan import Plan, Run, make_plan
@@ -33,10 +33,9 @@ from recstudy.study.study import Study
 if TYPE_CHECKING:
     from recstudy.train.loop import Training
 
-Json = dict[str, Any]
-
 _HEADS: Json = {"width": 16, "heads": 2}
 _CAPTIONER: Json = {"width": 16, "backbone": "small", "weights": "random", "tuned": False}
+_DECODER: Json = _CAPTIONER | {"heads": 2, "ffn_width": 24, "dropout": 0.0}
 
 TINY_MODELS: dict[str, Json] = {
     "vitrm": _HEADS | {"layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
@@ -53,11 +52,9 @@ TINY_MODELS: dict[str, Json] = {
     "image_lstm": _CAPTIONER,
     "show_tell": _CAPTIONER,
     "show_attend_tell": _CAPTIONER | {"attention": 8, "dropout": 0.0},
-    "caption_transformer": _CAPTIONER | {"heads": 2, "layers": 2, "ffn_width": 24, "dropout": 0.0},
-    "r2gen": _CAPTIONER | {"heads": 2, "layers": 2, "ffn_width": 24, "dropout": 0.0, "image_dropout": 0.0, "slots": 2},
-    "micar": _CAPTIONER
-    | {"heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "experts": 4, "pyramid_width": 8, "msve": "off"}
-    | {"dropout": 0.0, "attention_dropout": 0.0},
+    "caption_transformer": _DECODER | {"layers": 2},
+    "r2gen": _DECODER | {"layers": 2, "image_dropout": 0.0, "slots": 2},
+    "micar": _DECODER | {"latent": 24, "rope_dims": 4, "experts": 4, "pyramid_width": 8, "msve": "off", "attention_dropout": 0.0},
     "fuselip": {
         "encoder": _HEADS | {"layers": 1, "text_vocabulary": 64, "bos": 1, "eos": 2, "codes": 4, "codebook": 16, "context": 40},
         "tokenizer": _HEADS | {"layers": 1, "size": 32, "patch": 16, "codes": 4, "codebook": 16},
@@ -114,13 +111,11 @@ def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | flo
     `score` is the top-1 accuracy of all, or a function of a run: its accuracy, its record, or None for a run not run yet.
     """
     for run in runs.runs if isinstance(runs, Plan) else runs:
-        ended = score(run) if callable(score) else score
-        if ended is None:
-            continue
-        if isinstance(ended, Failure):
-            results.run(run.id).fail(ended)
-        else:
-            results.run(run.id).finish(ended if isinstance(ended, Result) else make_result(ended))
+        end, folder = score(run) if callable(score) else score, results.run(run.id)
+        if isinstance(end, Failure):
+            folder.fail(end)
+        elif end is not None:
+            folder.finish(end if isinstance(end, Result) else make_result(end))
 
 
 def write_study(root: Path | str, study: Study | None = None, score: Score | float = 90.0, **plan: Any) -> Results:
@@ -147,8 +142,9 @@ def trained(config: RunConfig, root: Path | str = "data") -> "Training":
 
 def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
     """Return what a worker is given to train a run on the CPU, for `recstudy.train.trial.run_trial`; its data lie in `root`."""
-    folder, place = Path(root) / "runs" / config.run_id, {**config.place.model_dump(), "gpus_per_run": 0}
+    folder = Path(root) / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
-    given = {"study": "tiny", "label": "only", "config": {**config.values, "place": place}, "run_id": config.run_id}
+    settings = config.with_changes({"place.gpus_per_run": 0}).model_dump(mode="json")
+    names: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
     where = {"folder": str(folder), "data": str(root), "scratch": str(root), "download": False, "commit": "abc", "dirty": False}
-    return Trial(**{**given, **where, **fields})
+    return Trial(**names | where | fields)

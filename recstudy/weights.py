@@ -7,12 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
 from recstudy.cli import carry_out
 from recstudy.config import DATASETS, RunConfig, TrainConfig
 from recstudy.errors import ConfigError, StorageError, choices
-from recstudy.files import whole
+from recstudy.files import refuse_existing, whole
 from recstudy.metrics.registry import of_task
 from recstudy.opened import there
 from recstudy.options import File, Folder, Name, ResultsPlace, Settings, StudyOptions, settings
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 NONE = "0" * 20  # a digest, until the weights' own is known
 ARCH = "all_config.yaml"  # as the authors' trainers write it beside their checkpoints
 JUDGED = {"epochs": 0, "init_from": NONE, "selection": "last"}
-AS_THEIRS = {
-    "halting": "sample",
-    "loss": "stablemax",
-    "ema_decay": 0.0,
-}  # what the authors' trainers do, so that the record says so
+AS_THEIRS = {"halting": "sample", "loss": "stablemax", "ema_decay": 0.0}  # as the authors' trainers do: the record says so
 
 
 @dataclass(frozen=True)
@@ -44,12 +40,12 @@ class Import:
     Such as: recstudy weights import step_65100 sudoku_extreme --as trm --data DIR
     """
 
-    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE|DIR")]]
+    file: Positional[Annotated[Path, arg(metavar="FILE|DIR")]]
     """A checkpoint of the authors' code, or a folder that `recstudy weights export` wrote, or a run's."""
-    data_set: tyro.conf.Positional[Name] = ""
+    data_set: Positional[Name] = ""
     """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default:
     that of the folder's config."""
-    family: Annotated[Literal["", "trm", "hrm"], tyro.conf.arg(name="as", metavar="trm|hrm")] = ""
+    family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
     """Whose checkpoint it is: by the names of TRM's or of HRM's authors. Default: recstudy's own."""
     arch: File = None
     """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults, which are printed."""
@@ -91,20 +87,15 @@ class Import:
         file = self.arch or (beside if beside.exists() else None)
         found, arch = read_official(self.file), read_arch(file, self.family)
         if file is None:
-            told = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
-            say(f"No {ARCH} beside {self.file}, so the authors' defaults: {told}")
-        steps = {"evaluation_steps": arch.halt_max_steps, "evaluation_depths": arch.halt_max_steps}
-        train = {**JUDGED, **AS_THEIRS, "supervision_steps": arch.halt_max_steps, **steps}
+            defaults = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
+            say(f"No {ARCH} beside {self.file}, so the authors' defaults: {defaults}")
+        steps = dict.fromkeys(("supervision_steps", "evaluation_steps", "evaluation_depths"), arch.halt_max_steps)
+        train = {**JUDGED, **AS_THEIRS, **steps}
         config = self._config({"model": official_model(self.family, arch, found).model_dump(), "train": train})
         network = build(config.model, config.data)
         assert isinstance(network, SequenceNetwork)
-        about = Initial(
-            source=str(self.file),
-            sha256=sha256(self.file),
-            names=self.family,
-            settings=arch.model_dump(mode="json"),
-            date=now(),
-        )
+        settings = arch.model_dump(mode="json")
+        about = Initial(source=str(self.file), sha256=sha256(self.file), names=self.family, settings=settings, date=now())
         weights = Weights(from_official(network, found, self.file), about)
         return config.with_changes({"train.init_from": weights.digest}), weights
 
@@ -140,9 +131,9 @@ class Export:
     recstudy weights export 3f0c... trm-sudoku --results results
     """
 
-    run_id: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN")]]
+    run_id: Positional[Annotated[str, arg(metavar="RUN")]]
     """The run, by its id: its page and `recstudy explain` name it."""
-    folder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
+    folder: Positional[Annotated[Path, arg(metavar="DIR")]]
     """What to write; nothing may be there."""
     results: ResultsPlace = "results"
     """Where its records are."""
@@ -150,11 +141,11 @@ class Export:
     def run(self) -> int:
         results = Results(self.results).pull()
         folder = results.run(self.run_id)
-        self._refuse_existing()
+        refuse_existing(self.folder)
         result, values = read_record(folder.result, Result), read_json(folder.config)
         if result is None or values is None:
-            at = results.store or results.root
-            raise ConfigError(f"no finished run {self.run_id!r} in {at}. Its page and `recstudy explain` name runs")
+            place = results.store or results.root
+            raise ConfigError(f"no finished run {self.run_id!r} in {place}. Its page and `recstudy explain` name runs")
         weights = results.fetched(folder.weights)
         if not there(weights):
             raise ConfigError(f"the run {self.run_id} has kept no weights")
@@ -166,15 +157,11 @@ class Export:
                 shutil.copyfile(weights, temporary / "model.safetensors")
                 (temporary / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
                 (temporary / "README.md").write_text(self._readme(config, result), encoding="utf-8")
-                self._refuse_existing()  # another process may have written it meanwhile
+                refuse_existing(self.folder)  # another process may have written it meanwhile
         except OSError as error:
             raise StorageError(f"{self.folder} cannot be written: {error.strerror}. Nothing was.") from None
         say(f"{self.folder}: model.safetensors, config.json and README.md, whose licence is yours to choose")
         return 0
-
-    def _refuse_existing(self) -> None:
-        if self.folder.exists() or self.folder.is_symlink():
-            raise ConfigError(f"{self.folder} is there already. Give another name, or remove it first.")
 
     def _readme(self, config: RunConfig, result: Result) -> str:
         """Return what the weights are, their metrics on the test split, and their origin."""
@@ -182,14 +169,13 @@ class Export:
         synthetic = " (synthetic: generated by a program)" if made.synthetic else ""
         origin = f"epoch {selected.number}, selected on {selected.split}" if selected.number else "not trained here"
         commit = f"commit {made.made_by or 'unknown'}{' with uncommitted changes' * made.dirty}"
-        scores = [(metric(score).heading, number(score, value)) for score, value in result.metrics.items() if value is not None]
+        values = [(score, value) for score, value in result.metrics.items() if value is not None]
+        rows = [f"| {metric(score).heading} | {number(score, value)} |" for score, value in values]
         lines = [
             f"# {config.model.title}, {'judged' if made.origin == 'imported' else 'trained'} on {config.data.title}{synthetic}",
             f"Run `{self.run_id}` of recstudy, seed {config.seed}, set as in `config.json`. Evaluate it or start from it:",
             f"```bash\nrecstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}\n```",
-            "\n".join(
-                ["| metric, on the test split | value |", "| --- | --- |", *(f"| {title} | {value} |" for title, value in scores)]
-            ),
+            "\n".join(["| metric, on the test split | value |", "| --- | --- |", *rows]),
             f"Weights: {'; '.join(filter(None, [made.begun, origin]))}. Code: {commit}. Finished {made.finished}.",
             "The licence is to be chosen by whoever publishes this: it depends on the data and on initial weights.",
         ]
@@ -199,7 +185,7 @@ class Export:
 def _report(config: RunConfig) -> list[Part]:
     """Return what is shown of one run."""
     score = config.score
-    own = dict.fromkeys([score, *of_task(config.task, levels=False), "halted_exact_accuracy", "halted_steps", "params", "gflops"])
+    own = dict.fromkeys([score, *of_task(config.task), "halted_exact_accuracy", "halted_steps", "params", "gflops"])
     parts: list[Part] = [Table("scores", metrics=tuple(own), across=True)]
     if config.model.recursive and config.train.evaluation_depths:
         parts.append(Curve("depths", x="eval.depth", y=score, by="variant"))

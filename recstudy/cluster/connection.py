@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial, partialmethod
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,13 +20,12 @@ import ray
 from ray.job_config import JobConfig
 
 from recstudy.cluster.address import MODE, no_cluster
-from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
-from recstudy.errors import EXIT_CODES, ClusterError
+from recstudy.cluster.nodes import PACKAGE, alive, concurrent_runs, smallest_gpu
+from recstudy.errors import ClusterError
 from recstudy.plugins import sent_files
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.records.clean import SESSION
 from recstudy.records.locks import locked
-from recstudy.study.record import command
 from recstudy.terminal import stop_on_sigterm
 
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
@@ -68,7 +67,7 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     Args:
         address: A cluster to join, which answers (`check_address`). None starts one on this machine.
         study: The study's name, which the Jobs page shows.
-        on_lost: Called with the reason before this process ends because the cluster is lost.
+        on_lost: Called with the reason, in a thread, if the cluster is lost. It ends this process.
 
     Raises:
         ClusterError: Ray does not start, or the cluster does not answer.
@@ -81,7 +80,7 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
         if address is None:  # the lock tells `recstudy clean` the folder of a cluster whose driver was killed
             opened.enter_context(locked(Path(context.address_info["session_dir"], SESSION)))
         try:
-            with watched_head(ray.get_runtime_context().gcs_address, address is None, partial(_leave, on_lost)):
+            with watched_head(ray.get_runtime_context().gcs_address, address is None, on_lost):
                 token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
                 yield f"http://{context.dashboard_url}{token}" if context.dashboard_url else ""
         finally:
@@ -167,15 +166,14 @@ def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
     Raises:
         ClusterError: The cluster has fewer resources, which the message lists.
     """
-    for config in configs[:1]:
-        config.program.check_device(place.device)
-    nodes = [node["Resources"] for node in alive()]
+    nodes = alive()
+    resources = [node["Resources"] for node in nodes]
     if place.gpus_per_run is None:
-        place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
+        place = place.model_copy(update={"gpus_per_run": float(any(node.get("GPU", 0) >= 1 for node in resources))})
     gpus = place.gpus_per_run or 0.0
-    if sum(workers_on(node, place.cpus_per_run, gpus) for node in nodes) < place.workers_per_run:
+    if not concurrent_runs(nodes, place):
         asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
-        has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in nodes)
+        has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in resources)
         raise ClusterError(
             f"a run needs {asked} but the cluster has {len(nodes)} node{'s' * (len(nodes) > 1)}: {has}. "
             "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
@@ -217,12 +215,31 @@ def watched_head(address: str, own: bool, on_lost: Callable[[str], None]) -> Ite
     """
     from ray.autoscaler.v2.sdk import get_cluster_status
 
-    over = threading.Event()
+    over, answered = threading.Event(), threading.Event()
     patience = SHARE * float(os.environ.get(RAYS_OWN, MINUTE))
-    ask = partial(get_cluster_status, address, timeout=3)
-    silent = f"the head node of the Ray cluster, {address}, does not answer any more"
-    ended = _vital_processes() if own else str
-    threading.Thread(target=watch, args=(ask, ended, patience, over, on_lost, silent), daemon=True).start()
+    ended_processes = _vital_processes() if own else str
+
+    def keep_asking() -> None:  # in a thread of its own, because it may wait without end
+        while not over.is_set():
+            with suppress(Exception):  # of Ray's several kinds
+                get_cluster_status(address, timeout=3)
+                answered.set()
+            over.wait(PAUSE_S)
+
+    def watch() -> None:
+        silence = 0.0  # counted in pauses: time in which this process is stopped is no silence
+        while silence < patience:
+            if over.wait(PAUSE_S):
+                return
+            if processes := ended_processes():
+                on_lost(f"Ray's {processes} on this machine has ended")
+                return
+            silence = 0.0 if answered.is_set() else silence + PAUSE_S
+            answered.clear()
+        on_lost(f"the head node of the Ray cluster, {address}, does not answer any more")
+
+    for target in (keep_asking, watch):
+        threading.Thread(target=target, daemon=True).start()
     try:
         yield
     finally:
@@ -235,42 +252,3 @@ def _vital_processes() -> Callable[[], str]:
 
     names = {process: process.name() for process in psutil.Process().children(recursive=True) if process.name() in VITAL}
     return lambda: " and ".join(names[process] for process in psutil.wait_procs(names, timeout=0)[0])
-
-
-def watch(
-    ask: Callable[[], object],
-    ended: Callable[[], str],
-    patience: float,
-    over: threading.Event,
-    on_lost: Callable[[str], None],
-    silent: str,
-) -> None:
-    """Look every `PAUSE_S` until it is over, `ended` names processes, or `ask` has not answered for `patience` seconds.
-
-    `ask` has a thread of its own, because it may wait without end. Time in which this process is stopped is no silence.
-    """
-    answered = threading.Event()
-
-    def keep_asking() -> None:
-        while not over.is_set():
-            with suppress(Exception):  # of Ray's several kinds
-                ask()
-                answered.set()
-            over.wait(PAUSE_S)
-
-    threading.Thread(target=keep_asking, daemon=True).start()
-    waited = 0.0
-    while waited < patience:
-        if over.wait(PAUSE_S):
-            return
-        if processes := ended():
-            on_lost(f"Ray's {processes} on this machine has ended")
-            return
-        waited = 0.0 if answered.is_set() else waited + PAUSE_S
-        answered.clear()
-    on_lost(silent)
-
-
-def _leave(on_lost: Callable[[str], None], what: str) -> None:
-    on_lost(f"{what}. What was finished is kept, and this goes on from there: {command(left_out=())}")
-    os._exit(EXIT_CODES["lost node"])

@@ -6,6 +6,7 @@ records; the driver writes the plan and names the runs that never came back.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from recstudy.cluster.sources import Where, missing, study_steps
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
 from recstudy.plugins import import_all, sent_files
-from recstudy.programs.base import InitialWeights
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.programs.settings import Place, RunSettings
 from recstudy.programs.trial import Work, run_trial
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone
     from recstudy.cluster.sweep import Sweep
     from recstudy.study.until import Until
+    from recstudy.train.initial import Weights
 
 
 def run_plan(
@@ -41,7 +42,7 @@ def run_plan(
     work: Work = run_trial,
     again: Collection[str] = (),
     until: "Until | None" = None,
-    begin: InitialWeights | None = None,
+    begin: "Weights | None" = None,
     storage: str = "",
 ) -> Plan:
     """Run what a plan lacks: unfinished runs of a study, or what a search proposes and confirms. Record the plan before.
@@ -67,20 +68,28 @@ def run_plan(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: Before anything is started.
     """
-    whole = [*plan.space.bases.values()] if plan.is_search else plan.configs
-    configs = whole if until or plan.is_search else [run.config for run in missing(runs, results, again)]
-    check(configs, results, where, view, begin)
+    if plan.is_search:
+        configs: Sequence[RunSettings] = [*plan.space.bases.values()]
+    else:
+        configs = plan.configs if until else [run.config for run in missing(runs, results, again)]
+    # Trackers, an address, data and weights that cannot be used are refused before anything is written, and not in every run.
+    if not where.alone:
+        check_address(where.address)  # before Ray is imported
+        sent_files()
+        if where.log:
+            from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
+
+            check_loggers(where.log)
+    if configs:
+        configs[0].program.check(configs, results, where.data, where.download, begin)
     shared = where.alone and not (until or plan.is_search or results.store)
     with ExitStack() as lock, ExitStack() as opened:
         is_recorded = _lock_study(lock, plan, results, view, shared)
         if plan.is_search:
             from recstudy.cluster.searching import search_steps  # it imports Optuna
 
-            log = TrialLog(plan, results)
-            meter: Meter | None = log.meter
-            steps = search_steps(log, view, storage, again)
+            steps = search_steps(TrialLog(plan, results), view, storage, again)
         else:
-            meter = until.meter if until else None
             steps = study_steps(plan, runs, results, view, again, until, shared)
         sweep = None
         for step in steps:
@@ -88,8 +97,11 @@ def run_plan(
             if step.sources and sweep is None:
                 resources = opened_sweep(plan.study.name, configs, results, where, view, work)
                 sweep, places = opened.enter_context(resources)
-                gpus = {place: gpus_of(fit, meter) for place, fit in places.items()}
-                if meter:
+                if meter := next(iter(step.sources.values())).meter:
+                    if meter.budget.unit == "gpuh" and not all(fit.gpus_per_run for fit in places.values()):
+                        raise ClusterError(
+                            f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs"
+                        )
                     opened.callback(keep_hours, meter, results)
             if not is_recorded:
                 record_plan(plan, results, where.data)  # from here on nothing is refused
@@ -102,8 +114,6 @@ def run_plan(
             archive(again, results)
             again = ()
             for place, source in step.sources.items():
-                if meter:
-                    meter.gpus = gpus[place]
                 sweep.run(places[place], source, step.pruning)
                 if sweep.hopeless:
                     return plan
@@ -127,21 +137,13 @@ def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, share
 
     If the study is shared and the process that has the lock has recorded this plan, nothing is locked.
     """
-    try:
-        lock.enter_context(results.holding(plan.study.name, plan.folder, wait=not shared, on_wait=view.waits))
+    hold = partial(results.holding, plan.study.name, plan.folder, on_wait=view.waits)
+    with suppress(Held):
+        lock.enter_context(hold(wait=not shared))
         return False
-    except Held:
-        if not recorded(plan, results):
-            lock.enter_context(results.holding(plan.study.name, plan.folder, on_wait=view.waits))
-        return recorded(plan, results)
-
-
-def gpus_of(place: Place, meter: Meter | None) -> float:
-    """Return how many GPUs a run has (ClusterError: none, and a budget counts their hours)."""
-    gpus = (place.gpus_per_run or 0) * place.workers_per_run
-    if meter and meter.budget.unit == "gpuh" and not gpus:
-        raise ClusterError(f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
-    return gpus
+    if not recorded(plan, results):
+        lock.enter_context(hold())
+    return recorded(plan, results)
 
 
 def archive(again: Collection[str], results: Results) -> None:
@@ -156,31 +158,18 @@ def archive(again: Collection[str], results: Results) -> None:
         results.pull(run_id)
 
 
-def check(
-    configs: Sequence[RunSettings], results: Results, where: Where, view: View, begin: InitialWeights | None = None
-) -> None:
-    """Refuse trackers, an address, data and weights that cannot be used, before anything is written, and not in every run."""
-    if not where.alone:
-        check_address(where.address)  # before Ray is imported
-        sent_files()
-        if where.log:
-            from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
-
-            check_loggers(where.log)
-    if configs:
-        configs[0].program.check(configs, results, where.data, where.download, begin)
-
-
 @contextmanager
 def opened_sweep(
     study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View, work: Work
 ) -> Iterator[tuple["Sweep | Alone", dict[Place, Place]]]:
     """Give what runs runs, on a cluster that can do the work or in this process, and the places with their GPUs decided."""
-    places = dict.fromkeys(config.place for config in configs)
+    program, places = configs[0].program, dict.fromkeys(config.place for config in configs)
+    for place in places:
+        program.check_device(place.device)
     if where.alone:
-        from recstudy.cluster.alone import Alone, here
+        from recstudy.cluster.alone import Alone, fit_to_process
 
-        fits = {place: here(place, configs[0].program) for place in places}
+        fits = {place: fit_to_process(place, program) for place in places}
         import_all()
         yield Alone(study, results, where, view, work), fits
         return
@@ -195,4 +184,4 @@ def opened_sweep(
         fits = {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
         from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 
-        yield Sweep(study, results, where, view, work, program=configs[0].program), fits
+        yield Sweep(study, results, where, view, work, program=program), fits

@@ -4,17 +4,18 @@ import platform
 import time
 import uuid
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.errors import ClusterError, RecstudyError, StorageError
 from recstudy.programs.settings import Place
+from recstudy.programs.trial import versions_of
 from recstudy.records import Results
 from recstudy.records.files import write_whole
 from recstudy.records.mirror import Mirror, scratch
@@ -63,10 +64,10 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
         ClusterError: Other versions.
         StorageError: The results cannot be written here.
     """
-    for package, here in versions().items():
-        if _minor(here) != _minor(wanted[package]):
+    for package, installed in versions().items():
+        if _minor(installed) != _minor(wanted[package]):
             raise ClusterError(
-                f"has {package} {here}, but this process has {wanted[package]}. "
+                f"has {package} {installed}, but this process has {wanted[package]}. "
                 f"Start Ray there from an environment with {package} {_minor(wanted[package])}, as everywhere."
             )
     if store:
@@ -88,13 +89,8 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
 
 def versions() -> dict[str, str]:
     """Return Python's version and those of `PACKAGES`."""
-    found = {"Python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "(none)"
-    return found
+    installed = versions_of(*PACKAGES)
+    return {"Python": platform.python_version()} | {package: installed.get(package, "(none)") for package in PACKAGES}
 
 
 def _minor(text: str) -> str:
@@ -103,9 +99,9 @@ def _minor(text: str) -> str:
 
 def ask(node: Node, function: Callable[..., Any], *arguments: Any, gpus: float = 0) -> "ray.ObjectRef[Any]":
     """Call a function on a node, with a share of a GPU if needed."""
-    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
     task = ray.remote(num_cpus=0, num_gpus=gpus, max_retries=0)(function)
-    return task.options(scheduling_strategy=there).remote(*arguments)
+    return task.options(scheduling_strategy=on_node).remote(*arguments)
 
 
 def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
@@ -122,7 +118,7 @@ def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
         ray.cancel(answer, force=True)
         raise ClusterError(f"node {name} did not answer in {seconds:g} s. Look at it with `ray status`, or remove it.") from None
     except RayError as error:
-        cause = error.cause if isinstance(error, RayTaskError) else None
+        cause = getattr(error, "cause", None)
         if isinstance(cause, RecstudyError):
             raise type(cause)(f"node {name} {cause}") from None
         raise ClusterError(
@@ -150,21 +146,24 @@ def smallest_gpu(share: float, free_bytes: Callable[[], int | None]) -> int | No
         return None
 
 
+@dataclass
 class ClusterCapacity:
     """Counts the runs that the cluster holds at once. A node that has joined counts once it has passed the check.
 
     Args:
         place: The resources of every run.
-        check: The arguments of `check_this_node`; None where no node can join.
-        refuse: Called with the reason why a node gets no runs.
+        check: The arguments of `check_this_node`; empty if no node can join.
+        say: Called with the reason why a node gets no runs.
         refused: Ids of nodes that get no runs, which a sweep keeps.
     """
 
-    def __init__(
-        self, place: Place, check: tuple[dict[str, str], str, str] | None, refuse: Callable[[str], None], refused: set[str]
-    ) -> None:
-        self.place, self.check, self.refuse, self.refused = place, check, refuse, refused
-        self._nodes = {node["NodeID"] for node in alive()} - refused
+    place: Place
+    check: tuple[Any, ...]
+    say: Callable[[str], None]
+    refused: set[str]
+
+    def __post_init__(self) -> None:
+        self._nodes = {node["NodeID"] for node in alive()} - self.refused
         self._asked: dict[str, ray.ObjectRef[Any]] = {}
         self._looked = float("-inf")
         self._runs = 1
@@ -172,38 +171,35 @@ class ClusterCapacity:
     def __call__(self) -> int:
         if time.monotonic() - self._looked >= LOOK_S:
             nodes = alive()
-            if self.check is not None:
-                self._check_joined(nodes)
+            if self.check:
+                self._check_joined([node for node in nodes if node["NodeID"] not in self._nodes | self.refused])
             usable = [node for node in nodes if node["NodeID"] in self._nodes]
-            self._runs = concurrent_runs(usable, self.place)
+            self._runs = max(1, concurrent_runs(usable, self.place))
             self._looked = time.monotonic()
         return self._runs
 
     def _check_joined(self, nodes: list[Node]) -> None:
         for node in nodes:
             name = node["NodeID"]
-            if name in self._nodes | self.refused:
-                continue
             if name not in self._asked:
-                self._asked[name] = ask(node, check_this_node, *(self.check or ()))
+                self._asked[name] = ask(node, check_this_node, *self.check)
             elif ray.wait([self._asked[name]], timeout=0)[0]:
                 try:
                     receive(node, self._asked.pop(name), ANSWER_S)
                     self._nodes.add(name)
                 except RecstudyError as error:
                     self.refused.add(name)
-                    self.refuse(str(error))
+                    self.say(f"A node that has come is not counted on: {error}")
 
 
 def concurrent_runs(nodes: list[Node], place: Place) -> int:
-    """Return how many runs these nodes hold at once."""
-    workers = sum(workers_on(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in nodes)
-    return max(1, workers // place.workers_per_run)
-
-
-def workers_on(node: dict[str, float], cpus: int, gpus: float) -> int:
-    """Return how many workers fit on a node, by its resources. A worker's several GPUs are whole; a fraction shares one."""
-    by_cpu = int(node.get("CPU", 0) // cpus)
-    if not gpus:
-        return by_cpu
-    return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))
+    """Return how many runs these nodes hold at once. A worker's several GPUs are whole; a fraction shares one."""
+    gpus = place.gpus_per_run or 0.0
+    workers = 0
+    for node in nodes:
+        fit = int(node["Resources"].get("CPU", 0) // place.cpus_per_run)
+        if gpus:
+            available = int(node["Resources"].get("GPU", 0))
+            fit = min(fit, available * int(1 / gpus) if gpus < 1 else int(available // gpus))
+        workers += fit
+    return workers // place.workers_per_run

@@ -8,16 +8,17 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from recstudy.cluster.sources import Outcome, Source, Step, missing
-from recstudy.cluster.view import View
+from recstudy.cluster.sources import Source, Step, missing
+from recstudy.cluster.view import Outcome, View
 from recstudy.errors import ConfigError, raised_at
-from recstudy.records import EpochLine, Results, read_log, write_record
+from recstudy.records import EpochLine, read_log, write_record
 from recstudy.study.plan import Run
 from recstudy.study.search import Params
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
-from recstudy.study.trials import State, TrialLog, objective_values, result_of
+from recstudy.study.trials import State, TrialLog, runs_of
 
+ENDED = ("done", "stopped")  # trials that are not run again
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
 
@@ -33,8 +34,7 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
     """
     plan, results = log.plan, log.results
     proposals = Proposals(log, view, storage, again)
-    known = [*log.params, *log.fresh]
-    view.searching(plan, log.made, sum(not has_ended(results, run_id) or run_id in again for run_id in known))
+    view.searching(plan, log.made, missing(runs_of(plan, results), results, again, ENDED))
     pruning = None if plan.stopping == "none" else PrunedBy(log, again)
     yield Step(plan, {plan.base.place: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
@@ -45,10 +45,6 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
         todo = missing(fresh, results)
         view.confirming(fresh, todo)
         yield Step(plan, {plan.base.place: Source(deque(todo), log.meter)})
-
-
-def has_ended(results: Results, run_id: str) -> bool:
-    return results.state(run_id) in ("done", "stopped")
 
 
 class Proposals(Source):
@@ -62,9 +58,9 @@ class Proposals(Source):
     """
 
     def __init__(self, log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> None:
-        waiting = [run for run in log.runs if not has_ended(log.results, run.id) or run.id in again]
+        waiting = missing(log.runs, log.results, again, ENDED)
         super().__init__(deque(waiting), log.meter)
-        self.plan, self.results, self.log, self.view = log.plan, log.results, log, view
+        self.plan, self.log, self.view = log.plan, log, view
         self.optimizer = Optimizer(self.plan, log.tried(again), storage)
         for run in waiting:
             trial, _ = self.optimizer.ask(log.params[run.id])
@@ -101,14 +97,14 @@ class Proposals(Source):
             except ConfigError:  # settings that do not fit together, such as a width and its heads
                 self.optimizer.tell(trial, "failed")
                 continue
-            known = objective_values(self.plan.objectives, result_of(self.results, run.id))
+            _, known = self.log.measured(run.id)
             if run.id in self.log.params:
                 self.optimizer.tell(trial, "failed" if None in known else "done", known)
                 continue
             tries = 0
             self.log.add(run, params)
             self.optimizer.begun(trial, run.id, run.label)
-            self.view.proposed(run.label, known=None not in known)
+            self.view.proposed(run, is_finished=None not in known)
             if None in known:
                 return run
             self.optimizer.ended(run.id, "done", known)
@@ -139,8 +135,8 @@ class Proposals(Source):
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         super().ended(run, outcome)
-        values = objective_values(self.plan.objectives, result_of(self.results, run.id))
-        state: State = outcome["status"] if outcome["status"] in ("done", "stopped") else "failed"
+        _, values = self.log.measured(run.id)
+        state: State = outcome["status"] if outcome["status"] in ENDED else "failed"
         self.optimizer.ended(run.id, state, values)
 
 

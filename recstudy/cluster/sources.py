@@ -5,20 +5,22 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from recstudy.cluster.view import View
+from recstudy.cluster.view import Listener, Outcome, View
+from recstudy.programs.run_folder import is_free
 from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial, Work
 from recstudy.records import Results, Stopped, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan, Run
 from recstudy.study.record import resumed
+from recstudy.terminal import Draining
 
 if TYPE_CHECKING:
+    from recstudy.cluster.searching import PrunedBy
     from recstudy.study.until import Until
 
-Outcome = dict[str, Any]
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
 
 
@@ -38,18 +40,9 @@ class Where:
     files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
 
 
-class Pruning(Protocol):
-    """Stops runs early."""
-
-    name: str
-
-    def stops(self, run_id: str, line: Outcome) -> bool:
-        """Return whether a run is stopped after this epoch."""
-
-
 @dataclass
 class Running(ABC):
-    """A study's or a search's way of running runs; `errors` and `succeeded` tell how it goes.
+    """A study's or a search's way of running runs, and the account of them.
 
     Args:
         name: of the study.
@@ -57,6 +50,11 @@ class Running(ABC):
         where: cluster and data.
         view: is told what happens.
         work: what is done with a trial.
+        trackers: are told the same of each run.
+
+    Attributes:
+        errors: Of failed runs.
+        succeeded: Whether any run has ended without a failure.
     """
 
     name: str
@@ -64,21 +62,106 @@ class Running(ABC):
     where: Where
     view: View
     work: Work
+    trackers: list[Listener] = field(default_factory=list)
+    leaving: Draining = field(default_factory=Draining)
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
 
     @abstractmethod
-    def run(self, place: Place, source: "Source", pruning: Pruning | None = None) -> None:
+    def run(self, place: Place, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Run what `source` gives until it gives no more, each after the other or side by side.
 
-        One whose first runs all fail alike is given up. One that SIGTERM asks to end does so once its runs have left, each after
-        its epoch, as by Ctrl-C.
+        If the first runs all fail alike, the others are given up. SIGTERM ends it once its runs have left, each after its epoch,
+        as Ctrl-C would.
 
         Args:
             place: of every run, with its GPUs decided.
             source: of runs; is told what becomes of them.
             pruning: may stop a run early by its epochs; such a run is recorded as stopped.
         """
+
+    def begin(self, place: Place, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+        """Take the runs of a source from now on."""
+        self.place, self.source, self.pruning = place, source, pruning
+        if source.meter is not None:
+            source.meter.gpus = (place.gpus_per_run or 0) * place.workers_per_run
+        self.listeners: list[Listener] = [self.view, source, *self.trackers]
+        self.runs: dict[str, Run] = {}  # under way
+        self.blocked: dict[str, tuple[Run, str]] = {}  # runs that other processes work on, and these processes
+        self.announced: set[str] = set()  # blocked runs whose wait was announced
+        self.starved: list[Run] = []  # runs that found no memory
+
+    def take(self) -> Run | None:
+        """Return the run that begins next, or None for the time being. Blocked runs come last, once they are free."""
+        if self.leaving.asked:
+            return None
+        run = self.source.waiting.popleft() if self.source.waiting else self.source.next()
+        if run is None:
+            store = self.results.store
+            run = next((run for run, _ in self.blocked.values() if is_free(str(self.results.run(run.id).path), store)), None)
+        if run is not None:
+            self.blocked.pop(run.id, None)
+            self.runs[run.id] = run
+        elif not (self.runs or self.source.shared):  # nothing else is left to do
+            for blocked, holder in self.blocked.values():
+                if blocked.id not in self.announced:
+                    self.view.waits(holder, str(blocked))
+            self.announced = set(self.blocked)
+        return run
+
+    def started(self, run: Run) -> None:
+        for listener in self.listeners:
+            listener.started(run)
+
+    def heard(self, run: Run, line: Outcome) -> None:
+        """Pass on what a run reports: an epoch, or how it has ended."""
+        for text in line.get("warnings", ()):
+            self.view.say(f"{run}: warning: {text}")
+        status = line.get("status")
+        if status is None:
+            for listener in self.listeners:
+                listener.epoch(run, line)
+        elif status in ("drained", "held"):
+            self._left(run, line)
+        else:
+            self._ended(run, line)
+
+    def _left(self, run: Run, line: Outcome) -> None:
+        del self.runs[run.id]
+        for listener in self.listeners:
+            listener.left(run)
+        if line["status"] == "drained":  # its node is wanted back: it resumes from its checkpoint elsewhere
+            self.source.waiting.append(run)
+            return
+        self.blocked[run.id] = run, line["by"]
+        self.announced.discard(run.id)
+        if not self.source.shared:
+            self.view.say(f"{run}: {line['by']} works on it; it is put off, and the others go first")
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        self.runs.pop(run.id, None)
+        self.results.pull(run.id)
+        if outcome["status"] != "failed":
+            self.succeeded = True
+        else:
+            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
+            if outcome.get("class") == "out of memory":
+                self.starved.append(run)
+        for listener in self.listeners:
+            listener.ended(run, outcome)
+
+    def is_pruned(self, run_id: str, line: Outcome) -> bool:
+        """Return whether a pruner stops a run after this epoch."""
+        return self.pruning is not None and self.pruning.stops(run_id, line)
+
+    def stop(self, run: Run, last: Outcome) -> None:
+        """Record that a pruner, or else the end of the sweep, has stopped a run after its `last` epoch."""
+        by = self.pruning.name if self.pruning else ""
+        record = Stopped(epoch=last["epoch"], score=last.get(run.config.objective), by=by)
+        folder = self.results.run(run.id)
+        with self.results.changing(folder.stopped):
+            write_record(folder.stopped, record)
+        self.heard(run, {"status": "stopped", "epoch": record.epoch, "score": record.score})
 
     @property
     def hopeless(self) -> bool:
@@ -91,48 +174,28 @@ class Running(ABC):
             self.view.say(f"Stopped: {SAME} runs failed in the same way and none succeeded: {self.errors[0]}")
             self.view.say("The others were not run. Fix the cause and rerun the same command.")
 
-    def counted(self, run: Run, outcome: Outcome) -> None:
-        """Count how a run ended."""
-        if outcome["status"] == "failed":
-            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
-        else:
-            self.succeeded = True
-
-    def stopped(self, run: Run, last: Outcome, by: str) -> Outcome:
-        """Record that a pruner stopped a run after its `last` epoch, and return that outcome."""
-        record = Stopped(epoch=last["epoch"], score=last.get(run.config.objective), by=by)
-        folder = self.results.run(run.id)
-        with self.results.changing(folder.stopped):
-            write_record(folder.stopped, record)
-        return {"status": "stopped", "epoch": record.epoch, "score": record.score}
-
-    def next_of(self, source: "Source") -> Run | None:
-        """Return the next run of a source."""
-        return source.waiting.popleft() if source.waiting else source.next()
-
-    def trial(self, run: Run, place: Place, scratch: str = "", code: str = "", modules: tuple[str, ...] = ()) -> Trial:
+    def trial(self, run: Run) -> Trial:
         """Return what a worker is given of a run."""
+        where = self.where
         return Trial(
             study=self.name,
             label=run.label,
-            config={**run.config.values, "place": place.model_dump()},
+            config={**run.config.values, "place": self.place.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
-            data=str(self.where.data.absolute()),
-            download=self.where.download,
-            scratch=scratch,
-            commit=self.where.commit,
-            dirty=self.where.dirty,
-            recstudy=self.where.recstudy,
+            data=str(where.data.absolute()),
+            download=where.download,
+            scratch="",
+            commit=where.commit,
+            dirty=where.dirty,
+            recstudy=where.recstudy,
             store=self.results.store,
-            code=code,
-            modules=modules,
-            files=self.where.files,
+            files=where.files,
         )
 
 
 @dataclass
-class Source:
+class Source(Listener):
     """Hands out runs, and hears of them: here a list of runs.
 
     Args:
@@ -155,20 +218,14 @@ class Source:
         return None
 
     def started(self, run: Run) -> None:
-        """Hear that its process has begun, for the first time or again."""
         if self.meter is not None:
             self.meter.started(run.id)
 
-    def epoch(self, run: Run, line: Outcome) -> None:
-        """Hear of an epoch, as Tune does."""
-
     def left(self, run: Run) -> None:
-        """Hear that its process has left it without an outcome; it is begun again later."""
         if self.meter is not None:
             self.meter.ended(run.id)
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        """Hear of its end, `{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
         self.left(run)
 
 
@@ -183,7 +240,7 @@ class Step(NamedTuple):
 
     plan: Plan
     sources: Mapping[Place, Source]
-    pruning: Pruning | None = None
+    pruning: "PrunedBy | None" = None
 
 
 def study_steps(
@@ -203,10 +260,10 @@ def study_steps(
     todo = missing(runs, results, again)
     view.planned(runs, todo)
     while True:
-        queues: dict[Place, deque[Run]] = {}
+        sources: dict[Place, Source] = {}
         for run in [] if meter and meter.is_spent else todo:
-            queues.setdefault(run.config.place, deque()).append(run)
-        yield Step(plan, {place: Source(queue, meter, shared=shared) for place, queue in queues.items()})
+            sources.setdefault(run.config.place, Source(deque(), meter, shared=shared)).waiting.append(run)
+        yield Step(plan, sources)
         further = until.further(plan, results) if until else None
         if further is None:
             return
@@ -216,8 +273,8 @@ def study_steps(
         view.extended(block, todo)
 
 
-def missing(runs: Iterable[Run], results: Results, again: Collection[str] = ()) -> list[Run]:
-    """Return each run without a result or with an id of `again`, once."""
+def missing(runs: Iterable[Run], results: Results, again: Collection[str] = (), ended: Collection[str] = ("done",)) -> list[Run]:
+    """Return each run once that is in none of the `ended` states, or whose id is one of `again`."""
     unique = {run.id: run for run in runs}
     states = results.states(unique)
-    return [run for run_id, run in unique.items() if states.get(run_id) != "done" or run_id in again]
+    return [run for run_id, run in unique.items() if states.get(run_id) not in ended or run_id in again]

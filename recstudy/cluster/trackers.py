@@ -11,6 +11,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ from ray.tune.logger import LoggerCallback
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
 
-from recstudy.cluster.view import View
+from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.errors import ConfigError
 from recstudy.programs.settings import flatten
 from recstudy.records import LossLine, Results, read_log
@@ -38,21 +39,11 @@ def check_loggers(names: Sequence[str]) -> None:
             )
 
 
-def make_loggers(names: Sequence[str], study: str, results: Results, view: View, losses: bool = False) -> list["Logger"]:
-    """Return the loggers by name, each with a folder of its own in the results.
-
-    Raises:
-        ConfigError: one of them cannot begin, such as without an account.
-    """
-    return [Logger(name, study, results, view, losses) for name in dict.fromkeys(names)]
-
-
 class _EventFiles(LoggerCallback):
     """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
 
     def __init__(self) -> None:
         self._writers: dict[Trial, Any] = {}
-        self._last: dict[Trial, dict[str, float]] = {}
 
     def log_trial_start(self, trial: "Trial") -> None:
         from tensorboardX import SummaryWriter
@@ -60,46 +51,38 @@ class _EventFiles(LoggerCallback):
         self._writers[trial] = SummaryWriter(trial.local_path)
 
     def log_trial_result(self, epochs: int, trial: "Trial", result: Mapping[str, float]) -> None:
-        numbers = {name: value for name, value in result.items() if name != TRAINING_ITERATION}
-        for name, value in numbers.items():
-            self._writers[trial].add_scalar(name, value, epochs)
+        for name in result.keys() - {TRAINING_ITERATION}:
+            self._writers[trial].add_scalar(name, result[name], epochs)
         self._writers[trial].flush()
-        self._last.setdefault(trial, {}).update(numbers)
 
     def log_trial_end(self, trial: "Trial", failed: bool = False) -> None:
         """Ends with the run's fields beside its last numbers, for TensorBoard's table of hyperparameters."""
         from tensorboardX.summary import hparams
 
         with self._writers.pop(trial) as writer:
-            for summary in hparams(trial.config, self._last.pop(trial, {})):
+            for summary in hparams(trial.config, trial.last_numbers):
                 writer.file_writer.add_summary(summary)
 
 
-def _wandb(study: str, folder: Path) -> Any:
-    from ray.air.integrations.wandb import WandbLoggerCallback
+def _make_callback(name: str, study: str, folder: Path) -> Any:
+    """Return Ray's logger of this name, which imports the tracker's package."""
+    if name == "wandb":
+        from ray.air.integrations.wandb import WandbLoggerCallback
 
-    return WandbLoggerCallback(project=os.environ.get("WANDB_PROJECT", study), group=study)
+        return WandbLoggerCallback(project=os.environ.get("WANDB_PROJECT", study), group=study)
+    if name == "mlflow":
+        from ray.air.integrations.mlflow import MLflowLoggerCallback
 
-
-def _mlflow(study: str, folder: Path) -> Any:
-    from ray.air.integrations.mlflow import MLflowLoggerCallback
-
-    server = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")  # it refuses plain files by now (3.x)
-    return MLflowLoggerCallback(server, experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", study))
-
-
-CALLBACKS: dict[str, Callable[[str, Path], Any]] = {
-    "tensorboard": lambda study, folder: _EventFiles(),
-    "wandb": _wandb,
-    "mlflow": _mlflow,
-}
+        server = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")  # it refuses plain files by now (3.x)
+        return MLflowLoggerCallback(server, experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", study))
+    return _EventFiles()
 
 
 def _guarded(method: Callable[..., None]) -> Callable[..., None]:
     """Let nothing that a tracker raises end a run; after the first time it is told no more, for each may wait for a server."""
 
     @wraps(method)
-    def told(self: "Logger", *values: Any) -> None:
+    def guarded(self: "Logger", *values: Any) -> None:
         if self.failed:
             return
         try:
@@ -108,10 +91,11 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
             self.failed = True
             self.view.say(f"--log {self.name} has stopped, and the runs go on: {_line(error)}")
 
-    return told
+    return guarded
 
 
-class Logger:
+@dataclass
+class Logger(Listener):
     """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
 
     Args:
@@ -120,35 +104,43 @@ class Logger:
         results: what it writes by itself goes to `logs/NAME` there.
         view: hears of its failure.
         losses: whether it is told those of updates, once a run has ended.
+
+    Raises:
+        ConfigError: it cannot begin, such as without an account.
     """
 
-    def __init__(self, name: str, study: str, results: Results, view: View, losses: bool = False) -> None:
-        self.name, self.study, self.results, self.view, self.losses = name, study, results, view, losses
-        self.folder = results.root.absolute() / "logs" / name
+    name: str
+    study: str
+    results: Results
+    view: View
+    losses: bool = False
+
+    def __post_init__(self) -> None:
+        self.folder = self.results.root.absolute() / "logs" / self.name
         self._trials: dict[str, Trial] = {}  # under way, by run
         self.failed = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._callback = CALLBACKS[name](study, self.folder)
+            self._callback = _make_callback(self.name, self.study, self.folder)
             self._callback.setup()
         except Exception as error:  # whatever a tracker raises of a server or an account
-            raise ConfigError(f"--log {name} cannot begin: {_line(error)}") from None
+            raise ConfigError(f"--log {self.name} cannot begin: {_line(error)}") from None
 
     @_guarded
     def started(self, run: Run) -> None:
         if run.id not in self._trials:  # else its process was lost, and another one goes on
-            self._trials[run.id] = Trial(run, self.study, self.folder)
+            self._trials[run.id] = Trial(run, self.folder / self.study)
             self._callback.log_trial_start(self._trials[run.id])
 
     @_guarded
-    def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
+    def epoch(self, run: Run, line: Outcome) -> None:
         trial = self._trials[run.id]
         trial.epochs = line["epochs_done"]
-        ours = line.keys() - AUTO_RESULT_KEYS
-        self._log(trial, trial.epochs, {name: line[name] for name in ours if isinstance(line[name], float)})
+        own_names = line.keys() - AUTO_RESULT_KEYS
+        self._log(trial, trial.epochs, {name: line[name] for name in own_names if isinstance(line[name], float)})
 
     @_guarded
-    def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
+    def ended(self, run: Run, outcome: Outcome) -> None:
         trial = self._trials.pop(run.id, None)
         if trial is None:  # no process of it ever began
             return
@@ -169,25 +161,23 @@ class Logger:
         self.results.send(self.folder)
 
     def _log(self, trial: "Trial", step: int, numbers: dict[str, float]) -> None:
+        trial.last_numbers |= numbers
         self._callback.log_trial_result(step, trial, {**numbers, TRAINING_ITERATION: step})
 
 
 class Trial:
     """What Ray's loggers ask of a trial, for a run."""
 
-    checkpoint = None
     epochs = 0  # done
 
-    def __init__(self, run: Run, study: str, folder: Path) -> None:
+    def __init__(self, run: Run, folder: Path) -> None:
         self._name = str(run)
         fields = flatten(run.config.values).items()
         self.config = {name: str(value) if isinstance(value, list) else value for name, value in fields if value is not None}
-        self.evaluated_params = self.config
+        self.last_numbers: dict[str, float] = {}
         self.trial_id = uuid.uuid4().hex[:8]  # of this attempt: W&B would begin an earlier one anew
-        self.experiment_dir_name = study
-        where = re.sub(r"[^A-Za-z0-9_=.,()+ -]+", "-", self._name)[:100]
-        self.path = str(folder / study / f"{where} ({run.id[:6]})")
-        self.local_experiment_path = str(folder)
+        safe_name = re.sub(r"[^A-Za-z0-9_=.,()+ -]+", "-", self._name)[:100]
+        self._folder = folder / f"{safe_name} ({run.id[:6]})"
 
     def __str__(self) -> str:
         return self._name
@@ -195,14 +185,8 @@ class Trial:
     @property
     def local_path(self) -> str:
         """For those that write files of their own."""
-        Path(self.path).mkdir(parents=True, exist_ok=True)
-        return self.path
-
-    def init_local_path(self) -> None:
-        """See `local_path`."""
-
-    def get_ray_actor_ip(self) -> None:
-        """Return nothing: the records say where a run was."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return str(self._folder)
 
 
 def _line(error: Exception) -> str:
@@ -223,11 +207,10 @@ GAUGES = {
 }
 ENDED = "recstudy_runs_ended"  # Prometheus adds `_total`
 
-Line = Mapping[str, Any]
 Series = tuple[str, ...]  # values of `TAGS`
 
 
-class Metrics:
+class Metrics(Listener):
     """What the cluster's Prometheus endpoints tell of a study while it runs; `dashboards/grafana/recstudy.json` draws it.
 
     All of it comes from the driver, which hears of every epoch anyway: trials do nothing for it. Where Ray has no dashboard or
@@ -242,23 +225,22 @@ class Metrics:
 
     def __init__(self, study: str) -> None:
         self._study = study
-        self._gauges = {name: Gauge(name, text, TAGS) for name, text in GAUGES.items()}
+        self._gauges = [Gauge(name, text, TAGS) for name, text in GAUGES.items()]
         self._ended = Counter(ENDED, "Runs that have ended: done, diverged, failed or stopped", (*TAGS, "status"))
         self._own: set[Series] = set()  # the first `MOST`
-        self._running: dict[str, tuple[Series, Line]] = {}  # by run, with its newest epoch
+        self._running: dict[str, tuple[Run, Outcome]] = {}  # by run id, with its newest epoch
         self._shown, self._at_work = float("-inf"), set[Series]()
 
     def started(self, run: Run) -> None:
-        self.epoch(run, {})
+        self._running[run.id] = run, {}
 
-    def epoch(self, run: Run, line: Line) -> None:
-        score = {"score": line.get(run.config.objective)} if line else {}
-        self._running[run.id] = self.series(run), {**line, **score}
+    def epoch(self, run: Run, line: Outcome) -> None:
+        self._running[run.id] = run, {**line, "score": line.get(run.config.objective)}
 
     def left(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def ended(self, run: Run, outcome: Line) -> None:
+    def ended(self, run: Run, outcome: Outcome) -> None:
         self._running.pop(run.id, None)
         self._ended.inc(1, {**_tags(self.series(run)), "status": outcome["status"]})
 
@@ -274,22 +256,21 @@ class Metrics:
         self._show()
 
     def _show(self) -> None:
-        lines: dict[Series, list[Line]] = {series: [] for series in self._at_work}  # none: its last run has ended
-        for series, line in self._running.values():
-            lines.setdefault(series, []).append(line)
-        for series, runs in lines.items():
-            epochs = [line for line in runs if line]
-            values = {
-                "recstudy_runs_running": len(runs),
-                "recstudy_images_per_second": sum(line.get("images_per_second", 0.0) for line in epochs),
-            }
-            for line in epochs[-1:]:  # of the run that began last
-                values["recstudy_loss"] = line.get("train_loss")
-                values["recstudy_score"] = line.get("score")
-                values["recstudy_supervision_steps_used"] = line.get("supervision_steps_used")
-            for name, value in values.items():
-                self._gauges[name].set(value, _tags(series))
-        self._at_work = {series for series, runs in lines.items() if runs}
+        lines: dict[Series, list[Outcome]] = {series: [] for series in self._at_work}  # none: its last run has ended
+        for run, line in self._running.values():
+            lines.setdefault(self.series(run), []).append(line)
+        for series, epochs in lines.items():
+            newest = next(filter(None, reversed(epochs)), {})  # of the run that began last
+            values = (
+                len(epochs),
+                sum(line.get("images_per_second", 0.0) for line in epochs),
+                newest.get("train_loss"),
+                newest.get("score"),
+                newest.get("supervision_steps_used"),
+            )
+            for gauge, value in zip(self._gauges, values, strict=True):
+                gauge.set(value, _tags(series))  # a value of None changes nothing
+        self._at_work = {series for series, epochs in lines.items() if epochs}
 
     def series(self, run: Run) -> Series:
         """Return what the run's numbers are shown under, in ASCII: Ray raises at anything else (2.60)."""

@@ -1,10 +1,11 @@
 """What a person sees while a study runs: live in a terminal and in a notebook, plain lines elsewhere."""
 
+import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Self
 
@@ -13,15 +14,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from recstudy.errors import EXIT_CODES
 from recstudy.report.names import metric, number, plural
 from recstudy.report.remaining import Job, left_of_each, wall
 from recstudy.study.plan import Plan, Run
+from recstudy.study.record import command
 from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table, and lines before it in a notebook
 OFTEN = 0.25  # seconds between two of a notebook's pictures
 PATIENCE = 20  # an estimate of the time left is as many times its own duration old before the next one
 QUIET = 30.0  # seconds without a line, after which a pipe or a log file gets one of the next epoch
+
+Outcome = dict[str, Any]  # what a run reports: an epoch or its end
 
 
 class NotebookCell:
@@ -47,28 +52,45 @@ class NotebookCell:
         self._handle.update({"text/plain": self._draw()}, raw=True)
 
 
+class Listener:
+    """Is told what happens to runs."""
+
+    def started(self, run: Run) -> None:
+        """Hear that a process of the run has begun, for the first time or again."""
+
+    def epoch(self, run: Run, line: Outcome) -> None:
+        """Hear of an epoch."""
+
+    def left(self, run: Run) -> None:
+        """Hear that its process has left the run without an outcome; it is begun again later."""
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        """Hear of its end, `{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
+
+    def close(self) -> None:
+        """Hear that nothing runs any more."""
+
+
 @dataclass
-class View:
+class View(Listener):
     """Counts, the best so far, the runs under way and the time left."""
 
     console: Console
-    _live: Live | NotebookCell | None = None
-    _lines: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN))  # of a notebook
-    _todo: int = 0
-    _done: int = 0
-    _failed: int = 0
-    _best: tuple[float, str, str] = (float("-inf"), "", "")  # by which more is better, in words, and the run's label
-    # Run, newest epoch, the time at which it began, the time of that epoch.
-    _running: dict[str, tuple[Run, Mapping[str, Any], float, float]] = field(default_factory=dict)
-    _missing: dict[str, Run] = field(default_factory=dict)  # runs to run that have not ended, as far as they are known
-    _ended: list[Job] = field(default_factory=list)
-    _pflop: dict[int, float | None] = field(default_factory=dict)  # by variant
-    _at_once: int = 1  # the most runs that were under way
-    _counted: bool = False  # a search that knows how many runs it will make
-    _said: float = 0.0  # when the last line was printed
-    _estimate: str = ""  # of the time left
-    _estimated: float = float("-inf")  # when that was
-    _estimate_s: float = 0.0  # how long that took
+
+    def __post_init__(self) -> None:
+        self._live: Live | NotebookCell | None = None
+        self._lines = deque[str](maxlen=SHOWN)  # of a notebook
+        self._missing: dict[str, Run] = {}  # known runs that have not ended
+        self._unknown = self._done = self._failed = 0  # unknown: further runs of a search
+        self._best = float("-inf"), "", ""  # by which more is better, in words, and the run's label
+        # Run, newest epoch, the time at which it began, the time of that epoch.
+        self._running: dict[str, tuple[Run, Outcome, float, float]] = {}
+        self._ended: list[Job] = []
+        self._pflop: dict[int, float | None] = {}  # by variant
+        self._at_once = 1  # the most runs that were under way
+        self._line_time = 0.0  # when the last line was printed
+        # The estimate of the time left, when it was made, and how long that took.
+        self._estimate, self._estimated, self._estimate_s = "", float("-inf"), 0.0
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -83,96 +105,92 @@ class View:
             self._live.stop()
             self._live = None
 
+    def _expect(self, runs: Sequence[Run]) -> str:
+        """Count these runs, of which those of a search were unknown before."""
+        self._unknown = max(0, self._unknown - sum(run.id not in self._missing for run in runs))
+        self._missing |= {run.id: run for run in runs}
+        return f"{len(runs)} to run"
+
     def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
-        self._todo, self._missing = len(missing), {run.id: run for run in missing}
-        self.say(f"{plural(len(runs), 'run')}: {len(runs) - self._todo} finished before, {self._todo} to run")
+        self.say(f"{plural(len(runs), 'run')}: {len(runs) - len(missing)} finished before, {self._expect(missing)}")
 
-    def searching(self, plan: Plan, made: int, waiting: int) -> None:
-        """Hear that a search begins, of which `made` runs are known and `waiting` of them have not ended."""
-        self._counted = plan.budget.unit == "runs"
-        self._todo = waiting + (max(0, int(plan.budget.amount) - made) if self._counted else 0)
-        again = f", {waiting} of them to run" if waiting else ""
+    def searching(self, plan: Plan, made: int, missing: Sequence[Run]) -> None:
+        """Hear that a search begins, of which `made` runs are known and the `missing` ones have not ended."""
+        again = f", {len(missing)} of them to run" if missing else ""
         self.say(f"Budget: {plan.split}; {made} runs made before{again}")
+        self._expect(missing)
+        self._unknown = max(0, int(plan.budget.amount) - made) if plan.budget.unit == "runs" else 0
 
-    def proposed(self, label: str, known: bool) -> None:
+    def proposed(self, run: Run, is_finished: bool) -> None:
         """Hear of a sampler's proposal; one whose result is known costs nothing."""
-        self._todo += 0 if self._counted else 1
-        if known:
-            self._todo -= 1
-            self.say(f"{label}: known from another study, not run again")
+        self._expect([run])
+        if is_finished:
+            del self._missing[run.id]
+            self.say(f"{run.label}: known from another study, not run again")
 
     def extended(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
-        """Count and name a further block of a study that runs until its questions are decided."""
-        self._todo += len(missing)
-        self._missing |= {run.id: run for run in missing}
-        named = "; ".join(map(str, runs[:SHOWN])) + "; ..." * bool(runs[SHOWN:])
-        self.say(f"Not decided yet: {plural(len(runs), 'further run')}, {len(missing)} to run: {named}")
+        """Name a further block of a study that runs until its questions are decided."""
+        self.say(f"Not decided yet: {plural(len(runs), 'further run')}, {self._expect(missing)}: {_named(runs)}")
 
     def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         labels = len({run.label for run in runs})
-        self._todo += 0 if self._counted else len(missing)
-        self.say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {len(missing)} to run")
+        self.say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {self._expect(missing)}")
 
     def waits(self, holder: str, on: str = "this study") -> None:
         self.say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
 
-    def lost(self, why: str) -> None:
-        """Hear of the end of this process."""
+    def lost(self, reason: str) -> None:
+        """End this process, because the cluster is lost: each call to Ray would wait, so nothing can be cleaned up."""
         self.__exit__()
-        print(f"ClusterError: {why}", file=sys.stderr, flush=True)
+        resume = f"What was finished is kept, and this goes on from there: {command(left_out=())}"
+        print(f"ClusterError: {reason}. {resume}", file=sys.stderr, flush=True)
+        os._exit(EXIT_CODES["lost node"])
 
     def started(self, run: Run) -> None:
         now = time.monotonic()
         self._running[run.id] = run, {}, now, now
         self._at_once = max(self._at_once, len(self._running))
 
-    def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
+    def epoch(self, run: Run, line: Outcome) -> None:
         now = time.monotonic()
         *_, begun, _ = self._running.get(run.id, (run, line, now, now))
         self._running[run.id] = run, line, begun, now
         if isinstance(self._live, NotebookCell):
             self._live.refresh()
-        elif self._live is None and now - self._said >= QUIET:
-            epochs, loss, score = (cell.plain for cell in _row(run, line)[2:])
-            self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
+        elif self._live is None and now - self._line_time >= QUIET:
+            epochs, loss, score = _row(run, line)[2:]
+            self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._remaining()}".rstrip())
 
     def left(self, run: Run) -> None:
         self._running.pop(run.id, None)
 
-    def refused(self, why: str) -> None:
-        self.say(f"A node that has come is not counted on: {why}")
-
-    def put_off(self, run: Run, holder: str) -> None:
-        self.say(f"{run}: {holder} works on it; it is put off, and the others go first")
-
     def ended_elsewhere(self, run: Run) -> None:
         """Hear that another process has tried a run of this one."""
-        self._todo -= 1
         self._missing.pop(run.id, None)
 
     def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
         """Hear which runs other processes work on, and which processes those are, when nothing else is left to do."""
-        named = "; ".join(f"{run} ({holder})" for run, holder in runs[:SHOWN]) + "; ..." * bool(runs[SHOWN:])
+        named = _named([f"{run} ({holder})" for run, holder in runs])
         self.say(f"Left to other processes: {plural(len(runs), 'run')}: {named}")
 
-    def warned(self, run: Run, text: str) -> None:
-        self.say(f"{run}: warning: {text}")
-
-    def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
-        status, now = outcome["status"], time.monotonic()
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        words, score, now = outcome["status"], outcome.get("score"), time.monotonic()
         *_, begun, last = self._running.pop(run.id, (run, {}, now, now))
         self._missing.pop(run.id, None)
-        if status == "done":
+        is_done = words == "done"
+        if is_done:
             self._ended.append(Job(run.variant, self._priced(run), last - begun, now - last))
-        failed, score = status == "failed", outcome.get("score")
-        self._done, self._failed = self._done + (not failed), self._failed + failed
-        words = outcome.get("error", status) if failed else status
-        if score is not None and not failed:
-            definition, value = metric(run.config.score), _scored(run.config.score, score)
-            words = f"{f'{status} ' * (status != 'done')}{definition.short or definition.title} {value}"
-            if status == "done":
-                self._best = max(self._best, (definition.sign * score, value, run.label))
-        self.say(f"[{self._done + self._failed}/{self._todo}] {run}: {words}   {self._left()}")
+        if words == "failed":
+            self._failed += 1
+            words = outcome["error"]
+        else:
+            self._done += 1
+            if score is not None:
+                definition, value = metric(run.config.score), _scored(run.config.score, score)
+                words = f"{'' if is_done else f'{words} '}{definition.short or definition.title} {value}"
+                if is_done:
+                    self._best = max(self._best, (definition.sign * score, value, run.label))
+        self.say(f"[{self._done + self._failed}/{self._total}] {run}: {words}   {self._remaining()}")
 
     def again(self, runs: Sequence[Run]) -> None:
         """Failed runs that are no failures yet."""
@@ -181,7 +199,7 @@ class View:
         self.say(f"Once more, one at a time, for want of memory: {', '.join(map(str, runs))}")
 
     def say(self, line: str) -> None:
-        self._said = time.monotonic()
+        self._line_time = time.monotonic()
         if isinstance(self._live, NotebookCell):
             self._lines.append(line)
             self._live.refresh()
@@ -190,13 +208,13 @@ class View:
 
     def _text(self) -> str:
         """Return the last lines and the picture below them."""
-        said = StringIO()
-        paper = Console(file=said, width=self.console.width, force_jupyter=False, force_terminal=False)
+        text = StringIO()
+        paper = Console(file=text, width=self.console.width, force_jupyter=False, force_terminal=False)
         paper.print(Text("\n".join(self._lines)), soft_wrap=True)
         paper.print(self._picture())
-        return said.getvalue()
+        return text.getvalue()
 
-    def _left(self) -> str:
+    def _remaining(self) -> str:
         """Return the time left; nothing before it can be known.
 
         It is estimated anew if that takes at most a twentieth of the time: with 100,000 runs it takes a quarter of a second.
@@ -208,17 +226,17 @@ class View:
         return self._estimate
 
     def _time_left(self) -> str:
-        """Return the time left. A search's further runs are of settings that nobody knows yet."""
-        under_way = [
-            Job(run.variant, self._priced(run), last - begun, epochs=line["epoch"] + 1 if line else 0, share=_share(line))
-            for run, line, begun, last in list(self._running.values())
-        ]
-        waiting = [
-            Job(run.variant, self._priced(run)) for run_id, run in list(self._missing.items()) if run_id not in self._running
-        ]
-        unknown = max(0, self._todo - self._done - self._failed - len(under_way) - len(waiting))
-        lefts = left_of_each(self._ended, [*under_way, *waiting, *[Job()] * unknown])
+        jobs = []
+        for run in sorted(self._missing.values(), key=lambda run: run.id not in self._running):  # runs under way first
+            _, line, begun, last = self._running.get(run.id, (run, {}, 0.0, 0.0))
+            epochs = line["epoch"] + 1 if line else 0
+            jobs.append(Job(run.variant, self._priced(run), last - begun, epochs=epochs, share=_share(line)))
+        lefts = left_of_each(self._ended, jobs + [Job()] * self._unknown)
         return f"about {duration(wall(lefts, self._at_once))} left" if lefts else ""
+
+    @property
+    def _total(self) -> int:
+        return self._done + self._failed + len(self._missing) + self._unknown
 
     def _priced(self, run: Run) -> float | None:
         if run.variant not in self._pflop:
@@ -227,16 +245,16 @@ class View:
 
     def _picture(self) -> RenderableType:
         best = f"   best {self._best[1]} ({self._best[2]})" if self._best[2] else ""
-        counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._todo}{best}   {self._left()}"
+        counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._total}"
         table = Table(box=None, pad_edge=False)
         for name in ("run", "seed", "epoch", "loss", "score"):
             table.add_column(name, justify="left" if name == "run" else "right")
         for run, line, *_ in list(self._running.values())[:SHOWN]:
-            table.add_row(*_row(run, line))
-        return Group(Text(counts), table)
+            table.add_row(*map(Text, _row(run, line)))
+        return Group(Text(f"{counts}{best}   {self._remaining()}"), table)
 
 
-def _share(line: Mapping[str, Any]) -> float:
+def _share(line: Outcome) -> float:
     return (line["epoch"] + 1) / line["epochs"] if line and line["epochs"] else 0.0
 
 
@@ -245,14 +263,17 @@ def _scored(name: str, value: float) -> str:
     return f"{value:.2f} %" if metric(name).unit == "%" else f"{number(name, value)} {metric(name).unit}".strip()
 
 
-def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
+def _row(run: Run, line: Outcome) -> list[str]:
     score, loss = line.get(run.config.objective), line.get("train_loss", line.get("loss"))
     of = f"/{line['epochs']}" if line and line["epochs"] else ""
-    cells = [
+    return [
         run.label,
         str(run.seed),
         f"{line['epoch'] + 1}{of}{', evaluating' * (_share(line) == 1)}" if line else "starting",
         "" if loss is None else f"{loss:.3f}",
         "" if score is None else _scored(run.config.objective, score),
     ]
-    return [Text(cell) for cell in cells]
+
+
+def _named(names: Sequence[object]) -> str:
+    return "; ".join(map(str, names[:SHOWN])) + "; ..." * (len(names) > SHOWN)

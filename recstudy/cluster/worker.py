@@ -1,28 +1,49 @@
-"""A trial at work, in Tune's own process or on a Ray Train worker: what it tells Ray of, and what Ray asks of it.
+"""A trial at work, in Tune's own process or on Ray Train's workers: what it tells Ray of, and what Ray asks of it.
 
 SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from. The driver tells it
 to an actor beside it (messages.py), which each run's process asks.
+
+A run of several workers is one Tune trial that builds one `TorchTrainer` and passes the workers' lines on to Tune:
+
+    Tune's trial (TrainRun)  <-  Messages  <-  first worker  <->  the other workers
+
+If Tune stops it early, its next line stops it, and its workers end by themselves. Ray Train (2.60) would free the placement group
+of a trial that is killed only where the dashboard runs.
 """
 
 import os
+import threading
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import ray
-from ray import tune
+import ray.train
+from ray import cloudpickle, tune
 from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.cluster.messages import ALL, Messages
 from recstudy.programs.base import Group
+from recstudy.programs.settings import Place
 from recstudy.programs.trial import Report, Trial, Work, warning, worker_group
+from recstudy.records import Json
 from recstudy.terminal import Draining
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 2.0  # between two questions whether to leave, of some 0.5 ms each
 LOOK_S = 5.0  # between two looks for nodes that are wanted back, of some 3 ms each
+
+
+# Seconds that the workers of a group wait for each other, as for the first one, which alone computes the metrics of a test. A
+# worker that dies or hangs ends its group by itself (watchdog.py), so this need not be short.
+PATIENCE_S = 86_400
+END_S = 10  # for workers to end by themselves
+
+# Resources of the Tune trial, which only starts workers. Tune wants some resource; every head node has this one.
+COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
 def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
@@ -31,23 +52,14 @@ def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
-        at_work(trial, work, tune.report, leave)
+        execute(trial, work, tune.report, leave)
     elif leave.node:  # a warm process of a node that is wanted back: Tune starts another one elsewhere
         os._exit(0)
     else:
         tune.report({"status": "drained"})
 
 
-def beside_others(trial: Trial, work: Work, report: Report, messages: "ActorHandle[Any]") -> None:
-    """Do the same on each worker of a group, of which any may be on a node that is wanted back."""
-    leave = Leave(messages)
-    if worker_group(trial).any_says(leave()):
-        report({"status": "drained"})
-    else:
-        at_work(trial, work, report, leave)
-
-
-def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
+def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
     """Do the work of a run; `report` gets its lines, and then its outcome."""
     with warning(report) as tell:
         tell(work(trial, throttled(tell, worker_group(trial)), leave))
@@ -88,13 +100,103 @@ class Leave:
         return self._leaves
 
 
+class TrainRun(tune.Trainable):
+    """One Tune trial is one run. Its last line is its outcome; the process is reused for the next run."""
+
+    load: bytes  # the same for each run: the work, the plug-ins and the Messages actor
+
+    def setup(self, config: dict[str, Trial]) -> None:
+        self.workers: threading.Thread | None = None
+        self.messages: ActorHandle[Any] = cloudpickle.loads(self.load)[-1]
+        self.reset_config(config)
+
+    def reset_config(self, config: dict[str, Trial]) -> bool:
+        """Take the next run. False, and Tune starts a new process, where workers of the run before do not end."""
+        if not self.cleanup():
+            return False
+        self.trial, self.attempt = config["trial"], uuid.uuid4().hex
+        self.error: Exception = RuntimeError("its workers ended")
+        return True
+
+    def step(self) -> Json:
+        if self.workers is None:
+            self.workers = threading.Thread(target=self._work, args=(self.attempt,), daemon=True)
+            self.workers.start()
+        line = ray.get(self.messages.get.remote(self.attempt))
+        if line is None:
+            raise self.error
+        return {**line, "done": "status" in line}
+
+    def _work(self, attempt: str) -> None:
+        """Have a trainer of Ray Train run the trial; each of its workers calls `work_in_group`."""
+        try:
+            from ray.train.torch import TorchConfig, TorchTrainer  # it loads torch, which the driver does not need
+
+            place = Place.model_validate(self.trial.config["place"])
+            gpus = place.gpus_per_run or 0
+            # NCCL wants a GPU a worker. What workers agree on beside gradients are tensors on the CPU.
+            backend = "cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"
+            TorchTrainer(
+                work_in_group,
+                train_loop_config={"load": self.load, "trial": self.trial, "attempt": attempt},
+                torch_config=TorchConfig(backend=backend, timeout_s=PATIENCE_S),
+                scaling_config=ray.train.ScalingConfig(
+                    num_workers=place.workers_per_run,
+                    use_gpu=gpus > 0,
+                    resources_per_worker={"CPU": place.cpus_per_run, **({"GPU": gpus} if gpus else {})},
+                ),
+                run_config=ray.train.RunConfig(name=self.trial.run_id, storage_path=self.trial.scratch),
+            ).fit()
+        except Exception as error:
+            self.error = error
+        finally:
+            self.messages.put.remote(attempt, None)
+
+    def cleanup(self) -> bool:
+        """Let the workers end, and return whether they have."""
+        if self.workers is not None:
+            self.messages.stop.remote(self.attempt)
+            self.workers.join(END_S)
+            if self.workers.is_alive():
+                return False
+            self.messages.forget.remote(self.attempt)
+            self.workers = None
+        return True
+
+
+def train_run(name: str, work: Work, messages: "ActorHandle[Any]") -> type[TrainRun]:
+    """Return the trainable of a sweep, under the name that the dashboard's Actors page shows."""
+    return type(name, (TrainRun,), {"load": cloudpickle.dumps((work, messages))})
+
+
+class Stopped(BaseException):
+    """Ends a run on a worker because Tune stops its trial."""
+
+
+def work_in_group(settings: dict[str, Any]) -> None:
+    """Do one run as one worker, in step with the others of its group, of which any may be on a node that is wanted back."""
+    trial = settings["trial"]
+    work, messages = cloudpickle.loads(settings["load"])
+    group, leave = worker_group(trial), Leave(messages)
+
+    def report(line: Json) -> None:
+        if not group.first_gives(lambda: bool(ray.get(messages.put.remote(settings["attempt"], line)))):
+            raise Stopped
+
+    with suppress(Stopped):
+        if group.any_says(leave()):
+            report({"status": "drained"})
+        else:
+            execute(trial, work, report, leave)
+
+
 class LeaveRequests(Draining):
     """The driver's side: asks runs to leave where the driver was asked to end, or a node is wanted back."""
 
     def __init__(self) -> None:
         super().__init__()
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=here).remote()
+        on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self.messages = ray.remote(Messages).options(num_cpus=0, scheduling_strategy=on_this_node).remote()
         self._requests: set[str] = set()
         self._looked = float("-inf")
 

@@ -112,11 +112,6 @@ class RunConfig(RunSettings):
         return self.revision + bool(self.train.ema_decay and trains_norms)
 
     @property
-    def values(self) -> dict[str, Any]:
-        """The parts that decide the numbers, as plain JSON values."""
-        return self.model_dump(mode="json", exclude={"place"})
-
-    @property
     def deciding(self) -> dict[str, Any]:
         """Of `values`, those that digests are made of."""
         return deciding(self, self.values)

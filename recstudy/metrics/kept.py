@@ -114,6 +114,13 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
         **({"cells": some.cells.astype(np.uint8, copy=False)} if some.task == "grid" else {}),
         **{KEPT + name: array for name, array in some.kept.items()},
     }
+    return archived(arrays)
+
+
+def archived(arrays: Mapping[str, Any]) -> bytes:
+    """Return an .npz file of these arrays."""
+    import numpy as np
+
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()

@@ -13,7 +13,6 @@ The file is read when the study's file is. Its names are checked when the study 
 
 import csv
 import json
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -24,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.plugins import caller
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS
 from recstudy.programs.settings import PREFIX, RunSettings, flatten
@@ -83,10 +83,7 @@ def own_rows(table: str | Path) -> list[SourceRow]:
 
 def asking_folder() -> Path:
     """Return the folder of the first file outside of recstudy that is being run; in a notebook, where there is none, this one."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
-        frame = frame.f_back
-    file = frame.f_globals.get("__file__") if frame is not None else None
+    file = caller().get("__file__")
     return Path(file).resolve().parent if file else Path()
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,11 +44,6 @@ class UserFiles:
         """The SHA-256 of each file, by its path below the root."""
         return {path: hashlib.sha256(content).hexdigest() for path, content in sorted(self.contents.items())}
 
-    @cached_property
-    def digest(self) -> str:
-        """A digest of all modules and files."""
-        return sha([*sorted(self.modules), *(f"{path} {digest}" for path, digest in self.digests.items())])
-
     @property
     def record(self) -> list[dict[str, str]]:
         """The record for the plan: each `file` with its `module`, if that is to be imported."""
@@ -58,7 +54,7 @@ class UserFiles:
     @property
     def names(self) -> set[str]:
         """The modules of the files, and their packages."""
-        return {name for path in self.contents for name in _with_packages(_module_of(path))}
+        return {name for path in self.contents for name in _with_packages(module_of(path))}
 
     def path(self, module: str) -> str:
         """Return the path of a module below the root; empty if it has no file here."""
@@ -70,7 +66,8 @@ class UserFiles:
         Raises:
             DataError: The cache folder cannot be written.
         """
-        folder = cache_folder() / "plugins" / f"study_{self.digest}"
+        digest = sha([*sorted(self.modules), *(f"{path} {digest}" for path, digest in self.digests.items())])
+        folder = cache_folder() / "plugins" / f"study_{digest}"
         with caching("the study's modules", folder.parent):
             for path, content in self.contents.items():
                 if not (folder / path).exists():
@@ -106,13 +103,14 @@ def paths(module: str) -> tuple[str, str]:
     return f"{path}.py", f"{path}/__init__.py"
 
 
-def _module_of(path: str) -> str:
+def module_of(path: str) -> str:
+    """Return the module whose source is at a path below that folder."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _with_packages(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+def _with_packages(name: str) -> Iterator[str]:
+    """Yield `a`, `a.b` and `a.b.c` for `a.b.c`."""
+    return accumulate(name.split("."), "{}.{}".format)
 
 
 def _imports(content: bytes, package: str) -> Iterator[str]:
@@ -180,6 +178,14 @@ def study_file() -> StudyFile | None:
     path, spec = Path(file).resolve(), getattr(main, "__spec__", None)
     name = path.stem if spec is None else spec.name
     return StudyFile(name, path.parents[name.count(".")] if spec else path.parent, path)  # python -m package.study
+
+
+def caller() -> dict[str, Any]:
+    """Return the globals of the innermost module outside of recstudy that is being run; empty if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses", "pydantic"):
+        frame = frame.f_back
+    return frame.f_globals if frame is not None else {}
 
 
 def named(place: str) -> Any:

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from recstudy.errors import ConfigError, raised_at
 from recstudy.plugins import registry
-from recstudy.plugins.files import UserFiles, files_of_study, paths, study_file, unguarded, user_files_of
-from recstudy.plugins.registry import gathering, outsiders
+from recstudy.plugins.files import UserFiles, files_of_study, module_of, paths, study_file, unguarded, user_files_of
+from recstudy.plugins.registry import GROUP, gathering, outsiders
 
-GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
 _importing: list[str] = []
 _kept: UserFiles | None = None
@@ -116,10 +115,9 @@ def import_all() -> None:
     """Import each file of the study now, so that an edit counts from the next command on."""
     study = study_file()
     for path in current_files().contents:
-        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        if study is None or name != study.name:
+        if study is None or module_of(path) != study.name:
             with suppress(Exception):  # a later import raises it again
-                importlib.import_module(name)
+                importlib.import_module(module_of(path))
 
 
 def sent_files() -> tuple[str, tuple[str, ...]]:
@@ -192,25 +190,3 @@ def _trusted(wanted: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
         elif module:
             modules.append(module)
     return loaded(user_files_of(root, modules), problems)
-
-
-# ------------------------------------------------------------------------------------------------------- installed packages
-
-
-def _installed() -> None:
-    """Import what installed packages offer; what cannot be imported is told where a name is missing."""
-    for point in entry_points(group=GROUP):
-        try:
-            with gathering():
-                point.load()
-                entries = registry.outside_entries()
-        except (Exception, SystemExit) as error:
-            package = point.dist.name if point.dist is not None else "a package"
-            registry.absent.append(f"The plug-in {point.name!r} of {package} cannot be imported: {raised_at(error)}")
-        else:
-            for entry in entries:
-                entry.registry.put(entry.name, entry.thing, entry.module)
-                registry.offered.add(entry.module)
-
-
-registry.further.append(_installed)

@@ -1,13 +1,14 @@
 """A dict that explains itself: an unknown name lists the known ones and the nearest."""
 
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Generic, NamedTuple, Self, TypeVar
+from weakref import WeakValueDictionary
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, choices, nearest, raised_at
 
 T = TypeVar("T")
 Added = TypeVar("Added")
@@ -37,7 +38,7 @@ class Registry(dict[str, T], Generic[T]):
         self.modules: dict[str, str] = {}  # by name: the module that registered it
         self.whole = False  # whether a missing name is nowhere else, so that nothing is imported to find it
         self.hidden: list[dict[str, Any]] = []  # by each `in_front`, the outermost first
-        _registries.append(weakref.ref(self))
+        _registries[id(self)] = self
 
     def add(self, name: str) -> Callable[[Added], Added]:
         def register(thing: Added) -> Added:
@@ -70,13 +71,15 @@ class Registry(dict[str, T], Generic[T]):
 
     @contextmanager
     def in_front(self, things: Mapping[str, T]) -> Iterator[None]:
-        """Have these things inside the block, before others of the same names."""
-        hidden = {name: dict.get(self, name) for name in things}
+        """Have these things inside the block, before others of the same names; if there are any, they are all that are needed."""
+        hidden, whole = {name: dict.get(self, name) for name in things}, self.whole
         self.hidden.append(hidden)
         self.update(things)
+        self.whole = whole or bool(things)
         try:
             yield
         finally:
+            self.whole = whole
             self.hidden.pop()
             for name, thing in hidden.items():
                 del self[name]
@@ -93,10 +96,7 @@ class Registry(dict[str, T], Generic[T]):
         return super().__contains__(name) or (not self.whole and look_further() and super().__contains__(name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = super().get(name)  # a dict has no __missing__ in get
-        if found is None and name in self:
-            return self[name]
-        return default if found is None else found
+        return self[name] if name in self else default  # noqa: SIM401  a dict has no __missing__ in get
 
     def __missing__(self, name: str) -> T:
         if name in self:
@@ -109,9 +109,10 @@ class Registry(dict[str, T], Generic[T]):
 
 
 absent: list[str] = []  # why something that was to be loaded is not there: said where a name is missing
+GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 offered: set[str] = set()  # modules of installed packages, which every process finds by itself
-further: list[Callable[[], None]] = []  # what to ask, once, before a name is said to be missing
-_registries: list["weakref.ref[Registry[Any]]"] = []
+_has_asked = False  # whether installed packages were asked
+_registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()  # in the order in which they were made
 
 
 def fill() -> None:
@@ -120,10 +121,25 @@ def fill() -> None:
 
 
 def look_further() -> bool:
-    """Import the recursive models and ask those of `further`; true, when done."""
+    """Import the recursive models and, the first time, what installed packages offer; true, when done.
+
+    What cannot be imported is told where a name is missing.
+    """
+    global _has_asked
     fill()
-    while further:
-        further.pop()()
+    points = () if _has_asked else entry_points(group=GROUP)
+    _has_asked = True
+    for point in points:
+        try:
+            with gathering():
+                point.load()
+                entries = outside_entries()
+        except (Exception, SystemExit) as error:
+            package = point.dist.name if point.dist is not None else "a package"
+            absent.append(f"The plug-in {point.name!r} of {package} cannot be imported: {raised_at(error)}")
+        else:
+            _put_back(entries)
+            offered.update(entry.module for entry in entries)
     return True
 
 
@@ -131,19 +147,21 @@ def _is_own(module: str) -> bool:
     return module.partition(".")[0] == OWN
 
 
-def _where(one: str, other: str) -> str:
-    files = [getattr(sys.modules.get(module), "__file__", None) for module in (one, other)]
-    if one != other and files[0] is not None and files[0] == files[1]:
-        return f": {files[0]} runs as the study and is imported by another module too. Move what both need to a third"
-    return f", by {one} and by {other}" if one != other else f" in {one}"
+def _where(first: str, second: str) -> str:
+    """Return which modules have registered a name twice."""
+    if first == second:
+        return f" in {first}"
+    file, other_file = (getattr(sys.modules.get(module), "__file__", None) for module in (first, second))
+    if file is not None and file == other_file:
+        return f": {file} runs as the study and is imported by another module too. Move what both need to a third"
+    return f", by {first} and by {second}"
 
 
 def outside_entries() -> list[Entry]:
     """Return what modules outside of recstudy have registered, without those of installed packages that are offered to all."""
-    registries = [registry for ref in _registries if (registry := ref()) is not None]
     return [
         Entry(registry, name, thing, module)
-        for registry in registries
+        for registry in _registries.values()
         for name, thing in registry.items()
         if not _is_own(module := registry.modules.get(name, OWN)) and module not in offered
     ]
@@ -162,8 +180,7 @@ def gathering() -> Iterator[None]:
         yield
     finally:
         _take_outside()
-        for entry in entries:
-            entry.registry.put(entry.name, entry.thing, entry.module)
+        _put_back(entries)
 
 
 def _take_outside() -> list[Entry]:
@@ -171,3 +188,8 @@ def _take_outside() -> list[Entry]:
     for entry in entries:
         del entry.registry[entry.name], entry.registry.modules[entry.name]
     return entries
+
+
+def _put_back(entries: list[Entry]) -> None:
+    for entry in entries:
+        entry.registry.put(entry.name, entry.thing, entry.module)

@@ -5,13 +5,14 @@ function, command or table is another one (`recstudy.programs.own`), registered 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import ConfigError
 from recstudy.plugins.registry import Registry
+from recstudy.programs.metric import NotAvailable
 from recstudy.programs.settings import RunSettings, set_at
 from recstudy.records.files import Json
 from recstudy.records.run_folder import RunFolder
@@ -21,21 +22,12 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from recstudy.metrics.kept import Kept
+    from recstudy.metrics.registry import MeasuredMetrics
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
+    from recstudy.train.initial import Weights
 
 RECURSIVE = "recursive"
-
-
-class InitialWeights(Protocol):
-    """Weights that runs start from."""
-
-    @property
-    def digest(self) -> str:
-        """The digest that is part of the run ids."""
-
-    def keep(self, results: "Results") -> str:
-        """Keep the weights in the results folder."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +59,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Recomputed:
-    """Metrics of a run, computed again from what it kept.
-
-    Args:
-        values: By name.
-        unavailable: Metric -> why it does not follow from the answers.
-        items: How many answers there are.
-        why: Why nothing could be computed.
-    """
-
-    values: Mapping[str, float] = field(default_factory=dict)
-    unavailable: Mapping[str, str] = field(default_factory=dict)
-    items: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True)
 class Execution:
     """One attempt at a run.
 
@@ -93,8 +68,7 @@ class Execution:
         records: The run's folder.
         report: Takes a line for each step, with `step` and `steps` or `epochs_done` and `epochs`.
         leave: Whether the run is to save its state and end early.
-        writes: Whether this worker writes the records.
-        started: When the attempt began.
+        group: The workers that share the run.
     """
 
     trial: "Trial"
@@ -102,8 +76,12 @@ class Execution:
     records: RunFolder
     report: "Report"
     leave: Callable[[], bool]
-    writes: bool
-    started: str
+    group: Group
+
+    @property
+    def writes(self) -> bool:
+        """Whether this worker writes the records."""
+        return self.group.rank == 0
 
 
 class Program:
@@ -115,6 +93,7 @@ class Program:
 
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()  # the files that its runs were imported from; none where they are run
+    packages: tuple[str, ...] = ()  # whose versions the results of its runs have
 
     def read(self, values: Json) -> RunSettings:
         """Return settings of plain JSON values, as a record has them (ConfigError)."""
@@ -141,7 +120,7 @@ class Program:
         return Group()
 
     def check(
-        self, settings: Sequence[RunSettings], results: "Results", data: Path, download: bool, begin: InitialWeights | None
+        self, settings: Sequence[RunSettings], results: "Results", data: Path, download: bool, begin: "Weights | None"
     ) -> None:
         """Refuse (ConfigError, DataError) runs that could not start, before anything is written."""
 
@@ -152,7 +131,7 @@ class Program:
         """Whether this process sees a GPU."""
         return Path("/dev/nvidiactl").exists()
 
-    def weights(self, place: str, results: "Results") -> InitialWeights:
+    def weights(self, place: str, results: "Results") -> "Weights":
         """Return the weights that `--init-from` names."""
         raise ConfigError(f"--init-from is for the recursive models. Let {self.name} load its own weights")
 
@@ -180,12 +159,15 @@ class Program:
         """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study, by its path."""
         return {}
 
-    def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
-        """Return for each of these settings the checksum of its data below `folder`; empty if it is not known."""
-        return [""] * len(settings)
+    def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
+        """Return for each of these settings the checksum of its data below `folder`; empty if it is not known.
 
-    def read_data(self, settings: Sequence[RunSettings], folder: Path) -> None:
-        """Read the data below `folder`, so that their checksums are known."""
+        Args:
+            settings: Of runs.
+            folder: The folder with the data sets.
+            read: Read the data sets that are there, so that their checksums are known.
+        """
+        return [""] * len(settings)
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         """Return the titles of data sets below `folder` that have no checksum yet."""
@@ -212,13 +194,14 @@ class Program:
         """
         return None
 
-    def recompute(self, file: Path, metrics: Sequence[str]) -> Recomputed:
-        """Compute these metrics again from the answers that a run kept.
+    def recompute(self, file: Path, metrics: Sequence[str]) -> "tuple[MeasuredMetrics, int]":
+        """Compute these metrics again from the answers that a run kept, and count these.
 
         Raises:
+            NotAvailable: there are not all answers, or they are of a task that is not imported.
             StorageError: the file is damaged.
         """
-        return Recomputed(why="its program keeps no answers, so that metrics are as it returned them")
+        raise NotAvailable("its program keeps no answers, so that metrics are as it returned them")
 
     def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
         """Return the settings that a published table may name, by path, with the field of each class that has it."""

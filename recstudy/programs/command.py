@@ -1,5 +1,7 @@
 """An existing script as a program: each run is a process, started by a command line that has the settings of the run."""
 
+import dataclasses
+import json
 import os
 import re
 import shlex
@@ -8,29 +10,88 @@ import signal
 import string
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, RunError, choices, nearest
 from recstudy.explained import explained
-from recstudy.plugins import user_files_of
-from recstudy.programs.base import Execution, InitialWeights, Program
+from recstudy.plugins import caller, user_files_of
+from recstudy.programs.base import Execution, Program
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
-from recstudy.programs.output import STEPS, JsonFile, LastLine, compiled, read_step
 from recstudy.programs.own import measured
 from recstudy.programs.process import Process
 from recstudy.programs.settings import Place, RunSettings, flatten
+from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Results
 
+if TYPE_CHECKING:
+    from recstudy.train.initial import Weights
+
 LOG = "output.log"
+STEPS = ("epoch", "step")  # groups of a progress pattern that count
 TAIL = 20  # lines of the output that the record of a failure has
-NO_MEMORY = re.compile("out ?of ?memory|MemoryError|not enough memory", re.IGNORECASE)
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the second one is what a shell says of its child
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonFile:
+    """Metrics in a JSON file that the command writes: an object with a number for each metric.
+
+    Args:
+        path: The file, below `{folder}`. It is read once the command has ended.
+    """
+
+    path: str
+
+    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
+        """Refuse (ConfigError) a command that cannot have these metrics."""
+        if "folder" not in placeholders:
+            raise ConfigError(f"{self.path} is read in {{folder}}: add it to the command, such as --out {{folder}}")
+
+    def read(self, metrics: Collection[str], folder: Path, lines: Iterable[str]) -> Any:
+        """Return the metrics of a command that has ended, by its folder and its output (ConfigError)."""
+        try:
+            return _numbers(json.loads((folder / self.path).read_bytes()))
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be read in {{folder}}: {error.strerror}") from None
+        except ValueError as error:
+            raise ConfigError(f"{self.path} is not JSON: {error}") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class LastLine:
+    r"""Metrics that the command prints. Of several matching lines, the last one counts.
+
+    Args:
+        pattern: A regular expression with a group for each metric in their order, such as `r"accuracy: (\S+)"`, or with
+            groups named by the metrics, such as `r"accuracy: (?P<accuracy>\S+)|F1: (?P<f1>\S+)"`.
+    """
+
+    pattern: str
+
+    def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
+        """Refuse (ConfigError) a command that cannot have these metrics."""
+        pattern = compiled("LastLine", self.pattern)
+        groups = pattern.groupindex or [*metrics][: pattern.groups]
+        if missing := [name for name in metrics if name not in groups]:
+            raise ConfigError(f"the pattern of LastLine has no group for {choices(missing)}: {self.pattern}")
+
+    def read(self, metrics: Collection[str], folder: Path, lines: Iterable[str]) -> Any:
+        """Return the metrics of a command that has ended, by its folder and its output (ConfigError)."""
+        values: dict[str, str] = {}
+        for line in lines:
+            for match in re.finditer(self.pattern, line):
+                groups = match.groupdict() or dict(zip(metrics, match.groups(), strict=False))
+                values |= {name: groups[name] for name in metrics if groups.get(name) is not None}
+        if not values:
+            raise ConfigError(f"no line of its output matches {self.pattern}")
+        return _numbers(values)
 
 
 @explained
@@ -78,10 +139,7 @@ class Command:
     is_synthetic: bool = False
 
     def __post_init__(self) -> None:
-        frame: Any = sys._getframe(1)
-        while frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "pydantic"):
-            frame = frame.f_back
-        study = Path(frame.f_globals.get("__file__", "notebook")).resolve()
+        study = Path(caller().get("__file__", "notebook")).resolve()
         object.__setattr__(self, "folder", study.parent / Path(self.folder).expanduser())
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "CommandProgram":
@@ -155,7 +213,7 @@ class CommandProgram(TrainingProgram):
         return isinstance(other, CommandProgram) and self.command == other.command
 
     def check(
-        self, settings: Iterable[RunSettings], results: Results, data: Path, download: bool, begin: InitialWeights | None
+        self, settings: Iterable[RunSettings], results: Results, data: Path, download: bool, begin: "Weights | None"
     ) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():
@@ -170,10 +228,11 @@ class CommandProgram(TrainingProgram):
 
     def user_files(self) -> dict[str, str]:
         digests: dict[str, str] = {}
-        for script in [Path(self.command.folder, word) for word in self.words]:
+        for word in self.words:
+            script = Path(self.command.folder, word)
             if script.suffix == ".py" and script.is_file():
                 digests |= user_files_of(script.parent, [script.stem]).digests
-        return dict(sorted(digests.items()))
+        return digests
 
     def execute(self, context: RunContext, execution: Execution) -> Any:
         command, settings = self.command, execution.settings
@@ -186,9 +245,8 @@ class CommandProgram(TrainingProgram):
         try:
             with process:
                 for line in process.lines():
-                    if reported := read_step(command.progress, line):
-                        step, values = reported
-                        context.report(context.next_step if step is None else step, **values)
+                    if values := read_step(command.progress, line, context.next_step):
+                        context.report(**values)
                     limit = limit or self._limit(settings.place, process)
                     has_left = has_left or context.should_stop()
                     if limit or has_left:
@@ -233,3 +291,32 @@ def script_of(words: Sequence[str]) -> str:
 def _path() -> str:
     """Return where programs are looked for: first beside this Python, so that `python` is the one that runs the study."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
+    """Return the values that a line reports, with their `step`, the given one if it is not numbered; empty if it reports none."""
+    match = re.search(pattern, line) if pattern else None
+    if match is None:
+        return {}
+    values = {name: value for name, value in _numbers(match.groupdict()).items() if isinstance(value, float)}
+    for name in STEPS:
+        step = int(values.pop(name, step))
+    return {**values, "step": step}
+
+
+def _numbers(values: Any) -> Any:
+    """Return values with numbers in place of texts that are numbers."""
+    values = dict(values) if isinstance(values, Mapping) else values
+    for name, value in values.items() if isinstance(values, dict) else ():
+        if isinstance(value, str):
+            with suppress(ValueError):
+                values[name] = float(value)
+    return values
+
+
+def compiled(name: str, pattern: str) -> re.Pattern[str]:
+    """Return a pattern (ConfigError: it is not a regular expression)."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"the pattern of {name} is no regular expression: {error}: {pattern}") from None

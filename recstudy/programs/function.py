@@ -1,6 +1,5 @@
 """A training function as a program: any framework, in the worker's process."""
 
-import random
 import shutil
 import sys
 import time
@@ -15,8 +14,8 @@ from recstudy.errors import ConfigError, raised_at
 from recstudy.plugins import named, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
-from recstudy.programs.own import OwnProgram, measured, not_finite, number
-from recstudy.programs.trial import hardware, peak_memory_mb, record_user_files, reset_peak_memory, versions_of
+from recstudy.programs.own import OwnProgram, measured, not_finite, number, plain
+from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_process
 from recstudy.programs.watchdog import alive, waiting, watched
 from recstudy.records import EpochLine, Json, append_line, read_log
 
@@ -39,6 +38,7 @@ class RunContext:
         settings: The settings, as a dictionary or as an object of the user's own class.
         seed: The seed of the run: 0, 1, ...
         folder: A folder for checkpoints. It is the same when the run resumes, and is removed when the run has ended.
+        next_step: The step after the last report, over all attempts; 0 in a new run.
     """
 
     def __init__(self, execution: Execution, settings: Any) -> None:
@@ -47,22 +47,18 @@ class RunContext:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._execution = execution
         lines = read_log(execution.records.epochs, EpochLine)
-        self._last = max((line.epoch for line in lines), default=-1)
+        self.next_step = max((line.epoch for line in lines), default=-1) + 1
         self._before = max((float(line.values.get("seconds") or 0.0) for line in lines), default=0.0)
         self._began = time.monotonic()
         self.memory_mb: float | None = None
         self.cpu_seconds = 0.0
-        self.watch: ExitStack | None = None  # ends a run that hangs, once it has reported a step
+        self.watch = ExitStack()  # ends a run that hangs, once it has reported a step
+        self._is_watched = False
 
     @property
     def resumes(self) -> bool:
         """Whether an earlier attempt has reported a step."""
-        return self._last >= 0
-
-    @property
-    def next_step(self) -> int:
-        """The step after the last report, over all attempts; 0 in a new run."""
-        return self._last + 1
+        return self.next_step > 0
 
     def report(self, step: int, **values: float) -> None:
         """Report values of a step, such as an epoch: they are logged, shown, and may end the run early in a search.
@@ -74,20 +70,22 @@ class RunContext:
         Raises:
             ConfigError: `step` is not a whole number of at least 0, or a value is not a number or has a name of recstudy's own.
         """
-        program, records = self._execution.settings.program, self._execution.records
-        step = _whole(program.name, step)
-        if reserved := [name for name in values if name in LINE]:
+        name, records = self._execution.settings.program_name, self._execution.records
+        step = plain(step)
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
+        if reserved := [key for key in values if key in LINE]:
             raise ConfigError(f"run.report: {reserved[0]!r} is recstudy's own. Give the value another name")
-        found = {name: number(program.name, name, value) for name, value in values.items()}
-        if wrong := not_finite(found):
+        numbers = {key: number(name, key, value) for key, value in values.items()}
+        if wrong := not_finite(numbers):
             raise Diverged(f"step {step}: {wrong}")
-        if step <= self._last:
+        if step < self.next_step:
             records.keep_epochs(below=step)
-        self._last = step
-        line = {"epoch": step, **found, "seconds": round(self.seconds, 3)}
+        self.next_step = step + 1
+        line = {"epoch": step, **numbers, "seconds": round(self.seconds, 3)}
         append_line(records.epochs, line)
-        if self.watch is None:
-            self.watch = ExitStack()
+        if not self._is_watched:
+            self._is_watched = True
             minutes = self._execution.settings.place.silent_minutes
             self.watch.enter_context(watched(60 * minutes, records.hang_log(0)))
         alive()
@@ -110,13 +108,6 @@ class RunContext:
     def seconds(self) -> float:
         """Seconds of the run so far, over all attempts."""
         return self._before + time.monotonic() - self._began
-
-
-def _whole(name: str, step: Any) -> int:
-    step = step.item() if hasattr(step, "item") else step
-    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
-    return int(step)
 
 
 @dataclass(frozen=True)
@@ -157,7 +148,7 @@ def _imported(place: str, *given: Any) -> Function:
 class TrainingProgram(OwnProgram, ABC):
     """What functions and commands do alike."""
 
-    packages: tuple[str, ...] = ("torch", "numpy", "ray")  # whose versions are recorded
+    packages: tuple[str, ...] = ("torch", "numpy", "ray")
 
     @abstractmethod
     def execute(self, context: RunContext, execution: Execution) -> Any:
@@ -170,19 +161,15 @@ class TrainingProgram(OwnProgram, ABC):
         began = time.monotonic()
         outcome: Json
         try:
-            try:
+            with context.watch:
                 returned = self.execute(context, execution)
-            finally:
-                if context.watch is not None:
-                    context.watch.close()
             if returned is None and execution.leave():
                 return {"status": "drained"}
-            values, others = measured(self.name, returned, self.metrics)
-            wrong = not_finite(values)
-            if wrong:
+            values = measured(self.name, returned, self.metrics)
+            if wrong := not_finite(values):
                 raise Diverged(wrong)
             outcome = {"status": "done", "metrics": values}
-            if others:
+            if others := [str(name) for name in returned if name not in values]:
                 outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
         except Diverged as error:
             outcome = {"status": "diverged", "error": str(error), "metrics": {}}
@@ -190,7 +177,7 @@ class TrainingProgram(OwnProgram, ABC):
         if (seconds := time.monotonic() - began) >= 1:
             cost["cores_used"] = round(context.cpu_seconds / seconds, 3)
         shutil.rmtree(context.folder, ignore_errors=True)
-        return outcome | facts(self, cost)
+        return outcome | {"cost": cost}
 
 
 class FunctionProgram(TrainingProgram):
@@ -206,7 +193,7 @@ class FunctionProgram(TrainingProgram):
         return isinstance(other, FunctionProgram) and _identity(self.function) == _identity(other.function)
 
     def execute(self, context: RunContext, execution: Execution) -> Any:
-        _reset(execution.settings.seed, execution.settings.place.cpus_per_run)
+        reset_process(execution.settings.seed, execution.settings.place.cpus_per_run)
         busy = time.process_time()
         try:
             return self.function(context)
@@ -217,33 +204,6 @@ class FunctionProgram(TrainingProgram):
         finally:
             context.memory_mb = peak_memory_mb()
             context.cpu_seconds = time.process_time() - busy
-
-
-def facts(program: TrainingProgram, cost: Json) -> Json:
-    """Return what a result says beside its metrics."""
-    torch = sys.modules.get("torch")  # loaded by the user's program, if at all
-    gpu = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
-    return {
-        "cost": cost,
-        "provenance": {
-            "versions": versions_of(*program.packages),
-            "hardware": hardware(gpu),
-            "synthetic": program.is_synthetic,
-        },
-    }
-
-
-def _reset(seed: int, cpus: int) -> None:
-    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on it."""
-    reset_peak_memory()
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed)
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(seed)
-        torch.set_num_threads(cpus)
-        torch.set_grad_enabled(True)
-        torch.set_default_dtype(torch.float32)
 
 
 def _name(function: Any) -> str:

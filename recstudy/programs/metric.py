@@ -4,9 +4,8 @@
 states its own beside its settings. `using_metrics` puts those into the registry while a block runs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from recstudy.errors import ConfigError
@@ -66,26 +65,22 @@ class Metric:
     of_levels: bool = False
     short: str = ""
     tasks: tuple[str, ...] = ()
-    of: Callable[[Any], Any] | str | None = field(default=None, repr=False)
-    each: Callable[[Any], Any] | None = field(default=None, repr=False)
+    of: Callable[[Any], Any] | str | None = None
+    each: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         name = f"the metric {self.title!r}" if self.title else "a metric"
         if self.better not in (None, "higher", "lower"):
             raise ConfigError(f"{name}: better must be 'higher', 'lower' or None, but got {self.better!r}")
-        if self.items is not None and (not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1):
-            raise ConfigError(f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}")
         if self.items is not None:
-            object.__setattr__(self, "share", True)
-            object.__setattr__(self, "bounds", self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0)))
-        if not self.form:
-            object.__setattr__(self, "form", ".1f" if self.unit == "%" else ".4g")
+            if not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1:
+                raise ConfigError(f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}")
+            self.__dict__.update(share=True, bounds=self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0)))
+        self.__dict__.update(form=self.form or (".1f" if self.unit == "%" else ".4g"))
         try:
             format(0.5, self.form)
         except (TypeError, ValueError):
             raise ConfigError(f"{name}: form must print a number, as .1f does, but got {self.form!r}") from None
-        if callable(self.of):
-            object.__setattr__(self, "__module__", self.of.__module__)  # the registry asks who defines it
 
     @property
     def heading(self) -> str:
@@ -124,17 +119,6 @@ METRICS.update(
     }
 )
 
-
-@contextmanager
-def using_metrics(metrics: Mapping[str, Any]) -> Iterator[None]:
-    """Have a program's own metrics in `METRICS`, before others of the same names, while the block runs.
-
-    A reader does so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
-    """
-    before = METRICS.whole
-    with METRICS.in_front(metrics):
-        METRICS.whole = before or bool(metrics)
-        try:
-            yield
-        finally:
-            METRICS.whole = before
+# Has a program's own metrics in `METRICS`, before others of the same names, while a block runs. A reader does so inside
+# `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
+using_metrics = METRICS.in_front

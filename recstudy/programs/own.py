@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
-from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised_at
 from recstudy.explained import explain
@@ -24,6 +23,7 @@ from recstudy.programs.settings import (
     RunSettings,
     Tunable,
     configure,
+    json_value,
     set_at,
     tunable,
 )
@@ -60,7 +60,13 @@ class OwnSettings(RunSettings):
 
     @property
     def description(self) -> Description:
-        return self.program.describe(self.settings)
+        """A setting called `model` or `data` is the title of that."""
+        program, model, data = self.program, self.settings.get("model"), self.settings.get("data")
+        return Description(
+            model if isinstance(model, str) else program.title,
+            data if isinstance(data, str) else program.data,
+            program.is_synthetic,
+        )
 
     @property
     def score(self) -> str:
@@ -79,30 +85,33 @@ class OwnSettings(RunSettings):
         return self.program_name
 
     @property
+    def counts(self) -> dict[str, int]:
+        """The settings that say how many steps a run reports."""
+        return {name: self.settings[name] for name in STEPS if type(self.settings.get(name)) is int}
+
+    @property
     def steps(self) -> int | None:
-        counts = (self.settings.get(name) for name in STEPS)
-        return next((count for count in counts if isinstance(count, int) and not isinstance(count, bool)), None)
+        return next(iter(self.counts.values()), None)
 
     def path(self, name: str) -> str:
         return name if name.startswith((PREFIX, "place.")) else PREFIX + name
 
-    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list[Self]:
-        return [self._changed({self.path(name): value for name, value in changes.items()}) for changes in several]
+    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["OwnSettings"]:
+        return [self._changed(changes) for changes in several]
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        counts = {PREFIX + name: self.settings.get(name) for name in STEPS}
-        return {path: 2 for path, count in counts.items() if path not in changes and isinstance(count, int) and count > 2}
+        counts = {PREFIX + name: count for name, count in self.counts.items()}
+        return {path: 2 for path, count in counts.items() if path not in changes and count > 2}
 
-    def _changed(self, changes: Mapping[str, Any]) -> Self:
-        settings = {**self.settings}
-        place = self.place.model_dump()
-        for path, value in changes.items():
+    def _changed(self, changes: Mapping[str, Any]) -> "OwnSettings":
+        settings, place = dict(self.settings), self.place.model_dump()
+        for name, value in changes.items():
+            path = self.path(name)
             part, _, rest = path.partition(".")
             if path == "place.workers_per_run" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
-            set_at(place if part == "place" else settings, rest, to_jsonable_python(value))
-        values = {"program": self.program_name, "settings": self.program.complete(settings), "seed": self.seed, "place": place}
-        return configure(type(self), values)
+            set_at(place if part == "place" else settings, rest, json_value(value, f"the setting {rest!r}"))
+        return self.program.read({"program": self.program_name, "settings": settings, "seed": self.seed, "place": place})
 
 
 class OwnProgram(Program):
@@ -129,7 +138,8 @@ class OwnProgram(Program):
         self.schema, defaults = _schema(name, settings)
         self.typed = not isinstance(settings, Mapping)  # then a run gets an object, else a dictionary
         self.defaults = self.complete(defaults)
-        self.ranges = {PREFIX + path: found for path, found in _ranges(self.schema, self.defaults).items()}
+        is_model = issubclass(self.schema, BaseModel)
+        self.ranges = tunable(self.schema.model_validate(self.defaults), PREFIX) if is_model else {}
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings with defaults, as plain JSON values.
@@ -137,7 +147,7 @@ class OwnProgram(Program):
         Raises:
             ConfigError: A name is unknown or a value does not fit. The message names the field.
         """
-        return dict(to_jsonable_python(self.parse(settings)))
+        return dict(json_value(self.parse(settings), f"a setting of {self.title}"))
 
     def parse(self, settings: Mapping[str, Any]) -> Any:
         """Return settings as the schema's object."""
@@ -155,21 +165,12 @@ class OwnProgram(Program):
     def read(self, values: Json) -> OwnSettings:
         return configure(OwnSettings, {**values, "settings": self.complete(values.get("settings", {}))})
 
-    def base(self, changes: Mapping[str, Any] | None = None) -> OwnSettings:
+    def base(self, changes: Mapping[str, Any]) -> OwnSettings:
         """Return the settings of a run by default, with these changes."""
-        return configure(OwnSettings, {"program": self.name, "settings": self.defaults}).with_changes(changes or {})
+        return self.read({"program": self.name, "settings": self.defaults}).with_changes(changes)
 
     def explain(self, error: Exception) -> str:
         return str(error) if isinstance(error, RecstudyError) else raised_at(error)
-
-    def describe(self, settings: Mapping[str, Any]) -> Description:
-        """Return what tables say of a run: a setting called `model` or `data` is the title of that."""
-        model, data = settings.get("model"), settings.get("data")
-        return Description(
-            model if isinstance(model, str) else self.title,
-            data if isinstance(data, str) else self.data,
-            self.is_synthetic,
-        )
 
     def register(self, module: str) -> None:
         """Make the program known under its name; `module` is the user's, which other processes import.
@@ -180,16 +181,15 @@ class OwnProgram(Program):
             ConfigError: another program has the name, or the same one with other settings or metrics.
         """
         known, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
-        if isinstance(known, OwnProgram) and not is_typed:
-            if not self.same_as(known):
-                raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
-            if (known.defaults, known.metrics) != (self.defaults, self.metrics):
-                raise ConfigError(
-                    f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
-                    f"{type(self.spec).__name__}(..., name={self.title + '2'!r})"
-                )
-        if known is None or is_typed:
+        if not isinstance(known, OwnProgram) or is_typed:
             PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)  # at a prompt it is sent by value
+        elif not self.same_as(known):
+            raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
+        elif (known.defaults, known.metrics) != (self.defaults, self.metrics):
+            raise ConfigError(
+                f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
+                f"{type(self.spec).__name__}(..., name={self.title + '2'!r})"
+            )
 
     def same_as(self, other: Program) -> bool:
         """Whether another program does the same, so that both may have one name."""
@@ -212,15 +212,14 @@ def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) ->
 
 
 def receive(sent: str) -> None:
-    """Register the programs that a driver has sent, unless a module imported here has registered the same."""
-    programs: list[OwnProgram] = pickle.loads(sent.encode("latin-1"))
-    for program in programs:
-        if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
-            PROGRAMS.put(program.name, program, "recstudy")
+    """Register the program that a driver has sent, unless a module imported here has registered the same."""
+    program: OwnProgram = pickle.loads(sent.encode("latin-1"))
+    if program.has_paths or not dict.__contains__(PROGRAMS, program.name):
+        PROGRAMS.put(program.name, program, "recstudy")
 
 
-def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict[str, float], list[str]]:
-    """Return the stated metrics of what a program returned, and what else it returned.
+def measured(name: str, given: Any, metrics: Iterable[str]) -> dict[str, float]:
+    """Return the stated metrics of what a program returned.
 
     Raises:
         ConfigError: a stated metric is missing, or is not a number.
@@ -232,15 +231,20 @@ def measured(name: str, given: Any, metrics: Mapping[str, Metric]) -> tuple[dict
         if metric not in given:
             raise ConfigError(f"{name} returned no {metric!r}: it returned {choices(map(str, given)) or 'nothing'}")
         values[metric] = number(name, metric, given[metric])
-    return values, [str(other) for other in given if other not in metrics]
+    return values
 
 
 def number(name: str, metric: str, value: Any) -> float:
     """Return a number of numpy's, torch's or Python's as a float (ConfigError)."""
-    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name}: {metric} must be a number, but it is {value!r}")
     return float(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of numpy's or torch's as Python's; anything else as it is."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def not_finite(values: Mapping[str, float]) -> str:
@@ -252,19 +256,12 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
     if not isinstance(metrics, Mapping) or not metrics:
         example = 'metrics={"accuracy": Metric("%", items=10_000)}'
         raise ConfigError(f"{name} needs its metrics, such as {example}, but got {metrics!r}")
+    titled = {}
     for metric, given in metrics.items():
         if not isinstance(given, Metric) or not isinstance(metric, str):
             raise ConfigError(f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}')
-    return {
-        metric: given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
-        for metric, given in metrics.items()
-    }
-
-
-class _Untyped(BaseModel):
-    """Settings of a dictionary: their types are those of the defaults."""
-
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+        titled[metric] = given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
+    return titled
 
 
 def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
@@ -274,8 +271,12 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
         for field in given:
             if not isinstance(field, str) or not field.isidentifier():
                 raise ConfigError(f"a setting of {name} needs a name like a Python variable's, but got {field!r}")
-        fields: Any = {field: (_type(value), value) for field, value in given.items()}
-        schema, defaults = create_model("Settings", __base__=_Untyped, **fields), dict(given)
+        defaults = {field: json_value(value, f"the setting {field!r} of {name}") for field, value in given.items()}
+        fields: Any = {  # a number may be any number if the default is a real one
+            field: (type(value) if isinstance(value, bool | int | float | str) else Any, value)
+            for field, value in defaults.items()
+        }
+        schema = create_model("Settings", __config__=ConfigDict(protected_namespaces=()), **fields)
     elif dataclasses.is_dataclass(schema) or issubclass(schema, BaseModel):
         defaults = {} if schema is given else {field: getattr(given, field) for field in _fields(schema)}
     else:
@@ -288,18 +289,5 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
     return schema, defaults
 
 
-def _type(value: Any) -> Any:
-    """Return the type of a setting, by its default: a number may be any number if the default is a real one."""
-    kind: Any = Any
-    if isinstance(value, bool | int | float | str):
-        kind = type(value)
-    return kind
-
-
 def _fields(schema: Any) -> list[str]:
     return list(schema.model_fields) if issubclass(schema, BaseModel) else [field.name for field in dataclasses.fields(schema)]
-
-
-def _ranges(schema: Any, defaults: Mapping[str, Any]) -> dict[str, Tunable]:
-    """Return the search ranges that a pydantic model states beside its fields."""
-    return tunable(schema.model_validate(defaults)) if issubclass(schema, BaseModel) else {}

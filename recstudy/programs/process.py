@@ -48,9 +48,7 @@ class Process:
         self.began = self.printed = time.monotonic()
         self.status: dict[str, Any] = {"error": "its guard was killed"}
         self._is_stopping = False
-        lifeline, self._lifeline = os.pipe()
-        self._output, output = os.pipe()
-        self._status, status = os.pipe()
+        (lifeline, self._lifeline), (self._output, output), (self._status, status) = os.pipe(), os.pipe(), os.pipe()
         self._log = open(log, "a+b", buffering=0)  # noqa: SIM115  closed with the block
         self._log.write(f"$ {shlex.join(words)}\n".encode())
         self._start = self._log.tell()  # of this process's output

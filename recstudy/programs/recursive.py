@@ -4,11 +4,11 @@ torch is loaded by what computes, so that a driver and a reader do without it.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 from pydantic.fields import FieldInfo
 
@@ -18,16 +18,22 @@ import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
 from recstudy.data.cache import known_checksum, load, unread
 from recstudy.errors import DataError
-from recstudy.metrics import METRICS, TASKS, measured
+from recstudy.metrics import METRICS, TASKS, NotAvailable, measured
 from recstudy.metrics.kept import Kept, unpacked
+from recstudy.metrics.registry import MeasuredMetrics
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
-from recstudy.programs.base import Cost, Execution, Group, InitialWeights, Program, Recomputed
+from recstudy.programs.base import Cost, Execution, Group, Program
 from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
 from recstudy.records import Json, Results
+
+if TYPE_CHECKING:
+    from recstudy.train.initial import Weights
 
 
 class RecursiveModels(Program):
     """HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines, trained by our loop."""
+
+    packages = ("torch", "torchvision", "ray", "numpy")
 
     def read(self, values: Json) -> RunConfig:
         return configure(RunConfig, values)
@@ -38,10 +44,12 @@ class RecursiveModels(Program):
         return train_run(execution)
 
     def group(self) -> Group:
-        return _Workers()
+        from recstudy.train.parallel import Workers
+
+        return Workers()
 
     def check(
-        self, settings: Sequence[RunSettings], results: Results, data: Path, download: bool, begin: InitialWeights | None
+        self, settings: Sequence[RunSettings], results: Results, data: Path, download: bool, begin: "Weights | None"
     ) -> None:
         configs = [_config(one) for one in settings]
         for kind, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
@@ -49,9 +57,9 @@ class RecursiveModels(Program):
             for model in {config.model for config in configs if config.data == kind}:
                 model.check_groups(known.group_count, kind.title)
         if started := [config for config in configs if config.train.init_from]:
-            from recstudy.train.initial import Weights, check_initial
+            from recstudy.train.initial import check_initial
 
-            check_initial(started, results, cast(Weights | None, begin))
+            check_initial(started, results, begin)
 
     def check_device(self, device: str) -> None:
         if device == "mps":
@@ -64,7 +72,7 @@ class RecursiveModels(Program):
 
         return torch.cuda.is_available()
 
-    def weights(self, place: str, results: Results) -> InitialWeights:
+    def weights(self, place: str, results: Results) -> "Weights":
         from recstudy.train.initial import taken_from
 
         return taken_from(place, results)
@@ -86,15 +94,15 @@ class RecursiveModels(Program):
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
         return list(dict.fromkeys(line for one in settings for line in _hints(_config(one))))[:1]
 
-    def checksums(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+    def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
         configs = [_config(one) for one in settings]
-        found = {data: known_checksum(data, folder) for data in _fixed_data(configs)}
-        return [found.get(config.data, "") for config in configs]
-
-    def read_data(self, settings: Sequence[RunSettings], folder: Path) -> None:
-        for data in _fixed_data(map(_config, settings)):
-            with suppress(DataError):  # data that are not here: nothing can be said of them
-                load(data, folder)
+        known = {}
+        for data in _fixed_data(configs):
+            if read:
+                with suppress(DataError):  # data that are not here: nothing can be said of them
+                    load(data, folder)
+            known[data] = known_checksum(data, folder)
+        return [known.get(config.data, "") for config in configs]
 
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         return [data.title for data in _fixed_data(map(_config, settings)) if unread(data, folder)]
@@ -105,14 +113,14 @@ class RecursiveModels(Program):
     def answers(self, file: Path) -> Kept | None:
         return unpacked(file) if os.path.lexists(file) else None
 
-    def recompute(self, file: Path, metrics: Sequence[str]) -> Recomputed:
+    def recompute(self, file: Path, metrics: Sequence[str]) -> tuple[MeasuredMetrics, int]:
         kept = self.answers(file)
         if kept is None or kept.cut:
-            return Recomputed(why="not all answers are in the bundle")
+            raise NotAvailable("not all answers are in the bundle")
         if kept.answers.task not in TASKS:
-            return Recomputed(why="answers of a task that the study defines (what a study defines itself is not imported)")
-        found = measured(kept.answers, [name for name in metrics if name in METRICS and METRICS[name].of is not None])
-        return Recomputed(found.values, found.unavailable, len(kept.answers))
+            raise NotAvailable("answers of a task that the study defines (what a study defines itself is not imported)")
+        names = [name for name in metrics if name in METRICS and METRICS[name].of is not None]
+        return measured(kept.answers, names), len(kept.answers)
 
     def published_fields(self) -> dict[str, list[FieldInfo]]:
         found: dict[str, list[FieldInfo]] = {}
@@ -134,30 +142,6 @@ class RecursiveModels(Program):
 def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:
     """Return the data sets that are the same for every seed, each once."""
     return list(dict.fromkeys(config.data for config in configs if not config.data.redrawn))
-
-
-class _Workers(Group):
-    """The group of Ray Train workers that this process is in; alone it is a group of one."""
-
-    def __init__(self) -> None:
-        from recstudy.train.parallel import rank_and_world
-
-        self.rank, self.world = rank_and_world()
-
-    def first_says(self, value: bool) -> bool:
-        from recstudy.train.parallel import first_says
-
-        return first_says(value)
-
-    def first_gives(self, value: Callable[[], Any]) -> Any:
-        from recstudy.train.parallel import first_gives
-
-        return first_gives(value)
-
-    def any_says(self, value: bool) -> bool:
-        from recstudy.train.parallel import any_says
-
-        return any_says(value)
 
 
 def _config(settings: RunSettings) -> RunConfig:

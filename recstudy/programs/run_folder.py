@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recstudy.errors import StorageError
 from recstudy.files import discard
-from recstudy.records import RunFolder, locked
+from recstudy.records import RunFolder, held, locked
 from recstudy.records.mirror import Mirror, scratch
 
 log = logging.getLogger(__name__)
@@ -57,19 +57,21 @@ def beside(folder: str, store: str) -> Iterator[RunFolder]:
         discard(mirror.root)
 
 
-def wait_until_free(folder: str, store: str) -> None:
-    """Wait for whoever works on the run (StorageError: it is silent, or the store fails)."""
-    here = RunFolder(_mirror(folder, store).root if store else Path(folder))
-    with locked(here.lock, wait=True):
-        pass
+def is_free(folder: str, store: str) -> bool:
+    """Return whether no process works on the run; if it is on a store, no process of this machine."""
+    return not held(RunFolder(_local(folder, store) if store else Path(folder)).lock)
+
+
+def _local(folder: str, store: str) -> Path:
+    """Return the run's folder here: apart from the driver's copy of all records, which others here read and renew."""
+    return scratch(store).with_suffix(".work") / Path(folder).name
 
 
 def _mirror(folder: str, store: str) -> Mirror:
-    """Return the mirror of the run alone: apart from the driver's copy of all records, which others here read and renew."""
-    run_id = Path(folder).name
-    here = scratch(store).with_suffix(".work") / run_id
-    here.mkdir(parents=True, exist_ok=True)
-    return Mirror(store, here, f"runs/{run_id}")
+    """Return the mirror of the run alone."""
+    local = _local(folder, store)
+    local.mkdir(parents=True, exist_ok=True)
+    return Mirror(store, local, f"runs/{local.name}")
 
 
 def _send(mirror: Mirror) -> None:

@@ -7,12 +7,14 @@
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explain, explained
@@ -73,6 +75,28 @@ def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") ->
         raise ConfigError(explain(error, kind, part)) from None
 
 
+def python_value(value: Any) -> Any:
+    """Return a number or an array of NumPy or torch as Python's own, and any other value as it is."""
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
+
+
+def json_value(value: Any, name: str) -> Any:
+    """Return the value of a setting as JSON has it.
+
+    Raises:
+        ConfigError: it, or a part of it, is of a type that JSON does not have.
+    """
+
+    def convert(part: Any) -> Any:
+        converted = python_value(part)
+        if converted is part:
+            kinds = "a number, a text, true, false, none, or a list or dict of these"
+            raise ConfigError(f"{name} has {brief(part)}, but a setting is {kinds}. Give a name that the program looks up")
+        return converted
+
+    return to_jsonable_python(value, fallback=convert)
+
+
 def set_at(values: dict[str, Any], path: str, value: Any) -> None:
     """Replace a value at a dotted path; the parts that it stands in are copied."""
     *parents, last = path.split(".")
@@ -114,12 +138,12 @@ class Tunable:
     values: tuple[Any, ...]  # empty for a range
 
     def __init__(self, low: Any, high: float | None = None, log: bool = False) -> None:
-        values = () if high is not None else tuple(low)
-        ends = (low, high) if high is not None else (0, 0)
-        if high is not None and not (low < high and (low > 0 or not log)):
+        if high is None:
+            self.__dict__.update(low=0, high=0, log=log, values=tuple(low))
+        elif low < high and (low > 0 or not log):
+            self.__dict__.update(low=low, high=high, log=log, values=())
+        else:
             raise ConfigError(f"a range needs low < high, and low > 0 where it is logarithmic, but got {low} to {high}")
-        for name, value in {"low": ends[0], "high": ends[1], "log": log, "values": values}.items():
-            object.__setattr__(self, name, value)
 
     @property
     def whole(self) -> bool:
@@ -127,9 +151,9 @@ class Tunable:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     @property
-    def every(self) -> tuple[Any, ...]:
+    def every(self) -> Sequence[Any]:
         """Every value there is; none for a range of real numbers."""
-        return self.values or (tuple(range(int(self.low), int(self.high) + 1)) if self.whole else ())
+        return self.values or (range(int(self.low), int(self.high) + 1) if self.whole else ())
 
     def draw(self, random: Random) -> Any:
         """Some value of it; of a logarithmic range, evenly on its scale."""
@@ -140,9 +164,9 @@ class Tunable:
         return round(drawn) if self.whole else drawn
 
     def __contains__(self, value: Any) -> bool:
-        if self.values:
-            return value in self.values
-        return isinstance(value, int | float) and self.low <= value <= self.high and (not self.whole or value == int(value))
+        if every := self.every:
+            return value in every
+        return isinstance(value, int | float) and self.low <= value <= self.high
 
     def __repr__(self) -> str:
         return f"Tunable({self})"
@@ -153,7 +177,7 @@ class Tunable:
     @property
     def record(self) -> dict[str, Any]:
         """As plain JSON values, for the plan."""
-        return {"choices": list(self.values)} if self.values else {"low": self.low, "high": self.high, "log": self.log}
+        return {"choices": self.values} if self.values else {"low": self.low, "high": self.high, "log": self.log}
 
 
 def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:

@@ -39,12 +39,12 @@ BOOKKEEPING = re.compile(
     |epoch|(trainer_)?(global_)?step|(.*_)?(std|stdev|stddev|stderr|sem)""",
     re.VERBOSE,
 )
-STATUS = re.compile(  # by the states of W&B, MLflow, Optuna and Ray
-    """(?P<done>|finished|completed?|done|success|succeeded|terminated)
-    |(?P<failed>crashed|failed|fail|failure|error|killed|cancell?ed|preempted)
-    |(?P<unfinished>running|pending|queued|scheduled|waiting|paused|pruned|preempting)""",
-    re.VERBOSE,
-)
+STATES = {  # by W&B, MLflow, Optuna and Ray; a run without a state is done
+    "done": ",finished,complete,completed,done,success,succeeded,terminated",
+    "failed": "crashed,failed,fail,failure,error,killed,canceled,cancelled,preempted",
+    "unfinished": "running,pending,queued,scheduled,waiting,paused,pruned,preempting",
+}
+STATUS = {state: status for status, states in STATES.items() for state in states.split(",")}
 SEEDS = re.compile("(random_|rng_)?seed|random_state")
 ERROR = "loss|error|err|perplexity|ppl|mae|mse|rmse|fid|wer|cer|nll|bpc|ece|brier|regret"
 SCORE = "accuracy|acc|f1|auc|auroc|auprc|iou|miou|dice|bleu|rouge|psnr|ssim|score|reward|return|top1|top5|r2"
@@ -241,14 +241,14 @@ def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str]
     """
     stated = []
     for role, names in ((METRIC, metrics), (SETTING, settings), (SEED, [seed] if seed else [])):
-        for name in names:
-            stated.append(table.find(name))
-            stated[-1].role = role
+        for column in map(table.find, names):
+            column.role = role
+            stated.append(column)
     table.columns = [*stated, *(column for column in table.columns if column not in stated)]
     closed = {SETTING: settings, METRIC: metrics, UNCLEAR: settings or metrics}
     for column in table.columns[len(stated) :]:
         name = column.name.lower()
-        if name in ("state", "status") and all(STATUS.fullmatch(cell.lower()) for cell in column.cells):
+        if name in ("state", "status") and all(cell.lower() in STATUS for cell in column.cells):
             column.role = STATE
         elif SEEDS.fullmatch(name) and not table.of(SEED):
             column.role = SEED
@@ -331,19 +331,21 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         ConfigError: A seed or a metric is no number, or two rows have the same settings and seed.
     """
     runs: dict[str, ImportedRun] = {}
-    left: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     repeats: Counter[str] = Counter()  # settings -> runs so far, which number them where there is no seed
     columns, seeds = table.of(SETTING), table.of(SEED)
     states = table.of(STATE)[0].cells if table.of(STATE) else [""] * len(table.lines)
-    found = [match.lastgroup if (match := STATUS.fullmatch(state.lower())) else "done" for state in states]
-    whole = [row for row, status in enumerate(found) if status != "failed"]
-    constant = [column for column in columns if len({column.cells[row] for row in whole}) == 1]
-    shared = {column.name: value_of(column.cells[whole[0]]) for column in constant if column.cells[whole[0]] in column.texts}
-    for row, (line, status) in enumerate(zip(table.lines, found, strict=True)):
+    statuses = [STATUS[state.lower()] for state in states]
+    shared = {}  # settings that all other runs have, for those that failed before they logged them
+    for column in columns:
+        cells = {cell for cell, status in zip(column.cells, statuses, strict=True) if status != "failed"}
+        if len(cells) == 1 and (value := value_of(cells.pop())) is not None:
+            shared[column.name] = value
+    for row, (line, status) in enumerate(zip(table.lines, statuses, strict=True)):
         if status == "unfinished":
-            left["not finished"] += 1
+            left_out["not finished"] += 1
             continue
-        settings = shared.copy() if status == "failed" else {}  # it may have ended before it logged them
+        settings = shared.copy() if status == "failed" else {}
         settings |= {column.name: value for column in columns if (value := value_of(column.cells[row])) is not None}
         key = canonical(settings)
         seed = number_of(seeds[0].cells[row]) if seeds else float(repeats[key])
@@ -351,7 +353,7 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         if seed is None or not (0 <= seed <= MOST and seed.is_integer()):
             if status != "failed":
                 table.refuse(row, seeds[0], f"{seeds[0].cells[row]!r} is no seed. A seed is a whole number of at least 0")
-            left["failed, without a seed"] += 1
+            left_out["failed, without a seed"] += 1
             continue
         run = _run(table, row, settings, int(seed), states[row] if status == "failed" else "")
         run_id = run_ids({"program": program, "settings": settings, "seed": 0}, [run.seed])[0]
@@ -363,9 +365,9 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
                 "Remove one, such as all but the last epoch of a run. If another column tells them apart, name it too: "
                 f"--settings {','.join(column.name for column in columns)},COLUMN"
             )
-        left["failed, and repeated"] += before is not None
+        left_out["failed, and repeated"] += before is not None
         runs[run_id] = before if before and run.status == "failed" else run
-    return runs, [f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left.items() if count]
+    return runs, [f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left_out.items() if count]
 
 
 def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure: str) -> ImportedRun:
@@ -383,7 +385,7 @@ def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure
             status, error = "diverged", error or f"{column.head} is {number}"
     if failure:
         status, error, failure = "failed", f"its state is {failure}", f"{failure.lower()} elsewhere"
-    elif status == "done" and not any(value is not None for value in metrics.values()):
+    elif status == "done" and {*metrics.values()} == {None}:
         status, error, failure = "failed", "it has no metric", "no metric"
     error = f"{table.file.name}, line {table.lines[row]}: {error}" if error else ""
     return ImportedRun(

@@ -8,7 +8,10 @@ import errno
 import logging
 import os
 import platform
+import random
+import re
 import socket
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from recstudy.errors import ConfigError, DataError, RunError, StorageError
 from recstudy.plugins import import_sent
 from recstudy.programs.base import Execution, Group, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
+from recstudy.programs.settings import Place
 from recstudy.programs.watchdog import watched
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, read_log, write_json
 from recstudy.records.locks import Held
@@ -53,7 +58,7 @@ class Trial:
     modules: tuple[str, ...] = ()  # what the study defines itself, for a worker to import
     code: str = ""  # the folder that it imports them from
     files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of each user file, by path
-    programs: str = ""  # the user's own programs, pickled by the driver, a character for each byte
+    program: str = ""  # the user's own, pickled by the driver, a character for each byte
 
 
 # How a trial becomes an outcome: reports each step's line, and ends early once the last argument says so. See `run_trial`.
@@ -78,15 +83,30 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
         if not group.first_says(False):
             return {"status": "done"}
         with beside(trial.folder, trial.store) as folder, watched(silence, folder.hang_log(group.rank)):
-            return _execute(trial, folder, report, leave, writes=False)
+            return _execute(trial, folder, report, leave, group)
     try:
         with locked_run_folder(trial.folder, trial.store, wait=False) as folder, watched(silence, folder.hang_log(0)):
-            return _attempt(trial, folder, report, leave, group)
+            try:
+                folder.sweep()
+                hang = "" if folder.finished else folder.take_hang()
+                if not group.first_says(not folder.finished and not hang):  # another study, or an earlier driver, has finished it
+                    if not hang:
+                        return {"status": "done"}
+                    error = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
+                    folder.fail(failure := Failure(error_class="hung", error=error, traceback=hang))
+                    return failed(failure)
+                here = Attempt(started=now(), host=socket.gethostname(), process=os.getpid())
+                folder.begin(replace(here, commit=trial.commit, dirty=trial.dirty, recstudy=trial.recstudy))
+                write_json(folder.config, trial.config)
+                folder.send()  # a worker that is killed early has tried, too
+                return _execute(trial, folder, report, leave, group)
+            except Exception as error:
+                return _failed(error, trial, group, folder)
     except Held as held:
         group.first_says(False)
         return {"status": "held", "by": held.holder}
     except StorageError as error:
-        return _ended(error, group, trial)
+        return _failed(error, trial, group)
 
 
 def worker_group(trial: Trial) -> Group:
@@ -94,70 +114,44 @@ def worker_group(trial: Trial) -> Group:
     return Group() if trial.config.get("program") else load_program().group()
 
 
-def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group) -> Json:
-    try:
-        folder.sweep()
-        hang = "" if folder.finished else folder.take_hang()
-        if not group.first_says(not folder.finished and not hang):  # another study, or an earlier driver, has finished it
-            if not hang:
-                return {"status": "done"}
-            minutes = trial.config["place"]["silent_minutes"]
-            error = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
-            folder.fail(failure := Failure(error_class="hung", error=error, traceback=hang))
-            return failed(failure)
-        began = Attempt(started=now(), host=socket.gethostname(), process=os.getpid(), commit=trial.commit, dirty=trial.dirty)
-        folder.begin(replace(began, recstudy=trial.recstudy))
-        write_json(folder.config, trial.config)
-        folder.send()  # a worker that is killed early has tried, too
-        return _execute(trial, folder, report, leave, writes=True)
-    except Exception as error:
-        with suppress(StorageError):  # then only the outcome says so
-            if folder.path.exists():
-                output = error.output if isinstance(error, RunError) else traceback.format_exc()
-                folder.fail(replace(_failure(error, trial), traceback=output))
-        return _ended(error, group, trial)
-
-
-def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], writes: bool) -> Json:
-    """Run the program and, on the worker that writes, record what came of it."""
+def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group) -> Json:
+    """Run the program and, on the worker that writes, record the result: the last file, so that there is all of a run or none."""
     started = now()
     import_sent(trial.code, trial.modules)
-    if trial.programs:
-        import_module("recstudy.programs.own").receive(trial.programs)
+    if trial.program:
+        import_module("recstudy.programs.own").receive(trial.program)
     program = program_of(trial.config)
     settings = program.read(trial.config)
-    outcome = program.run(Execution(trial, settings, folder, report, leave, writes, started))
-    if writes and outcome["status"] == "drained":
+    execution = Execution(trial, settings, folder, report, leave, group)
+    outcome = program.run(execution)
+    if execution.writes and outcome["status"] == "drained":
         folder.drained(now())
-    elif writes:
-        _record(trial, folder, outcome, started)
+    elif execution.writes:
+        provenance = {
+            "commit": trial.commit,
+            "dirty": any(line.dirty for line in read_log(folder.attempts, Attempt)),
+            "commits": folder.told("commit"),
+            "recstudy": ", then ".join(folder.told("recstudy")),
+            "files": folder.user_files,
+            "earlier": folder.earlier,
+            "versions": versions_of(*program.packages),
+            "hardware": hardware(settings.place),
+            "synthetic": settings.description.is_synthetic,
+            **outcome.get("provenance", {}),
+            "started": started,
+            "finished": now(),
+        }
+        folder.finish(record_of(Result, {**outcome, "attempts": folder.tries, "provenance": provenance}))
+        folder.sweep()
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(settings.score)}
-
-
-def _record(trial: Trial, folder: RunFolder, outcome: Json, started: str) -> None:
-    """Write the result of a run that has ended. It is the last file, so that there is all of the run or none."""
-    dirty = any(line.dirty for line in read_log(folder.attempts, Attempt))
-    provenance = {
-        "commit": trial.commit,
-        "dirty": dirty,
-        "commits": folder.told("commit"),
-        "recstudy": ", then ".join(folder.told("recstudy")),
-        "files": folder.user_files,
-        "earlier": folder.earlier,
-        **outcome.get("provenance", {}),
-        "started": started,
-        "finished": now(),
-    }
-    folder.finish(record_of(Result, {**outcome, "attempts": folder.tries, "provenance": provenance}))
-    folder.sweep()
 
 
 def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
     """Record the SHA-256 of each user file; of a run that resumes after a file has changed, both versions count."""
     before = folder.user_files if resumes else {}
-    if before or trial.files:
-        versions = {path: dict.fromkeys([*before.get(path, "").split(), sha]) for path, sha in trial.files.items()}
-        write_json(folder.files, before | {path: " ".join(digests) for path, digests in versions.items()})
+    versions = {path: " ".join(dict.fromkeys([*before.get(path, "").split(), sha])) for path, sha in trial.files.items()}
+    if before or versions:
+        write_json(folder.files, before | versions)
 
 
 def failed(failure: Failure) -> Json:
@@ -165,23 +159,25 @@ def failed(failure: Failure) -> Json:
     return {"status": "failed", "class": failure.error_class, "error": failure.error}
 
 
-def _failure(error: Exception, trial: Trial) -> Failure:
+def _failed(error: Exception, trial: Trial, group: Group, folder: RunFolder | None = None) -> Json:
+    """Record why a run failed, if its folder is there, and return that outcome."""
     line = f"{type(error).__name__}: {error}"
     with suppress(ConfigError):  # a program that cannot be imported explains nothing
         line = program_of(trial.config).explain(error)
-    return Failure(error_class=failure_class(error), error=line)
-
-
-def _ended(error: Exception, group: Group, trial: Trial) -> Json:
+    output = error.output if isinstance(error, RunError) else traceback.format_exc()
+    failure = Failure(error_class=failure_class(error), error=line, traceback=output)
+    with suppress(StorageError):  # then only the outcome says so
+        if folder is not None and folder.path.exists():
+            folder.fail(failure)
     if group.world > 1:
         raise error  # the other workers wait for a message that will not come: let Ray Train end the group
-    return failed(_failure(error, trial))
+    return failed(failure)
 
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
-# What torch says on a CPU (a plain RuntimeError), and CUDA where another than torch's allocator notices.
-NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "CUDA error: out of memory")
+# What Python, torch and CUDA say if there is no memory, also in the output of a command.
+NO_MEMORY = re.compile("out ?of ?memory|MemoryError|not enough memory|can't allocate memory", re.IGNORECASE)
 
 
 def failure_class(error: BaseException) -> str:
@@ -190,69 +186,75 @@ def failure_class(error: BaseException) -> str:
         return error.failure_class
     if isinstance(error, DataError):
         return "data"
-    if isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in STORAGE):
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, StorageError) or number in STORAGE:
         return "storage"
-    is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's
-    if is_memory or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-        return "out of memory"
-    if isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY):
-        return "out of memory"
-    return "code"
+    words = f"{type(error).__name__}: {error}" if isinstance(error, MemoryError | RuntimeError) else ""
+    return "out of memory" if number == errno.ENOMEM or NO_MEMORY.search(words) else "code"
 
 
 @cache
-def _version(package: str) -> str | None:
-    with suppress(PackageNotFoundError):
-        return version(package)
-    return None
-
-
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the versions of these packages as far as they are installed here."""
-    found = {package: number for package in packages if (number := _version(package))}
-    # A node of a cluster may have the packages alone, and recstudy from the driver.
-    return {"recstudy": _version("recstudy") or "sent along by the driver"} | found
+    versions = {"recstudy": "sent along by the driver"}  # to a node of a cluster that may have the packages alone
+    for package in ("recstudy", *packages):
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
 
 
-def hardware(gpu: str | None = None) -> Json:
-    """Return this machine, as a record has it."""
+def hardware(place: Place) -> Json:
+    """Return the machine of a run, as a record has it."""
+    torch = sys.modules.get("torch")  # loaded by the program, if at all
+    gpu = "Apple (MPS)" if place.device == "mps" else None
+    if place.gpus_per_run and torch is not None and torch.cuda.is_available():
+        gpu = torch.cuda.get_device_name()
     return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
 
 
 @cache
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    return _line_of("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
-def reset_peak_memory() -> None:
-    """Let the peak of this process's memory begin anew, where the kernel allows it (Linux)."""
-    with suppress(OSError):
+def _line_of(file: str, name: str) -> str:
+    """Return what a file of the Linux kernel says under a name, the first time; empty if it is not there."""
+    with suppress(OSError), open(file, encoding="utf-8") as lines:
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+    return ""
+
+
+def reset_process(seed: int, cpus: int) -> None:
+    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on it."""
+    with suppress(OSError):  # the peak of memory begins anew where the kernel allows it (Linux)
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
+        torch.set_num_threads(cpus)
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
 
 
 def peak_memory_mb() -> float | None:
-    """Return the most memory that this process had in use since `reset_peak_memory`; None if the system does not say."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux: its figure is of the process's whole life, which may be that of a run before
-        return None
-    return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))
+    """Return the most memory that this process had in use since `reset_process`; None if the system does not say."""
+    # On other systems the figure is of the process's whole life, which may be that of a run before.
+    peak = _line_of("/proc/self/status", "VmHWM")
+    return int(peak.split()[0]) / 2**10 if peak else None
 
 
 @contextmanager
 def warning(report: Report) -> Iterator[Report]:
     """Yield `report`, which takes along what our code has warned of in this process since the report before."""
-    warnings: list[str] = []
-    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("recstudy")
-    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    handler, logger = BufferingHandler(sys.maxsize), logging.getLogger("recstudy")
+    handler.setLevel(logging.WARNING)
 
     def report_and_warn(line: dict[str, Any]) -> None:
-        report({**line, "warnings": warnings.copy()} if warnings else line)
-        warnings.clear()
+        warnings = [record.getMessage() for record in handler.buffer]
+        report({**line, "warnings": warnings} if warnings else line)
+        handler.flush()  # which empties the buffer
 
     logger.addHandler(handler)
     try:

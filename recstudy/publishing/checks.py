@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recstudy.errors import RecstudyError
-from recstudy.programs.metric import METRICS, Metric
+from recstudy.programs.metric import METRICS, Metric, NotAvailable
 from recstudy.programs.settings import digest, flatten, run_ids
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.scrub import AWAY
@@ -93,14 +93,15 @@ def check_answers(bundle: Bundle, check: Check) -> None:
     unknown: Counter[str] = Counter()
     for row in (row for row in distinct(bundle.records.rows) if row.result is not None):
         stated = {name: float(value) for name, value in row.found.metrics.items() if value is not None}
-        again = bundle.records.program.recompute(bundle.results.run(row.id).answers, [*stated])
-        if again.why:
-            unknown[again.why] += 1
+        try:
+            again, items = bundle.records.program.recompute(bundle.results.run(row.id).answers, [*stated])
+        except NotAvailable as why:
+            unknown[str(why)] += 1
             continue
         runs, values = runs + 1, values + len(again.values)
         for name, value in again.values.items():
             metric = METRICS[name if name in METRICS else name.partition(".")[0]]
-            if name in stated and not _near(stated[name], value, metric, again.items):
+            if name in stated and not _near(stated[name], value, metric, items):
                 check.differs.append(f"run {row.id}: {name} is {stated[name]!r} in its result, and {value!r} by its answers")
         unknown.update(f"{name}: {why}" for name, why in again.unavailable.items())
         unknown.update(f"{name}: it does not follow from the test set's answers" for name in stated.keys() - again.values.keys())

@@ -46,7 +46,7 @@ class Publish:
         if len(self.places) != 2:
             raise ConfigError(f"recstudy publish takes a study and the new folder, STUDY OUT, but got {len(self.places)} words")
         place, out = self.places[0], Path(self.places[1])
-        studies = _studies(place)
+        studies = studies_of(place, sends=True)
         if len(studies) > 1:
             known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
             raise ConfigError(f"{place} has {len(studies)} studies: give the folder of one, of {known}")
@@ -76,10 +76,21 @@ class Verify:
         return 0 if show_verified(self.bundle, console(), self.records) else 1
 
 
-def _studies(place: str) -> list[tuple[Results, str, str]]:
-    """Return results folder, name and preset of the studies at a place (ConfigError: there is none)."""
+def studies_of(place: str, sends: bool = False) -> list[tuple[Results, str, str]]:
+    """Return the studies at a place, each by results folder, name and preset.
+
+    Args:
+        place: A folder, or the URI of results on an object store, of which a copy is read.
+        sends: Send what changes in the copy to the store.
+
+    Raises:
+        ConfigError: there is no study.
+    """
     from recstudy.report.status import studies_at
 
-    results = Results(place).pull() if is_uri(place) else None
-    found = studies_at(results.root if results else Path(place.removeprefix("file://")))
-    return [(results or here, name, preset) for here, name, preset in found]
+    if not is_uri(place):
+        return studies_at(Path(place.removeprefix("file://")))
+    store = Results(place).pull()
+    if not any(store.root.glob("studies/*/*/plan.json")):
+        raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
+    return [(store if sends else copy, name, preset) for copy, name, preset in studies_at(store.root)]

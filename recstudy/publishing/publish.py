@@ -24,6 +24,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from recstudy.errors import ConfigError, StorageError
+from recstudy.files import refuse_existing
 from recstudy.opened import contents, descriptor, entries
 from recstudy.plugins.files import paths
 from recstudy.publishing import about, bundle
@@ -88,9 +89,8 @@ def publish(results: Results, name: str, preset: str, out: Path, asked: Asked = 
         StorageError: a record is damaged.
     """
     packed = out.with_name(f"{out.name}.zip")
-    for there in (out, packed):
-        if there.exists():
-            raise ConfigError(f"{there} is there already. Give another name, or remove it first.")
+    refuse_existing(out)
+    refuse_existing(packed)
     record_look(results, name, preset)
     records = load_study(results, name, preset)
     out.parent.mkdir(parents=True, exist_ok=True)

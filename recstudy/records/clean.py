@@ -1,6 +1,5 @@
 """What a results folder can do without: what no report reads and no run under way needs."""
 
-import itertools
 import os
 import tempfile
 import time
@@ -9,7 +8,6 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +19,7 @@ from recstudy.records import Results, held, locked
 from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import TEMPORARY, Held
 from recstudy.records.plans import named_runs
+from recstudy.terminal import console, say
 
 ABANDONED_S = 60.0
 SESSION = "recstudy.lock"  # in the folder of a Ray that a study has started, held by its driver
@@ -35,14 +34,13 @@ class Reclaimable(NamedTuple):
     lock: Path  # of the run, study or process that it belongs to
 
 
-def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
+def show_clean(path: Path, orphans: bool, remove: bool) -> None:
     """Print what would go and how much it frees; remove it where that is wanted.
 
     Args:
         path: a results folder.
         orphans: also the runs that no study names any more, finished ones too.
         remove: do it.
-        out: where it is said.
 
     Raises:
         StorageError: `path` is no results folder; or, with `orphans` and once all else is done, a study's plan is damaged.
@@ -57,14 +55,14 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         for item in items:
             name = str(item.path).removeprefix(f"{results.root}/")
             table.add_row(*map(Text, (name, megabytes(item.size), item.why)))
-        out.print(table if items else Text(f"nothing to remove in {path}"))
+        console().print(table if items else Text(f"nothing to remove in {path}"))
         total = megabytes(sum(item.size for item in items))
         if remove:
             in_use = [item.path.name for item in items if not _remove(results, item)]
             exceptions = f" In use by now and left alone: {', '.join(in_use)}." if in_use else ""
-            out.print(Text(f"Removed {len(items) - len(in_use)} files and folders of {total}.{exceptions}"), soft_wrap=True)
+            say(f"Removed {len(items) - len(in_use)} files and folders of {total}.{exceptions}")
         elif items:
-            out.print(Text(f"{total} in all. Nothing was removed; --yes removes it."), soft_wrap=True)
+            say(f"{total} in all. Nothing was removed; --yes removes it.")
     if damaged:
         raise StorageError(f"{' '.join(map(str, damaged))} Until then no run counts as an orphan.")
 
@@ -91,7 +89,7 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
         )
     named_ids: set[str] = set()
     damaged: list[StorageError] = []
-    for entry in itertools.chain.from_iterable(map(entries, studies if orphans else ())):
+    for entry in [entry for study in studies for entry in entries(study)] if orphans else ():
         try:
             named_ids |= named_runs(Path(entry.path))
         except StorageError as damage:
@@ -123,27 +121,28 @@ def left_outside() -> Iterator[Reclaimable]:
             with suppress(FileNotFoundError):  # its process has just removed it
                 ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
                 if ours and there(folder / lock) and not held(folder / lock):
-                    yield _item(folder, why)._replace(lock=folder / lock)
+                    yield _item(folder, why, folder / lock)
 
 
 def _leftovers(results: Results, folder: Path) -> Iterator[Reclaimable]:
     """Yield the files of a run's or a study's folder that can go."""
+    lock = folder / "lock"
     for file in sorted(folder.rglob(".*.tmp")):
         with suppress(FileNotFoundError):  # it is whole by now
             if time.time() - file.lstat().st_mtime > ABANDONED_S:  # some writers, as of a report, hold no lock
-                yield _item(file, "left half-written by a killed process", folder)
+                yield _item(file, "left half-written by a killed process", lock)
     for file in sorted(folder.glob("hang-*.log")):
-        yield _item(file, "where a run hung, which the next command would tell", folder)
+        yield _item(file, "where a run hung, which the next command would tell", lock)
     if state := results.state(folder.name):
         run = "finished run" if state == "done" else f"{state} run, which would begin anew"
         for file in sorted(folder.glob("checkpoint-*.pt")):
-            yield _item(file, f"a checkpoint of a {run}", folder)
+            yield _item(file, f"a checkpoint of a {run}", lock)
 
 
-def _item(path: Path, why: str, owner: Path | None = None) -> Reclaimable:
+def _item(path: Path, why: str, lock: Path | None = None) -> Reclaimable:
     files = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
     sizes = (file.lstat().st_size for file in files if file.is_symlink() or not file.is_dir())
-    return Reclaimable(path, sum(sizes), why, (owner or path) / "lock")
+    return Reclaimable(path, sum(sizes), why, lock or path / "lock")
 
 
 def _remove(results: Results, item: Reclaimable) -> bool:

@@ -75,7 +75,7 @@ def append_line(path: Path, values: Json) -> None:
 def whole_lines(path: Path) -> list[bytes]:
     """Return the lines of a log as they are, without a torn last one; none where there is no file (StorageError)."""
     try:
-        content = opened.contents(path, opened.LOG)
+        content = opened.contents(path)
     except FileNotFoundError:
         return []
     lines = content[: content.rfind(b"\n") + 1].splitlines()

@@ -9,18 +9,17 @@ again is sent until its time is another.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from fnmatch import fnmatch
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from recstudy.errors import StorageError
-from recstudy.files import cache_folder
+from recstudy.files import cache_folder, sha
 from recstudy.opened import largest, too_large
 from recstudy.records.files import retried, write_whole
 from recstudy.records.locks import locked
@@ -40,7 +39,7 @@ def scratch(uri: str) -> Path:
     """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH`, or `mirrors` in the cache folder."""
     setting = os.environ.get("RECSTUDY_SCRATCH")
     root = Path(setting).expanduser() if setting else cache_folder() / "mirrors"
-    return root.absolute() / sha256(uri.rstrip("/").encode()).hexdigest()[:16]
+    return root.absolute() / sha([uri.rstrip("/")])
 
 
 class Mirror:
@@ -83,9 +82,6 @@ class Mirror:
         except FileNotFoundError:
             return None
 
-    def write(self, key: str, content: bytes) -> None:
-        self._patiently(lambda: write_object(self.fs, key, content), key)
-
     def listed(self, key: str, recursive: bool = False) -> list[Any]:
         """Return what the store has in a folder, or also in all below it."""
         from pyarrow import fs
@@ -96,11 +92,11 @@ class Mirror:
     def pull(self, names: Sequence[str] = RECORDS, under: str = "") -> None:
         """Make the files of these names equal to the store's; those that it does not have are removed here."""
         infos = self.listed(f"{self.base}/{under}".rstrip("/"), recursive=True)
-        objects = [info for info in infos if info.is_file and _wanted(info.base_name, names)]
+        objects = [info for info in infos if info.is_file and _travels(info.base_name, names)]
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             fetched_files = set(pool.map(self._fetch, objects))
         for path in (self.root / under).rglob("*"):
-            if path not in fetched_files and _wanted(path.name, names) and path.is_file():
+            if path not in fetched_files and _travels(path.name, names) and path.is_file():
                 path.unlink(missing_ok=True)
                 self._equal.pop(path, None)
 
@@ -108,9 +104,9 @@ class Mirror:
         path = self.root / info.path.removeprefix(f"{self.base}/")
         if ".." in path.parts or not path.is_relative_to(self.root):
             raise StorageError(f"the results' store has an object {info.path!r}, which is in no folder of results. Remove it.")
-        if _wanted(path.name, RECORDS) and (info.size or 0) > largest(path):  # weights and pages may be larger
+        if _travels(path.name, RECORDS) and (info.size or 0) > largest(path):  # weights and pages may be larger
             raise too_large(info.path, info.size, largest(path))
-        if not _same(path, info):
+        if not path.exists() or _state(path) != (info.size, info.mtime_ns):
             now, content = time.time_ns(), self.read(info.path)
             if content is not None:
                 write_whole(path, content)
@@ -123,14 +119,14 @@ class Mirror:
     def push(self, *places: Path) -> None:
         """Send those files, or all below a folder, that changed since they were fetched or sent; a result after all else."""
         paths = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
-        files = [path for path in paths if path.is_file() and _sent(path.name)]
+        files = [path for path in paths if path.is_file() and _travels(path.name)]
         for path in sorted(files, key=_order):
             if self._equal.get(path) != _state(path):
                 _date(path, self._patiently(partial(self._send, path), self.key(path)))
                 self._equal[path] = _state(path)
 
     def _send(self, path: Path) -> Any:
-        self.write(self.key(path), path.read_bytes())
+        write_object(self.fs, self.key(path), path.read_bytes())
         info = self.fs.get_file_info(self.key(path))
         if (info.size, info.mtime_ns) == self._equal.get(path):
             raise OSError("it has the size and the second of the object before, so that no reader would see the change")
@@ -149,11 +145,9 @@ class Mirror:
         """Whether the store's folder holds nothing but the probe of another driver that begins."""
         return all(info.base_name.startswith(PROBE) for info in self.listed(self.base))
 
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """Nobody else here reads the store, so that a file may be changed and sent."""
-        with locked(self.root.with_suffix(".lock"), wait=True):
-            yield
+    def still(self) -> AbstractContextManager[None]:
+        """Let nobody else here read the store, so that a file may be changed and sent."""
+        return locked(self.root.with_suffix(".lock"), wait=True)
 
     def check(self) -> None:
         """Refuse a store that this process cannot write, read and delete in (StorageError)."""
@@ -180,28 +174,21 @@ class Mirror:
         )
 
 
-def _sent(name: str, patterns: Sequence[str] = ("*",)) -> bool:
-    """Return whether a file of this name is one of those that travel."""
-    return any(fnmatch(name, pattern) for pattern in patterns) and not any(fnmatch(name, pattern) for pattern in LOCAL)
-
-
-def _wanted(name: str, names: Sequence[str]) -> bool:
-    """Return whether a file of this name is fetched with those of these names."""
-    return _sent(name, names) and (name not in ON_DEMAND or name in names or "*" in names)
+def _travels(name: str, patterns: Sequence[str] = ("*",)) -> bool:
+    """Return whether a file of this name is sent, or fetched with the files of these names."""
+    if any(fnmatch(name, pattern) for pattern in LOCAL) or (name in ON_DEMAND and not {name, "*"} & {*patterns}):
+        return False
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _order(path: Path) -> tuple[int, str]:
     """Order what is sent: a resumed run drops log lines that its checkpoint does not know, but cannot make up missing ones."""
-    return max((at for at, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
+    return max((rank for rank, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
 
 
 def _state(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns
-
-
-def _same(path: Path, info: Any) -> bool:
-    return path.exists() and info.mtime_ns is not None and _state(path) == (info.size, info.mtime_ns)
 
 
 def _date(path: Path, info: Any) -> None:

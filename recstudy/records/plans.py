@@ -45,10 +45,9 @@ def read_plan(folder: Path) -> PlanRecord | None:
         StorageError: a file of it is damaged. The message names it.
     """
     plan = read_record(folder / "plan.json", PlanRecord)
-    if plan is None:
-        return None
-    plan = plan if plan.search is None else _with_trials(folder, plan, plan.search)
-    return replace(plan, looks=_looks(folder, plan))
+    if plan is not None and plan.search is not None:
+        plan = _with_trials(folder, plan, plan.search)
+    return plan and replace(plan, looks=_looks(folder, plan))
 
 
 def read_imported(folder: Path) -> Imported:
@@ -73,9 +72,9 @@ def record_look(results: Results, name: str, preset: str) -> None:
         if plan is None or plan.search is not None or not os.access(folder, os.W_OK):
             return
         runs = results.root / "runs"  # that a run has ended is seen from its files: to read 10,000 of them takes a second
-        planned = () if plan.imported else plan.runs
-        ended = {run.id for run in planned if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
-        ended |= read_imported(folder).runs.keys() if plan.imported else set()
+        ended = {*read_imported(folder).runs}
+        if not plan.imported:
+            ended = {run.id for run in plan.runs if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
         seeds = whole_seeds(plan, ended)
         if seeds and seeds not in _looks(folder, plan):
             log = folder / f"looks-{plan.definition}.jsonl"
@@ -112,7 +111,7 @@ def earlier_runs(results: Results, folder: Path, definition: str, ids: Collectio
         ids: The runs of that definition.
     """
     runs: set[str] = set()
-    for path in (*folder.glob("plan-*.json"), *folder.glob("trials-*.jsonl")):
+    for path in folder.glob("*-*.json*"):
         if path.stem.partition("-")[2] != definition:
             with suppress(StorageError):
                 runs |= named_runs(path)
@@ -132,15 +131,6 @@ def named_runs(path: Path) -> set[str]:
     return {line.id for line in lines if not isinstance(line, ClockLine)}
 
 
-def kept_plans(folder: Path) -> list[PlanRecord]:
-    """Return the plan of each definition of a study's name, without damaged ones."""
-    plans = []
-    for path in sorted(folder.glob("plan-*.json")):
-        with suppress(StorageError):
-            plans.append(read_record(path, PlanRecord))
-    return [plan for plan in plans if plan is not None]
-
-
 def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
     lines = read_trials(folder / f"trials-{plan.definition}.jsonl")
     trials = {line.number: line for line in lines if isinstance(line, TrialLine)}
@@ -148,14 +138,13 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
     for trial in trials.values():
         first_trials.setdefault(trial.id, trial)
     positions = {run_id: position for position, run_id in enumerate(first_trials)}
-    runs = {PlannedRun(positions[run_id], trial.seed, run_id): None for run_id, trial in first_trials.items()}
+    confirmations = [line for line in lines if isinstance(line, ConfirmLine) and line.confirms in trials]
+    runs = [PlannedRun(positions[trial.id], trial.seed, trial.id) for trial in first_trials.values()]
+    runs += [PlannedRun(positions[trials[line.confirms].id], line.seed, line.id) for line in confirmations]
+    runs = list(dict.fromkeys(runs))
     fresh_seeds: dict[int, tuple[int, ...]] = {}  # by variant
-    for line in lines:
-        if isinstance(line, ConfirmLine) and line.confirms in trials:
-            run = PlannedRun(positions[trials[line.confirms].id], line.seed, line.id)
-            if run not in runs:
-                runs[run] = None
-                fresh_seeds[run.variant] = (*fresh_seeds.get(run.variant, ()), run.seed)
+    for run in runs[len(first_trials) :]:
+        fresh_seeds[run.variant] = (*fresh_seeds.get(run.variant, ()), run.seed)
     return replace(
         plan,
         variants=tuple(trial.variant for trial in first_trials.values()),

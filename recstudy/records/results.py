@@ -30,7 +30,7 @@ the driver.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Results:
         self.store = str(place) if is_uri(str(place)) else ""
         self._read: dict[str, tuple[int, int]] = {}  # run id -> time and size of its result when it was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
+        self._runs = self.root / "runs"
         opened.below(self.root)
         opened.there(self._marker)  # refuses a folder that this user may not enter
 
@@ -145,35 +146,33 @@ class Results:
         """
         new = self.mirror is None and not self.root.exists()
         folder = self.create().study(name, preset)
-        with locked(folder / "lock", wait, on_wait), ExitStack() as kept:
-            if new:
-                kept.callback(self._remove_unused, folder)
-            if self.mirror is None:
-                with self.cleaning():  # whoever removes runs now has not seen our lock, and comes to an end first
-                    self._mark()  # again, where another start was refused meanwhile and has taken away what it had made
-            self.pull()
-            yield folder
+        with locked(folder / "lock", wait, on_wait):
+            try:
+                if self.mirror is None:
+                    with self.cleaning():  # whoever removes runs now has not seen our lock, and comes to an end first
+                        self._mark()  # again, where another start was refused meanwhile and has taken away what it had made
+                self.pull()
+                yield folder
+            finally:
+                if new:
+                    self._remove_unused(folder)
 
-    @contextmanager
-    def drawing(self, name: str, preset: str) -> Iterator[None]:
+    def drawing(self, name: str, preset: str) -> AbstractContextManager[None]:
         """Draw a study's report in one process at a time, so that the last one to draw it has read the most runs."""
-        with locked(self.study(name, preset) / "report/.lock", wait=True):
-            yield
+        return locked(self.study(name, preset) / "report/.lock", wait=True)
 
     def _remove_unused(self, study: Path) -> None:
         """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""
-        made = [study / "lock", study, study.parent, self.root / "studies", self.root / "runs"]
+        made = [study / "lock", study, study.parent, study.parents[1], self._runs, self.root / "lock", self._marker, self.root]
         with suppress(OSError, StorageError):
             if [path.name for path in study.iterdir()] == ["lock"]:
                 with self.cleaning():
-                    for path in (*made, self.root / "lock", self._marker, self.root):
+                    for path in made:
                         path.unlink() if path.is_file() else path.rmdir()  # an OSError, and the end, where others use the folder
 
-    @contextmanager
-    def cleaning(self) -> Iterator[None]:
+    def cleaning(self) -> AbstractContextManager[None]:
         """Let no driver begin, as long as runs are removed: it would take for finished what is gone a moment later."""
-        with locked(self.root / "lock", wait=True):
-            yield
+        return locked(self.root / "lock", wait=True)
 
     @property
     def _marker(self) -> Path:
@@ -182,7 +181,7 @@ class Results:
     def _mark(self) -> None:
         if not self._marker.exists():
             write_record(self._marker, Marker())
-        (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
+        self._runs.mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
 
     def _fetch_marker(self, mirror: Mirror) -> bool:
         """Return whether the store says that it is ours, and in which format: this is then here too."""
@@ -203,17 +202,13 @@ class Results:
     def run(self, run_id: str) -> RunFolder:
         return RunFolder(self._runs / run_id)
 
-    @cached_property
-    def _runs(self) -> Path:
-        return self.root / "runs"
-
     def weights(self, digest: str) -> Path:
         """Return where the weights of this digest lie, from which runs start."""
         return self.root / "weights" / f"{digest}.safetensors"
 
     def run_ids(self) -> list[str]:
         """Return the ids of all runs that have a folder here (StorageError: the folders cannot be read)."""
-        return [folder.name for folder in opened.folders(self.root / "runs") if not folder.name.startswith(".")]
+        return [folder.name for folder in opened.folders(self._runs) if not folder.name.startswith(".")]
 
     def study(self, name: str, preset: str) -> Path:
         return self.root / "studies" / name / preset
@@ -244,8 +239,7 @@ class Results:
             if self.is_as_read(run_id) or self._read_result(run_id):
                 return "done"
         with suppress(StorageError):
-            folder = f"{self._runs}/{run_id}"
-            return next((state for state, file in ENDED.items() if opened.there(f"{folder}/{file}")), "")
+            return next((state for state, file in ENDED.items() if opened.there(f"{self._runs}/{run_id}/{file}")), "")
         return ""
 
     def is_as_read(self, run_id: str) -> bool:

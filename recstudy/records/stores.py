@@ -78,21 +78,20 @@ def write_object(store: Any, key: str, content: bytes) -> None:
 
 def ask(uri: str, question: Callable[[], object]) -> None:
     """Refuse a store that gives no answer in time, or an error of whatever kind its package raises (StorageError)."""
-    failure = f"no answer in {ANSWER_S:.0f} s"
+    failures = [f"no answer in {ANSWER_S:.0f} s"]
 
     def answer() -> None:
-        nonlocal failure
         try:
             question()
-            failure = ""
+            failures.clear()
         except Exception as error:
-            failure = first_line(error)
+            failures[0] = first_line(error)
 
     thread = threading.Thread(target=answer, daemon=True)  # which an end of the program does not wait for
     thread.start()
     thread.join(ANSWER_S)
-    if failure:
-        raise StorageError(_refused(uri, failure))
+    if failures:
+        raise StorageError(_refused(uri, *failures))
 
 
 def _refused(uri: str, reason: str) -> str:

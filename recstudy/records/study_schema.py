@@ -257,10 +257,10 @@ class PlanRecord:
         return folder_of(self.preset, self.smoke)
 
     def __post_init__(self) -> None:
-        for what in ("study", "preset", "definition"):
-            if not is_name(told := getattr(self, what), empty=True):
-                raise ValueError(f"the {what} must be a name, but it is {told!r}")
-        if any(not {"module", "file"} <= one.keys() for one in self.plugins):
+        for field in ("study", "preset", "definition"):
+            if not is_name(name := getattr(self, field), empty=True):
+                raise ValueError(f"the {field} must be a name, but it is {name!r}")
+        if any(not {"module", "file"} <= plugin.keys() for plugin in self.plugins):
             raise ValueError("each of plugins must have a module and a file")
         for part in PARTS:
             if not isinstance(self.base.get(part, {}), dict):

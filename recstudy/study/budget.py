@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from recstudy.errors import ConfigError
 from recstudy.records import append_record
@@ -28,7 +27,7 @@ class Budget:
     """
 
     amount: float
-    unit: Literal["runs", "h", "gpuh"]
+    unit: str  # one of UNITS
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
@@ -37,12 +36,14 @@ class Budget:
             raise ConfigError(
                 f"a budget is a number of runs, hours or GPU hours, such as 24, 90min, 2h or 40gpuh, but got {text!r}"
             )
-        amount, unit = float(match[1]), match[2] or "runs"
+        amount, unit = float(match[1]), match[2]
         if unit == "min":
             return cls(amount / 60, "h")
-        if unit.startswith("run") and (amount > MOST_RUNS or amount != int(amount)):
+        if unit in ("h", "gpuh"):
+            return cls(amount, unit)
+        if amount > MOST_RUNS or amount != int(amount):
             raise ConfigError(f"a budget in runs is a whole number of {MOST_RUNS:,} at most, but got {text!r}")
-        return cls(amount, "runs" if unit.startswith("run") else "h" if unit == "h" else "gpuh")
+        return cls(amount, "runs")
 
     def __str__(self) -> str:
         return f"{self.amount:g} {UNITS[self.unit]}" if self.amount != 1 else f"1 {UNITS[self.unit].removesuffix('s')}"
@@ -66,7 +67,7 @@ class Meter:
         self.path, self.budget, self.clock, self.gpus = path, budget, clock, 0.0
         self.session, self.began = datetime.now(UTC).isoformat(), clock()
         totals = {line.clock.session: line.clock for line in read_trials(path) if isinstance(line, ClockLine)}
-        self.before = {"h": sum(total.h for total in totals.values()), "gpuh": sum(total.gpuh for total in totals.values())}
+        self.before = {unit: sum(getattr(total, unit) for total in totals.values()) for unit in ("h", "gpuh")}
         self.written = self.began
         self.gpu_seconds = 0.0  # of runs that have ended
         self.running: dict[str, float] = {}  # run id -> when the run began

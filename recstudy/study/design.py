@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
 
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import explained
-from recstudy.programs.settings import Config
+from recstudy.programs.settings import Config, python_value
 from recstudy.records.plans import short_names
 
 MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
+Changes = Mapping[str, Any]  # field -> value
 
 
 @explained
@@ -31,9 +33,9 @@ class Shared:
     """
 
     levels: Sequence[Any]
-    fields: Mapping[str, str | Callable[[Any], Mapping[str, Any]]]
+    fields: Mapping[str, str | Callable[[Any], Changes]]
 
-    def changes(self, level: Any, model: Any) -> Mapping[str, Any]:
+    def changes(self, level: Any, model: Any) -> Changes:
         """Return what a level sets in a model.
 
         Raises:
@@ -48,7 +50,8 @@ class Shared:
         return {field: level} if isinstance(field, str) else field(level)
 
 
-Levels = Sequence[Any] | Mapping[str, Any] | Shared
+Levels = Sequence[Any] | Changes | Shared
+Axes = Mapping[str, Levels]  # field, or a word of the user's -> levels
 
 
 @explained
@@ -64,7 +67,7 @@ class Variant:
     """
 
     label: str
-    changes: Mapping[str, Any]
+    changes: Changes
     levels: Mapping[str, Any] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
@@ -76,7 +79,7 @@ class Variant:
 
 
 @explained
-def grid(axes: Mapping[str, Levels]) -> list[Variant]:
+def grid(axes: Axes) -> list[Variant]:
     """Return every combination of the axes' levels, the last axis fastest.
 
     An axis is a field with a list of values, or with named levels: a value each, or several changes at once; or a word of yours
@@ -94,7 +97,7 @@ def grid(axes: Mapping[str, Levels]) -> list[Variant]:
 
 
 @explained
-def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full") -> list[Variant]:
+def leave_one_out(parts: Mapping[str, Changes], *, base: str = "full") -> list[Variant]:
     """Return the preset as it is, called `base`, and for each part a variant whose changes take it away.
 
     All run on the same seeds, which alone decide the order of the data, so that their differences to the base are paired.
@@ -112,7 +115,7 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full")
 
 
 @explained
-def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[Variant]:
+def one_at_a_time(factors: Axes, *, base: str = "base") -> list[Variant]:
     """Return the preset as it is, called `base`, and for each level of each axis a variant that changes nothing else.
 
     Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the preset's own levels,
@@ -129,7 +132,7 @@ def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[
 
 
 @explained
-def factorial(factors: Mapping[str, Levels]) -> list[Variant]:
+def factorial(factors: Axes) -> list[Variant]:
     """Return every combination of two levels an axis, the low one first; a report's `Effects` reads them.
 
     Args:
@@ -151,7 +154,7 @@ def _axes(fields: Iterable[str]) -> dict[str, str]:
     return {short: path for path, short in short_names(fields).items()}
 
 
-def _all_named(axes: Mapping[str, Levels]) -> dict[str, dict[Any, Any]]:
+def _all_named(axes: Axes) -> dict[str, dict[Any, Any]]:
     """Axis -> level -> its changes."""
     if not isinstance(axes, Mapping):
         raise ConfigError(f"axes are {{field: levels}}, but got {axes!r}")
@@ -159,13 +162,15 @@ def _all_named(axes: Mapping[str, Levels]) -> dict[str, dict[Any, Any]]:
 
 
 def _named(axis: str, levels: Levels) -> dict[Any, Any]:
-    """Level -> its changes, or the `Shared` that knows them by the model."""
+    """Level -> its changes, or, of `Shared` levels, a function that gives them for a model."""
     if isinstance(levels, Shared):
-        return dict.fromkeys(_named(axis, levels.levels), levels)
+        return {level: partial(levels.changes, level) for level in _named(axis, levels.levels)}
+    levels = python_value(levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
         raise ConfigError(f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}")
     if isinstance(levels, Mapping):
         return {name: level if isinstance(level, Mapping) else {axis: level} for name, level in levels.items()}
+    levels = list(map(python_value, levels))
     if len(set(map(str, levels))) < len(levels):
         raise ConfigError(f"the axis {axis!r} lists a level twice: {list(levels)}")
     if any(isinstance(level, list | dict) for level in levels):
@@ -177,42 +182,37 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
 def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]) -> Variant:
     """Return the variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
-    given = [(level, named[axes[short]][level]) for short, level in levels.items()]
-    for level, change in sorted(given, key=lambda pair: isinstance(pair[1], Shared)):  # which need to know the model
-        changes |= change.changes(level, changes.get("model")) if isinstance(change, Shared) else change
+    given = [named[axes[short]][level] for short, level in levels.items()]
+    for change in sorted(given, key=callable):  # a `Shared` level asks for the model, so it comes last
+        changes |= change(changes.get("model")) if callable(change) else change
     return Variant(label=_label(levels), changes=changes, levels=levels, axes=axes)
 
 
-def crossed(variants: Iterable[Variant], axes: Mapping[str, Levels]) -> list[Variant]:
+def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
     """Return each of the variants at every combination of these axes' levels, in place of the levels that it has of them itself.
+
+    Variants that differ in these fields alone become one.
 
     Raises:
         ConfigError: an axis has the short name of another field that the variants vary.
     """
-    named = _without(variants, axes)
-    kept = list({id(one): one for one in named.values()}.values())
-    several = len(kept) > 1
-    found = []
-    for own, new in product(kept, grid(axes)):
-        compared = named.get(own.base) if own.base else None
-        # One that differs from its base in these fields alone is that base now.
-        base = own.base if compared is None else "" if compared is own else _both(compared, new, several).label
-        found.append(replace(_both(own, new, several), base=base))
-    return found
-
-
-def _without(variants: Iterable[Variant], axes: Iterable[str]) -> dict[str, Variant]:
-    """Return each variant without these fields, by the label that it had; those that then are the same are one."""
-    found: dict[str, Variant] = {}
-    alike: dict[str, Variant] = {}
+    reduced: dict[str, Variant] = {}  # label -> the variant without these fields
+    distinct: dict[str, Variant] = {}  # changes -> the first of these variants that makes them
     for variant in variants:
         changes = {field: value for field, value in variant.changes.items() if field not in axes}
-        left = {name: field for name, field in variant.axes.items() if field not in axes}
-        levels = {axis: level for axis, level in variant.levels.items() if axis in left or axis not in variant.axes}
+        other_axes = {name: field for name, field in variant.axes.items() if field not in axes}
+        levels = {axis: level for axis, level in variant.levels.items() if axis in other_axes or axis not in variant.axes}
         label = _label(levels) if variant.label == _label(variant.levels) else variant.label
-        kept = replace(variant, label=label, changes=changes, levels=levels, axes=left)
-        found[variant.label] = alike.setdefault(repr(sorted(changes.items())), kept)
-    return found
+        rest = replace(variant, label=label, changes=changes, levels=levels, axes=other_axes)
+        reduced[variant.label] = distinct.setdefault(repr(sorted(changes.items())), rest)
+    several = len(distinct) > 1
+    combinations = []
+    for own, new in product(distinct.values(), grid(axes)):
+        compared = reduced.get(own.base) if own.base else None
+        # One that differs from its base in these fields alone is that base now.
+        base = own.base if compared is None else "" if compared is own else _both(compared, new, several).label
+        combinations.append(replace(_both(own, new, several), base=base))
+    return combinations
 
 
 def _both(own: Variant, new: Variant, several: bool) -> Variant:

@@ -27,7 +27,7 @@ CORE_FLOPS = 50e9  # for a first estimate of the time: dense float32 on a core o
 GPU_FLOPS = 250e12  # the same: bfloat16 on an H200, well below its peak
 GUESS = "a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished"
 START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
-COLUMNS = ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB", "state")
+COSTS = ("parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB")
 
 
 def print_plan(
@@ -35,7 +35,7 @@ def print_plan(
 ) -> None:
     """Print the runs of a study, or the ranges and first runs of a search, with what they cost and whether they are finished."""
     log = TrialLog(plan, results) if plan.is_search else None
-    finished = outdated.finished.keys() - outdated.again
+    finished = outdated.finished - outdated.again
     shown = [plan.run(0, params) for params in plan.first] if log else runs
     rows: list[dict[str, Any]] = []
     for run in shown:
@@ -52,17 +52,14 @@ def print_plan(
         return
     out, table = console(), Table(box=None)
     is_priced = any(row["params"] is not None for row in rows)  # a user's own program states no parameters and FLOPs
-    columns = [name for name in COLUMNS if is_priced or name in ("run", "seed", "state")]
-    for name in columns:
+    for name in ("run", "seed", *(COSTS if is_priced else ()), "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
-    pflop = {run.id: plan.base.program.pflop(run.config) for run in shown}
-    for row in rows:
+    for run, row in zip(shown, rows, strict=True):
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in outdated.again else "to run"
-        gflops = [_count(row[name]) for name in ("gflops", "train_gflops")]
-        costs = _words(row["params"], ","), *gflops, _words(pflop[row["id"]], ".3g"), _words(row["memory_gb"], ".2g")
-        cells = dict(zip(COLUMNS, (row["label"], row["seed"], *costs, state), strict=True))
-        table.add_row(*(Text(str(cells[name])) for name in columns))
+        state = f"finished{changed}" if row["cached"] else "to run again" if run.id in outdated.again else "to run"
+        costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
+        costs += [_words(plan.base.program.pflop(run.config), ".3g"), _words(row["memory_gb"], ".2g")]
+        table.add_row(*map(Text, (run.label, str(run.seed), *(costs if is_priced else ()), state)))
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
         out.print(f"{heading}by {plan.sampler}, stopping {plan.stopping}\nBudget: {plan.split}.", soft_wrap=True)
@@ -151,7 +148,7 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
     records = records_of(results, plan_record(plan))
     if until:
         asked = wanted(records)
-        variants = sorted({variant for one in asked for variant in one.variants})
+        variants = sorted({variant for question in asked for variant in question.variants})
         seeds = [max(0, until.at_most - plan.seeds_each[variant]) for variant in variants]
         runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
         pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
@@ -159,7 +156,6 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
         time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""
         within = f"; the budget for all runs is {until.budget}" if until.budget else ""
         yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
-    for found in (family(records, part) for part in plan.claims):
-        for row in found.rows:
-            if row.answer.seeds_needed is not None:
-                yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."
+    for row in (row for part in plan.claims for row in family(records, part).rows):
+        if row.answer.seeds_needed is not None:
+            yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, Config, RunSettings, digest, flatten, run_ids
+from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, json_value, run_ids
 from recstudy.records.files import Json
+from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import VariantRecord, folder_of
 from recstudy.report import (
     BesidePublished,
@@ -31,8 +32,8 @@ from recstudy.report import (
 from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
-from recstudy.study.design import MOST_RUNS, Levels, Variant
-from recstudy.study.search import Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
+from recstudy.study.design import MOST_RUNS, Changes, Variant
+from recstudy.study.search import Direction, Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
 
@@ -78,7 +79,7 @@ class Plan:
     study: Study | Search
     preset: str
     space: Space
-    changes: Mapping[str, Any]
+    changes: Changes
     seeds: int
     smoke: bool = False
     variants: Sequence[Variant] = ()
@@ -114,9 +115,9 @@ class Plan:
         most = max(self.seeds_each, default=0)
         ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
         return [
-            Run(number, variant.label, seed, config.model_copy(update={"seed": seed}), ids[number][seed])
+            Run(number, variant.label, seed, self.configs[number].model_copy(update={"seed": seed}), ids[number][seed])
             for seed in range(most)
-            for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
+            for number, variant in enumerate(self.variants)
             if seed < self.seeds_each[number]
         ]
 
@@ -132,21 +133,28 @@ class Plan:
         The plans and trials of each definition have their own files.
         """
         if not self.is_search:
-            return digest([[variant.label, one] for variant, one in zip(self.variants, self._deciding, strict=True)], 12)
-        ranges = {family: {path: one.record for path, one in ranges.items()} for family, ranges in self.space.ranges.items()}
+            labels = [variant.label for variant in self.variants]
+            return digest(list(zip(labels, self._deciding, strict=True)), 12)
+        ranges = {family: {path: range.record for path, range in of.items()} for family, of in self.space.ranges.items()}
         bases = {family: base.deciding for family, base in self.space.bases.items()}
         return digest([bases, ranges, self.objectives, *([self.space.when] if self.space.when else [])], 12)
 
     @cached_property
     def report(self) -> list[Part]:
         """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
+        metrics = [*self.base.metrics]
         stated = self.study.by_preset(self.study.report, self.preset)
-        if not stated and self.base.metrics:
-            of_search = (History, Best, Importance, ParallelCoordinates, Slices)
-            stated = [kind() for kind in of_search] if self.is_search else [Table("results"), LearningCurves()]
+        if not stated and metrics:
+            of_search = [History(), Best(), Importance(), ParallelCoordinates(), Slices()]
+            stated = of_search if self.is_search else [Table("results"), LearningCurves()]
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
-        parts = [*([Claims(claims=claims)] if claims else []), *stated]
-        return [part.scored_by(self.base.score) for part in fitted(parts, [self.base, *self.configs])]
+        parts: list[Part] = []
+        for part in (*([Claims(claims=claims)] if claims else []), *stated):
+            part = part.of_metrics(metrics) if metrics else part
+            if isinstance(part, BesidePublished) and part.targets:
+                part = replace(part, targets=of_program(part.targets, [self.base, *self.configs]))
+            parts.append(part.scored_by(self.base.score))
+        return parts
 
     @property
     def claims(self) -> list[Claims]:
@@ -170,10 +178,10 @@ class Plan:
     # ------------------------------------------------------------------------------------------------- of a search alone
 
     @property
-    def objectives(self) -> dict[str, Literal["max", "min"]]:
+    def objectives(self) -> dict[str, Direction]:
         """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
         score = self.base.metrics.get(self.base.score) or METRICS[self.base.score]
-        best: Literal["max", "min"] = "min" if score.better == "lower" else "max"
+        best: Direction = "min" if score.better == "lower" else "max"
         stated = self.study.objectives.items()
         return dict((self.base.objective, best) if name == "score" else (name, way) for name, way in stated)
 
@@ -200,33 +208,29 @@ class Plan:
             return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
         return f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
 
-    def config(self, params: Params) -> RunSettings:
-        """Return the settings of a run with these values (ConfigError: they do not fit together)."""
-        config = self.space.bases[self.space.family_of(params)].with_changes(fields_of(params))
-        config.refuse_search(self.study.objectives)
-        return config
-
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
-        """Return a run of a trial."""
-        config = self.config(params).model_copy(update={"seed": seed})
+        """Return a run of a trial (ConfigError: its settings do not fit together)."""
+        base = self.space.bases[params.get(FAMILY, self.base.family)]
+        config = base.with_changes(fields_of(params)).model_copy(update={"seed": seed})
+        config.refuse_search(self.study.objectives)
         return Run(number, label(params), seed, config, config.run_id)
 
-    def variant(self, params: Params) -> Variant:
-        """Return a trial as a variant: label, levels and what it changes in `base`."""
-        changes, config = fields_of(params), self.config(params)
-        if self.space.family_of(params) != self.base.family:
-            changes = {part: config.values[part] for part in config.parts} | changes
-        return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
+    def variant(self, run: Run, params: Params) -> Variant:
+        """Return a run of a trial as a variant: label, levels and what it changes in `base`."""
+        changes, values = fields_of(params), run.config.values
+        if run.config.family != self.base.family:
+            changes = {part: values[part] for part in run.config.parts} | changes
+        return Variant(run.label, changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
 
 
 def make_plan(
     study: Study | Search,
     preset: str = "",
-    changes: Mapping[str, Any] | None = None,
+    changes: Changes | None = None,
     seeds: int | None = None,
     smoke: bool = False,
     *,
-    vary: Mapping[str, Levels] | None = None,
+    vary: Mapping[str, Any] | None = None,
     families: Sequence[str] = (),
     **options: Any,
 ) -> Plan:
@@ -271,10 +275,17 @@ def make_plan(
         if isinstance(study, Study):
             plan = _with_variants(plan, study, **options)
         else:
-            _check_values(bases, axes)
+            for axis, values in axes.items():  # which the search must be able to try, in some family at least
+                with_field = [base for base in bases.values() if axis in flatten(base.values)]
+                for base in with_field or bases.values():
+                    base.with_each({axis: value} for value in values)
             plan = _with_search(plan, study, **options)
         check_report(plan.report, plan.names, bool(plan.base.metrics))
-        _check_claims(plan)
+        if claims := [claim for part in plan.claims for claim in part.claims]:
+            records = list(map(variant_record, plan.variants, plan.configs))
+            fields = [flatten(config.values) for config in plan.configs]
+            for claim in claims:
+                weights_each(claim, records, fields)
         return plan
 
 
@@ -321,36 +332,6 @@ def _check_name(option: str, name: str, known: Collection[str]) -> None:
         raise ConfigError(f"{option} must be one of {choices(known)}, but got {name!r}.{nearest(name, known)}")
 
 
-def _check_values(bases: Mapping[str, RunSettings], axes: Mapping[str, Any]) -> None:
-    """Refuse (ConfigError) values of `--vary` that a search could not try; a field that some families have is enough."""
-    for path, values in axes.items():
-        having = [base for base in bases.values() if path in flatten(base.values)]
-        for base in having or bases.values():
-            base.with_each({path: value} for value in values)
-
-
-def _check_claims(plan: Plan) -> None:
-    if claims := [claim for part in plan.claims for claim in part.claims]:
-        records = [variant_record(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
-        fields = [flatten(config.values) for config in plan.configs]
-        for claim in claims:
-            weights_each(claim, records, fields)
-
-
-def fitted(parts: Iterable[Part], configs: Sequence[RunSettings]) -> list[Part]:
-    """Return the parts of a report with what the program of these settings calls its metrics and settings.
-
-    Raises:
-        ConfigError: a part names what the program does not have.
-    """
-    metrics = [*configs[0].metrics]
-    own = [part.of_metrics(metrics) if metrics else part for part in parts]
-    return [
-        replace(part, targets=of_program(part.targets, configs)) if isinstance(part, BesidePublished) and part.targets else part
-        for part in own
-    ]
-
-
 def variant_record(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
     """Return a variant as the plan keeps it, with what else is known.
 
@@ -360,11 +341,12 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     levels = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     own = flatten(config.values) if config.metrics else {}  # as the program's types make it, which decides the id
+    changes = json_value({**variant.changes}, f"the variant {variant.label!r}")
     words = [LEAKY] * description.leaks + [IMPORTED] * description.is_imported
     return VariantRecord(
         label=", ".join([variant.label, *(word for word in words if word not in variant.label)]),
         levels=levels | dict(variant.levels),
-        changes={path: own.get(path, value) for path, value in plain(variant.changes).items()},
+        changes={path: own.get(path, value) for path, value in changes.items()},
         model=description.model,
         data=description.data,
         synthetic=description.is_synthetic,
@@ -374,12 +356,7 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     )
 
 
-def plain(changes: Mapping[str, Any]) -> Json:
-    """Return changes as plain JSON values."""
-    return {field: value.model_dump(mode="json") if isinstance(value, Config) else value for field, value in changes.items()}
-
-
-def check_variants(study: Study, preset: str, changes: Mapping[str, Any]) -> None:
+def check_variants(study: Study, preset: str, changes: Changes) -> None:
     """Refuse (ConfigError) labels that are no names, and changes to what tells variants apart, whose labels would be wrong."""
     variants, name = study.by_preset(study.variants, preset), f"{study.name}, preset {preset}"
     labels = Counter(variant.label for variant in variants)
@@ -396,20 +373,24 @@ def check_variants(study: Study, preset: str, changes: Mapping[str, Any]) -> Non
             )
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
-    axes = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
-    apart = {path: label for path, label in _apart(variants).items() if path not in axes}
+    swept = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
+    apart: dict[str, str] = {}  # other field that variants do not set alike -> the label of the first that sets it
+    for path in dict.fromkeys(path for variant in variants for path in variant.changes if path not in swept):
+        setting = [variant for variant in variants if path in variant.changes]
+        if len(setting) < len(variants) or len({repr(variant.changes[path]) for variant in setting}) > 1:
+            apart[path] = setting[0].label
     for changed in changes:
-        if changed in axes:
+        if changed in swept:
             raise ConfigError(
                 f"{setting_name(changed)!r} is swept by this study. Choose its levels with --only, such as "
-                f"--only '{axes[changed]}'"
+                f"--only '{swept[changed]}'"
             )
         if changed in apart:
             raise ConfigError(
                 f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be true any more. "
                 "Choose variants with --only, or change its value in the study"
             )
-        for path in (*axes, *apart):
+        for path in (*swept, *apart):
             if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
                 raise ConfigError(
                     f"{changed!r} would replace {path!r}, which is swept by this study. "
@@ -421,25 +402,12 @@ def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
     """Refuse to state of the `paper` preset what it does not do."""
     settings = [flatten(config.values) for config in configs]
     for stated in study.deviations:
-        found = {repr(fields[stated.field]): None for fields in settings if stated.field in fields}
-        if stated.of_config and repr(stated.ours) not in found:
+        values = dict.fromkeys(repr(fields[stated.field]) for fields in settings if stated.field in fields)
+        if stated.of_config and repr(stated.ours) not in values:
             raise ConfigError(
                 f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its preset {PAPER} "
-                + (f"it is {choices(found)}" if found else "no model or data set has this field")
+                + (f"it is {choices(values)}" if values else "no model or data set has this field")
             )
-
-
-def _apart(variants: Sequence[Variant]) -> dict[str, str]:
-    """Field -> the label of a variant that sets it, of each field that not all of them set alike."""
-    values: dict[str, dict[str, Any]] = {}
-    for variant in variants:
-        for path, value in variant.changes.items():
-            values.setdefault(path, {})[variant.label] = value
-    return {
-        path: next(iter(labelled))
-        for path, labelled in values.items()
-        if len(labelled) < len(variants) or len(set(map(repr, labelled.values()))) > 1
-    }
 
 
 def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only") -> Sequence[Run]:

@@ -2,13 +2,12 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -16,8 +15,8 @@ from pydantic import ValidationError
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import current_files, study_file
 from recstudy.programs.metric import Metric
+from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record, write_whole
-from recstudy.records.plans import kept_plans
 from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import now
 from recstudy.records.stores import without_secrets
@@ -34,8 +33,8 @@ from recstudy.records.study_schema import (
 from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.report.registration import differences, first_dates, registrable
-from recstudy.study.design import Variant
-from recstudy.study.plan import Plan, plain, variant_record
+from recstudy.study.design import Changes, Variant
+from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import code_version, program, user_files
 from recstudy.study.study import PAPER
 
@@ -68,7 +67,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             definition=plan.definition,
             plugins=tuple(current_files().record),
             base=plan.base.model_dump(mode="json"),
-            changes=plain(plan.changes),
+            changes=json_value(plan.changes, "--set"),
             imported=plan.base.program.imported,
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
@@ -99,13 +98,7 @@ def search_record(plan: Plan) -> SearchRecord:
     """Return how a search searches."""
     ranges = {
         family: {
-            path: Range(
-                low=stated.low,
-                high=stated.high,
-                log=stated.log,
-                choices=stated.values,
-                when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()},
-            )
+            path: Range(**stated.record, when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()})
             for path, stated in ranges.items()
         }
         for family, ranges in plan.space.ranges.items()
@@ -123,12 +116,12 @@ def search_record(plan: Plan) -> SearchRecord:
 def reference(plan: Plan) -> Reference:
     """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
     study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
-    if preset == plan.preset and not plan.changes and not plan.is_search:
-        return Reference(preset=preset, base=plan.base.model_dump(mode="json"), axes=axes_of(plan.variants))
     bases = study.bases(preset)
     variants = study.by_preset(study.variants, preset) or [Variant(base.description.model, base.parts) for base in bases]
-    configs = bases[0].with_each(variant.changes for variant in variants)
-    records = tuple(variant_record(variant, config) for variant, config in zip(variants, configs, strict=True))
+    records = None
+    if preset != plan.preset or plan.changes or plan.is_search:
+        configs = bases[0].with_each(variant.changes for variant in variants)
+        records = tuple(map(variant_record, variants, configs))
     return Reference(preset=preset, base=bases[0].model_dump(mode="json"), axes=axes_of(variants), variants=records)
 
 
@@ -141,7 +134,7 @@ def metric_record(metric: Metric) -> MetricRecord:
     return MetricRecord(**{field.name: getattr(metric, field.name) for field in fields(MetricRecord)})
 
 
-def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
+def effective(variant: Changes, command_line: Changes) -> Changes:
     """Return a variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
     within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
     return {**variant, **within}
@@ -162,7 +155,8 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     """
     whole = resumed(plan, results)
     record, files = plan_record(whole, data), _files(plan, results)
-    definitions, last = kept_plans(files[0].parent), _readable(files[1])
+    definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
+    last = _readable(files[1])
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     known = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
@@ -171,7 +165,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     record = replace(
         record,
         stated=first_dates(record, definitions),
-        registered=registered(record) or next((plan.registered for plan in definitions if plan.registered), None),
+        registered=registration(record)[1] or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
         variants=tuple(replace(variant, pflop=known.get(variant.label)) for variant in record.variants),
         command=last.command if last and whole.extended != plan.extended else record.command,  # which finishes those runs too
@@ -224,10 +218,9 @@ def register(plan: PlanRecord) -> str:
     Raises:
         ConfigError: there is no file of a study, or what was registered before is something else.
     """
-    file = registration_file(plan.folder)
+    file, before = registration(plan)
     if file is None:
         raise ConfigError("what is typed at a prompt cannot be registered: write the study into a file")
-    before = registered(plan)
     if before is None:
         code = code_version()
         by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
@@ -244,21 +237,20 @@ def register(plan: PlanRecord) -> str:
     return f"{file}: registered on {before.date}, unchanged"
 
 
-def registered(plan: PlanRecord) -> Registered | None:
-    """Return what was registered of this preset beside the study's file; None where nothing was.
+def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
+    """Return the file beside the study's that registers this preset, and what it says.
+
+    At a prompt and in a notebook there is no such file. If nothing was registered, it says nothing.
 
     Raises:
         ConfigError: the file is damaged.
     """
-    file = registration_file(plan.folder)
-    try:
-        return record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file and file.exists() else None
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(f"{file} is damaged: {said}. Take it from where it was committed, or remove it") from None
-
-
-def registration_file(preset: str) -> Path | None:
-    """Return where the registration lies; None at a prompt and in a notebook."""
     study = study_file()
-    return None if study is None else study.path.with_name(f"{study.path.stem}.{preset}.registered.yaml")
+    if study is None:
+        return None, None
+    file = study.path.with_name(f"{study.path.stem}.{plan.folder}.registered.yaml")
+    try:
+        return file, record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file.exists() else None
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file} is damaged: {reason}. Take it from where it was committed, or remove it") from None

@@ -41,10 +41,8 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
     commit, dirty = _commit(folder) if folder else (None, False)
     commit = commit or os.environ.get("RECSTUDY_COMMIT") or None
     own, changed = _own_commit(package)
-    tops = [_git(one, "rev-parse", "--show-toplevel") for one in filter(None, (package, folder))]
-    if own is None or tops[:1] == tops[1:]:
-        return CodeVersion(commit, dirty, "")
-    return CodeVersion(commit, dirty or changed, f"{own}{' with changes' * changed}")
+    recstudy = "" if own in (None, commit) else f"{own}{' with changes' * changed}"
+    return CodeVersion(commit, dirty or changed, recstudy)
 
 
 def user_files(program: Program) -> dict[str, str]:

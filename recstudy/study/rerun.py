@@ -1,6 +1,6 @@
 """Finished runs that were made with other user files or data than the present ones, and which of them `--rerun` repeats."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from recstudy.study.repository import user_files
 
 @dataclass(frozen=True)
 class Outdated:
-    """The runs that are finished, what has changed since they were, and the ids of those that are run again."""
+    """The ids of finished runs, what has changed since, and the ids of those that are run again."""
 
-    finished: Mapping[str, str]  # id -> `done` or `diverged`
-    found: Sequence[Change]
+    finished: Set[str]
+    changes: Sequence[Change]
     again: frozenset[str]
     unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
     earlier: int = 0  # finished runs that only earlier definitions of the study name
@@ -25,20 +25,22 @@ class Outdated:
     def notices(self) -> list[str]:
         """Say what has changed, a line each."""
         fix = "" if self.again else " Repeat them with --rerun changed."
-        kept = f"{plural(len(self.again), 'finished run')} to run again; the records so far are kept in runs/ID/attempt-N."
-        told = [f"{line}.{fix}" for line in change_lines(self.found)]
-        told += [
+        lines = [f"{line}.{fix}" for line in change_lines(self.changes)]
+        lines += [
             f"The files of {name} were not read here as they are now, so it is not known whether finished runs are of them. "
             "--rerun changed reads them."
             for name in self.unread
         ]
         if self.earlier:
-            told.append(f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used.")
-        return [*told, *([kept] if self.again else [])]
+            lines.append(f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used.")
+        if self.again:
+            runs = plural(len(self.again), "finished run")
+            lines.append(f"{runs} to run again; the records so far are kept in runs/ID/attempt-N.")
+        return lines
 
     def kinds(self, run_id: str) -> list[str]:
         """Return what has changed of a run: `code`, `data`."""
-        return sorted({change.kind for change in self.found if change.run_id == run_id})
+        return sorted({change.kind for change in self.changes if change.run_id == run_id})
 
 
 def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "", earlier: Collection[str] = ()) -> Outdated:
@@ -54,23 +56,19 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     Raises:
         ConfigError: no label matches.
     """
-    run_ids = dict.fromkeys(run.id for run in runs)
-    made = {run_id: (result.status, result.provenance) for run_id, result in results.finished(run_ids)}
+    made = {run_id: result.provenance for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))}
     finished = {run.id: run.config for run in runs if run.id in made}
-    configs = list(finished.values())
-    data_now: dict[str, tuple[str, str]] = {}
-    unseen: list[str] = []
-    if configs:
-        program = configs[0].program
-        if rerun == "changed":
-            program.read_data(configs, data)
-        for run_id, checksum in zip(finished, program.checksums(configs, data), strict=True):
-            data_now[run_id] = finished[run_id].description.data, checksum
-        unseen = sorted(set(program.unread_data(configs, data)) - {title for title, checksum in data_now.values() if checksum})
-    files = user_files(runs[0].config.program) if finished else {}
-    found = find_changes({run_id: made[run_id][1] for run_id in finished}, files, data_now)
+    changes: list[Change] = []
+    unread: list[str] = []
+    if finished:
+        program, configs = runs[0].config.program, list(finished.values())
+        titles = [config.description.data for config in configs]
+        checksums = program.checksums(configs, data, read=rerun == "changed")
+        data_now = dict(zip(finished, zip(titles, checksums, strict=True), strict=True))
+        known = {title for title, checksum in data_now.values() if checksum}
+        unread = sorted(set(program.unread_data(configs, data)) - known)
+        changes = find_changes(made, user_files(program), data_now)
     chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
-    again = {run.id for run in chosen} | {change.run_id for change in found if rerun == "changed"}
-    status = {run_id: made[run_id][0] for run_id in finished}
+    again = {run.id for run in chosen} | {change.run_id for change in changes if rerun == "changed"}
     kept = sum(state == "done" for state in results.states(earlier).values())
-    return Outdated(status, found, frozenset(again & finished.keys()), unseen, kept)
+    return Outdated(finished.keys(), changes, frozenset(again & finished.keys()), unread, kept)

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from random import Random
 from reprlib import repr as brief
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import DIGITS, RunSettings, Tunable, flatten
+from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget
-from recstudy.study.study import Stated
+from recstudy.study.study import ByPreset, Stated
 
+Direction = Literal["max", "min"]
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
-FAMILY = "family"
+Ranges = Mapping[str, Mapping[str, Tunable]]  # family -> path of a field -> its range
+Conditions = Mapping[str, Mapping[str, Sequence[Any]]]  # field -> other field -> the values of that at which it is searched
 COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the settings
 MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisecond each
 
@@ -55,22 +58,22 @@ class Search(Stated):
     presets: Mapping[str, Any] = field(default_factory=dict)
     vary: Sequence[str] = ()
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    objectives: Mapping[str, Literal["max", "min"]] = field(default_factory=lambda: {"score": "max"})
-    first: Sequence[Params] | Mapping[str, Sequence[Params]] = ()
-    budget: str | Mapping[str, str] = "24 runs"
+    objectives: Mapping[str, Direction] = field(default_factory=lambda: {"score": "max"})
+    first: ByPreset[Sequence[Params]] = ()
+    budget: ByPreset[str] = "24 runs"
     sampler: str = "tpe"
     stopping: str = "none"
     confirm: int = 10
-    seeds: int | Mapping[str, int] = 3
-    report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
+    seeds: ByPreset[int] = 3
+    report: ByPreset[Sequence[Part]] = ()
     question: str = ""
-    when: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    when: Conditions = field(default_factory=dict)
     program: Any = None
     settings: Any = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
 
-    fewest_seeds: ClassVar[int] = 0
-    has_families: ClassVar[bool] = True
+    fewest_seeds = 0
+    has_families = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,7 +92,7 @@ class Search(Stated):
         self._name_fields()
 
     def _name_fields(self) -> None:
-        """Name the fields of a user's own program as records do. By default those with a range are varied."""
+        """Name the fields of a user's own program as records do, and give each preset its ranges. By default these are varied."""
         path = next((base.path for base in self.bases(self.preset_named())), str)
 
         def named(given: Any) -> Any:
@@ -97,11 +100,12 @@ class Search(Stated):
                 return {name if name in (FAMILY, *self.presets) else path(name): named(value) for name, value in given.items()}
             return [*map(named, given)] if isinstance(given, list | tuple) else given
 
-        ranges = named(self.ranges)
-        stated = [name for name, given in ranges.items() for name in (given if isinstance(given, Mapping) else [name])]
-        vary = self.vary or [*(self.program.ranges if self.program else ()), *stated]
-        vary = list(dict.fromkeys(map(path, vary)))
-        self._replace(ranges=ranges, vary=vary, when=named(self.when), first=named(self.first))
+        stated = named(self.ranges)
+        of_all = {name: given for name, given in stated.items() if name not in self.presets}
+        ranges = {preset: {**of_all, **stated.get(preset, {})} for preset in self.presets}
+        fields = [name for given in ranges.values() for name in given]
+        vary = self.vary or [*(self.program.ranges if self.program else ()), *fields]
+        self._replace(ranges=ranges, vary=list(dict.fromkeys(map(path, vary))), when=named(self.when), first=named(self.first))
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
@@ -120,7 +124,7 @@ class Search(Stated):
             axes: Path of a field -> values.
         """
         new = [path for path in axes if not any(fnmatch.fnmatchcase(path, pattern) for pattern in self.vary)]
-        ranges = dict(self.by_preset(self.ranges, preset, self.ranges)) | {path: Tunable(values) for path, values in axes.items()}
+        ranges = {**self.ranges[preset], **{path: Tunable(values) for path, values in axes.items()}}
         return replace(self, vary=[*self.vary, *new], ranges={preset: ranges}, first=())
 
 
@@ -135,16 +139,8 @@ class Space:
     """
 
     bases: Mapping[str, RunSettings]
-    ranges: Mapping[str, Mapping[str, Tunable]] = field(default_factory=dict)
-    when: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
-
-    @property
-    def is_conditional(self) -> bool:
-        """Whether settings differ in which fields they have."""
-        return len(self.bases) > 1 or bool(self.when)
-
-    def family_of(self, params: Params) -> str:
-        return str(params.get(FAMILY, next(iter(self.bases))))
+    ranges: Ranges = field(default_factory=dict)
+    when: Conditions = field(default_factory=dict)
 
     def settings(self, family: str, choose: Callable[[str], Any]) -> dict[str, Any]:
         """Return settings of a family, by what is chosen for each field that is searched beside those before it."""
@@ -198,8 +194,7 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
     Raises:
         ConfigError: A family has none of the fields, a field has no range, or a condition cannot be met.
     """
-    given = dict(search.by_preset(search.ranges, preset, search.ranges))
-    given = {path: range for path, range in given.items() if path not in search.presets}
+    given = search.ranges[preset]
     for path in given:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
             raise ConfigError(f"{search.name} gives a range for {path!r}, which it does not vary")
@@ -213,9 +208,9 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
     ranges: dict[str, dict[str, Tunable]] = {}
     for family, base in bases.items():
         fields = flatten(base.values)
-        ranged = {**base.ranges, **{path: range for path, range in given.items() if path in base.ranges or path not in known}}
-        stated = {path: range for path, range in ranged.items() if path in fields}
-        paths = dict.fromkeys(path for pattern in search.vary for path in fnmatch.filter(stated, pattern))
+        stated = {**base.ranges, **given}
+        usable = [path for path in stated if path in fields and (path in base.ranges or path not in known)]
+        paths = dict.fromkeys(path for pattern in search.vary for path in fnmatch.filter(usable, pattern))
         ranges[family] = {path: stated[path] for path in sorted(paths, key=search.when.__contains__)}
         if not paths:
             raise ConfigError(f"{search.name} varies no field that {family} has")
@@ -223,7 +218,7 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
     return Space(bases, ranges, search.when)
 
 
-def _check_when(search: Search, ranges: Mapping[str, Mapping[str, Tunable]]) -> None:
+def _check_when(search: Search, ranges: Ranges) -> None:
     """Refuse conditions on what is not varied, or that no setting fulfils; one on a field that has conditions itself, too."""
     varied = {path: range for fields in ranges.values() for path, range in fields.items()}
     for path, conditions in search.when.items():

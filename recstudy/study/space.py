@@ -5,7 +5,7 @@ that optuna-dashboard reads; trials that a killed driver left open there are tol
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -16,30 +16,30 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.importance import BaseImportanceEvaluator, FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
+from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 from scipy.special import stdtrit
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.programs.settings import Tunable
+from recstudy.records.plans import FAMILY
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord
 from recstudy.study.plan import Plan
-from recstudy.study.search import FAMILY, Params, label, readable
+from recstudy.study.search import Params, label, readable
 from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 
-STATES: dict[State, TrialState] = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
+STATES = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 HALVES = 12  # of the trials, drawn for the intervals of importances: some seconds for 200 trials
 RUN_ID = "run id"  # the attribute by which a trial is known in a storage
-DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
-EVALUATORS: dict[str, Callable[[], BaseImportanceEvaluator]] = {
+Shares = dict[str, float]  # field -> its share in the variance of an objective
+EVALUATORS: dict[str, Callable[[], Any]] = {
     "PED-ANOVA": PedAnovaImportanceEvaluator,
-    "fANOVA": partial(FanovaImportanceEvaluator, seed=0),
+    "fANOVA": partial(FanovaImportanceEvaluator, seed=0),  # it loads scikit-learn
 }
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -68,7 +68,7 @@ class Optimizer:
                 storage=JournalStorage(JournalFileBackend(storage)) if storage and "://" not in storage else storage or None,
                 sampler=RandomSampler(),  # until all trials so far are in the study
                 study_name=f"{plan.study.name} {plan.folder} {plan.definition}",
-                directions=[DIRECTIONS[way] for way in plan.objectives.values()],
+                directions=["maximize" if way == "max" else "minimize" for way in plan.objectives.values()],
                 load_if_exists=True,
             )
             self._add(tried)
@@ -84,7 +84,7 @@ class Optimizer:
     def _add(self, tried: Sequence[Tried]) -> None:
         """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is added."""
         for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):  # killed before it was asked for
-            self.study.tell(self.study.ask(), state=TrialState.FAIL)
+            self.study.ask()
         for ghost in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             self.study.tell(ghost.number, state=TrialState.FAIL)
         ended = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -124,23 +124,21 @@ class Optimizer:
     def ended(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
         """Hear what came of an open run."""
         if run_id in self._open:
-            self._reported.pop(run_id, None)
             self.tell(self._open.pop(run_id), state, values)
 
     def tell(self, trial: Trial, state: State, values: Sequence[float | None] = ()) -> None:
         """Tell the study what came of a trial; a value that is missing or no number is told as FAIL."""
         numbers = [value for value in values if value is not None and isfinite(value)]
-        if state == "done" and len(numbers) == len(self.plan.objectives):
-            self.study.tell(trial, numbers)
-        else:
-            self.study.tell(trial, state=STATES["failed" if state == "done" else state])
+        if state == "done" and len(numbers) < len(self.plan.objectives):
+            state = "failed"
+        self.study.tell(trial, numbers if state == "done" else None, STATES[state])
 
     def importance(self) -> ImportanceRecord:
         """Return the share of each field in the variance of each objective, as far as it can be computed, with its interval."""
         trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         count = len({tuple(sorted(trial.params.items())) for trial in trials})  # a repeated proposal is one trial
-        shares: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.plan.objectives}
-        ends: dict[str, dict[str, dict[str, tuple[float, float]]]] = {name: {} for name in shares}
+        shares: dict[str, dict[str, Shares]] = {name: {} for name in self.plan.objectives}  # by method
+        ends: dict[str, dict[str, Any]] = {name: {} for name in shares}
         missing: dict[str, str] = {}
         if count < FEWEST_TRIALS:
             few = f"too few trials: {count} finished, and it takes {FEWEST_TRIALS}"
@@ -156,7 +154,7 @@ class Optimizer:
                 missing.setdefault(method, "the trials do not differ in any field")
         return ImportanceRecord(trials=count, importance=shares, intervals=ends, missing=missing)
 
-    def _shares(self, method: str, objective: int, sign: int, trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    def _shares(self, method: str, objective: int, sign: int, trials: Sequence[FrozenTrial]) -> Shares:
         """Return each field's share by these trials (ValueError, RuntimeError: it cannot be computed)."""
         study = optuna.create_study(directions=self.study.directions)
         study.add_trials(trials)
@@ -169,13 +167,13 @@ class Optimizer:
 
 
 def intervals(
-    shares: Mapping[str, float], compute: Callable[[Sequence[FrozenTrial]], Mapping[str, float]], trials: Sequence[FrozenTrial]
+    shares: Shares, compute: Callable[[Sequence[FrozenTrial]], Shares], trials: Sequence[FrozenTrial]
 ) -> dict[str, tuple[float, float]]:
     """Return the 95 % interval of each share, from 0 to 1: what random halves of the trials give instead.
 
     With half of the trials left out, the mean square of how far the halves are off is the variance itself (Shao and Wu 1989).
     """
-    generator, halves = np.random.default_rng(0), list[Mapping[str, float]]()
+    generator, halves = np.random.default_rng(0), list[Shares]()
     for _ in range(HALVES):
         half = [trials[index] for index in sorted(generator.permutation(len(trials))[: len(trials) // 2])]
         with suppress(ValueError, RuntimeError):  # of a half whose values are all the same

@@ -10,22 +10,15 @@ the scores of a run, epoch by epoch, and at those of the others, and says whethe
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recstudy.errors import ConfigError
 from recstudy.plugins import Registry
 
-if TYPE_CHECKING:  # half a second, which only a search that runs is to wait for
-    from optuna.samplers import BaseSampler
-
-    from recstudy.study.plan import Plan
-
-    Sampler = Callable[[Plan, int], BaseSampler]
-
 Scores = Mapping[int, float]  # epochs done -> the first objective on the selection split, larger is better
 Pruner = Callable[[Scores, Sequence[Scores], int], bool]
 
-SAMPLERS: "Registry[Sampler]" = Registry("sampler")
+SAMPLERS: Registry[Callable[..., Any]] = Registry("sampler")  # functions of a plan and a seed
 PRUNERS: Registry[Pruner] = Registry("pruner")
 ETA = 4  # of ASHA: one run of so many goes on beyond each rung
 SAMPLES = 3  # runs that have come as far, below which the median says nothing
@@ -35,13 +28,14 @@ def _add(name: str, kind: str, **options: Any) -> None:
     """Register one of Optuna's samplers, by its class and what it is called with beside the seed."""
 
     @SAMPLERS.add(name)
-    def make(plan: "Plan", seed: int) -> "BaseSampler":
-        import optuna.samplers
+    def make(plan: Any, seed: int) -> Any:
+        import optuna.samplers  # half a second, which only a search that runs is to wait for
 
         if name == "cmaes" and len(plan.objectives) > 1:
             raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
-        grouped = {"group": plan.space.is_conditional} if name == "tpe" else {}
-        return getattr(optuna.samplers, kind)(seed=seed, **options, **grouped)
+        if name == "tpe":  # settings differ in which fields they have
+            options["group"] = len(plan.space.bases) > 1 or bool(plan.space.when)
+        return getattr(optuna.samplers, kind)(seed=seed, **options)
 
 
 _add("tpe", "TPESampler", multivariate=True)

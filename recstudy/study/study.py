@@ -1,28 +1,30 @@
 """What a user states in one file: a study, its variants and seeds, and the reports to make of them. Pure data."""
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from reprlib import repr as brief
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, Self, TypeAlias, TypeVar
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
+from recstudy.plugins import caller
 from recstudy.programs.function import Function
 from recstudy.programs.metric import METRICS, Metric, using_metrics
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import RunSettings, flatten
 from recstudy.records.study_schema import Deviation, folder_of
 from recstudy.report import Claim, Part
-from recstudy.study.design import Levels, Variant, crossed
+from recstudy.study.design import Axes, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
 DEFAULT = "default"  # the preset of a user's own program that states none
+T = TypeVar("T")
+ByPreset: TypeAlias = T | Mapping[str, T]  # for every preset, or by its name
 
 
 class Stated:
@@ -33,17 +35,14 @@ class Stated:
     program: Any
     settings: Any
     metrics: Mapping[str, Metric]
-    question: str
-    report: Any
-    seeds: Any
     variants: Any = ()  # from here on of one of the two alone
     claims: Any = ()
     learned: Any = MappingProxyType({})
     deviations: Any = ()
     objectives: Any = MappingProxyType({})
     confirm: int = 0
-    fewest_seeds: ClassVar[int] = 1
-    has_families: ClassVar[bool] = False  # a preset is a list of settings, one for each model family
+    fewest_seeds = 1
+    has_families = False  # a preset is a list of settings, one for each model family
 
     def __post_init__(self) -> None:
         self._bind_program()
@@ -66,7 +65,7 @@ class Stated:
         if not isinstance(program, OwnProgram):
             program = program if hasattr(program, "bind") else Function(program)
             program = program.bind({} if self.settings is None else self.settings, self.metrics)
-        program.register(calling_module())
+        program.register(caller().get("__name__", "__main__"))
         presets = {}
         for name, changes in (self.presets or {DEFAULT: {}}).items():
             settings = program.base(changes) if isinstance(changes, Mapping) else changes
@@ -166,12 +165,12 @@ class Study(Stated):
 
     name: str
     presets: Mapping[str, Any] = field(default_factory=dict)
-    variants: Sequence[Variant] | Mapping[str, Sequence[Variant]] = ()
-    seeds: int | Mapping[str, int] = 1
-    seeds_at_most: int | Mapping[str, int] = 0
+    variants: ByPreset[Sequence[Variant]] = ()
+    seeds: ByPreset[int] = 1
+    seeds_at_most: ByPreset[int] = 0
     learned: Mapping[str, float] = field(default_factory=dict)
-    report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
-    claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
+    report: ByPreset[Sequence[Part]] = ()
+    claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
     deviations: Sequence[Deviation] = ()
     program: Any = None
@@ -187,20 +186,30 @@ class Study(Stated):
                 raise ConfigError(
                     f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
                 )
+        if not isinstance(self.learned, Mapping):
+            raise ConfigError(f"the `learned` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.learned)}")
         with using_metrics(self.metrics):
-            check_learned(self.name, self.learned)
+            for name, value in self.learned.items():
+                low, high = METRICS[name].bounds or (-inf, inf)
+                if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
+                    raise ConfigError(
+                        f"`learned` of {self.name}: {name} must be a number between {low:g} and {high:g}, but got {value!r}"
+                    )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, whole=False)
         self.check_lists("deviations", Deviation)
         if self.program is not None:
             path = self.bases(self.preset_named())[0].path
-            stated = {preset: self.by_preset(self.variants, preset) for preset in self.presets}
-            self._replace(variants={preset: [with_paths(one, path) for one in ones] for preset, ones in stated.items()})
+            variants = {}
+            for preset in self.presets:
+                variants[preset] = [with_paths(variant, path) for variant in self.by_preset(self.variants, preset)]
             names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
-            named = [replace(one, field=path(one.field)) if one.field in names else one for one in self.deviations]
-            self._replace(deviations=named)
+            deviations = []
+            for stated in self.deviations:
+                deviations.append(replace(stated, field=path(stated.field)) if stated.field in names else stated)
+            self._replace(variants=variants, deviations=deviations)
 
-    def varied(self, preset: str, axes: Mapping[str, Levels]) -> Self:
+    def varied(self, preset: str, axes: Axes) -> Self:
         """Return the study with each variant of a preset at every combination of these axes' levels.
 
         The levels replace those of an axis that the study sweeps itself. Its claims are about its own variants, and are dropped.
@@ -230,26 +239,7 @@ def is_count(given: Any, least: int) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and given >= least
 
 
-def check_learned(study: str, given: Any) -> None:
-    """Refuse (ConfigError) what does not give metrics the number above which a seed has learned."""
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"the `learned` of {study} must be {{METRIC: VALUE}}, but got {brief(given)}")
-    for name, value in given.items():
-        known = METRICS[name]  # its error names those that there are
-        low, high = known.bounds or (-inf, inf)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
-            raise ConfigError(f"`learned` of {study}: {name} must be a number between {low:g} and {high:g}, but got {value!r}")
-
-
 def with_paths(variant: Variant, path: Callable[[str], str]) -> Variant:
     """Return a variant whose fields are named as in records."""
     changes = {path(name): value for name, value in variant.changes.items()}
     return replace(variant, changes=changes, axes={axis: path(name) for axis, name in variant.axes.items()})
-
-
-def calling_module() -> str:
-    """Return the name of the first module outside of recstudy that is being run."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses"):
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "__main__")) if frame is not None else "__main__"

@@ -6,9 +6,9 @@ time the search has used (`budget.py`).
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from recstudy.records import Result, Results, append_record, read_log
+from recstudy.records import Results, append_record, read_log
 from recstudy.records.reading import read_trials
 from recstudy.records.schema import EpochLine
 from recstudy.records.study_schema import ConfirmLine, TrialLine
@@ -26,8 +26,8 @@ class Tried:
     params: Params
     run_id: str
     state: State
-    values: Sequence[float] = ()  # one an objective, where it is done
-    scores: Mapping[int, float] = field(default_factory=dict)  # on the selection split, by epoch
+    values: Sequence[float | None] = ()  # one an objective where it is done, else none
+    scores: Mapping[int, float | None] = field(default_factory=dict)  # on the selection split, by epoch
 
 
 class TrialLog:
@@ -44,12 +44,11 @@ class TrialLog:
         lines = read_trials(self.path)
         self.params: dict[str, Params] = {line.id: line.params for line in lines if isinstance(line, TrialLine)}
         self.meter = Meter(self.path, plan.budget)
-        again = (line for line in lines if isinstance(line, ConfirmLine))
-        self.fresh: dict[str, tuple[int, int]] = {line.id: (line.confirms, line.seed) for line in again}
+        self.fresh = {line.id: line for line in lines if isinstance(line, ConfirmLine)}
 
     def add(self, run: Run, params: Params) -> None:
         """Add a new trial, number `len(self.params)`."""
-        variant = variant_record(self.plan.variant(params), run.config)
+        variant = variant_record(self.plan.variant(run, params), run.config)
         line = TrialLine(number=run.variant, params=dict(params), variant=variant, seed=run.seed, id=run.id)
         with self.results.changing(self.path):
             append_record(self.path, line)
@@ -63,18 +62,25 @@ class TrialLog:
     def tried(self, without: Collection[str] = ()) -> list[Tried]:
         """Return what came of the trials that ended, except for those with ids in `without`."""
         tried: list[Tried] = []
-        for run_id in (run_id for run_id in self.params if run_id not in without):
-            result, state = result_of(self.results, run_id), self.results.state(run_id)
-            if state not in ("done", "stopped"):
+        for run_id, params in self.params.items():
+            ended = self.results.state(run_id)
+            if run_id in without or ended not in ("done", "stopped"):
                 continue
-            values = [value for value in objective_values(self.plan.objectives, result) if value is not None]
-            is_whole = result is not None and result.status == "done" and len(values) == len(self.plan.objectives)
-            kind: State = "stopped" if state == "stopped" else "done" if is_whole else "failed"
+            status, values = self.measured(run_id)
+            state: State = "stopped" if ended == "stopped" else "failed" if status != "done" or None in values else "done"
             lines = read_log(self.results.run(run_id).epochs, EpochLine)
             scores = {line.epoch: line.values.get(self.plan.base.objective) for line in lines}
-            known = {epoch: score for epoch, score in scores.items() if score is not None}
-            tried.append(Tried(self.params[run_id], run_id, kind, values, known))
+            tried.append(Tried(params, run_id, state, values if state == "done" else (), scores))
         return tried
+
+    def measured(self, run_id: str) -> tuple[str, list[float | None]]:
+        """Return the status of a run that has a result, and its objectives, each None if the run does not have it."""
+        result = dict(self.results.finished([run_id])).get(run_id)
+        if result is None:
+            return "", [None for _ in self.plan.objectives]
+        selected = {f"selection_{name}": value for name, value in result.selected.scores.items()}
+        measured = result.metrics | selected | result.cost
+        return result.status, [measured.get(name) for name in self.plan.objectives]
 
     def best(self) -> list[Run]:
         """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs pays for them."""
@@ -92,10 +98,9 @@ class TrialLog:
         objectives = list(self.plan.objectives)
         rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]
         table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
-        numbers = {run_id: number for number, run_id in enumerate(self.params)}
         best = ranked(table, self.plan.objectives)["id"][: self.plan.confirm]
-        seeds = range(1, self.plan.seeds + 1)
-        runs = [self.plan.run(numbers[run_id], self.params[run_id], seed) for seed in seeds for run_id in best]
+        numbers, seeds = list(self.params), range(1, self.plan.seeds + 1)
+        runs = [self.plan.run(numbers.index(run_id), self.params[run_id], seed) for seed in seeds for run_id in best]
         return runs[: self.plan.kept]
 
     @property
@@ -128,8 +133,9 @@ class TrialLog:
         with self.results.changing(self.path):
             for run in runs:
                 if run.id not in self.fresh:
-                    append_record(self.path, ConfirmLine(confirms=run.variant, seed=run.seed, id=run.id))
-                    self.fresh[run.id] = run.variant, run.seed
+                    line = ConfirmLine(confirms=run.variant, seed=run.seed, id=run.id)
+                    append_record(self.path, line)
+                    self.fresh[run.id] = line
         return runs
 
     def settled(self) -> bool:
@@ -140,30 +146,11 @@ class TrialLog:
             return False
         return all(self.results.state(run.id) == "done" for run in self.best())
 
-    @property
-    def confirmations(self) -> list[Run]:
-        """Return the runs with fresh seeds that were decided on."""
-        params = list(self.params.values())
-        return [self.plan.run(number, params[number], seed) for number, seed in self.fresh.values()]
-
 
 def runs_of(plan: Plan, results: Results) -> list[Run]:
     """Return the runs of a study, or those that a search has made so far."""
     if not plan.is_search:
         return plan.runs
     log = TrialLog(plan, results)
-    return [*log.runs, *log.confirmations]
-
-
-def objective_values(objectives: Mapping[str, Any], result: Result | None) -> list[float | None]:
-    """Return a finished run's objectives; None where it has none."""
-    if result is None:
-        return [None for _ in objectives]
-    selected = {f"selection_{name}": value for name, value in result.selected.scores.items()}
-    measured = result.metrics | selected | result.cost
-    return [measured.get(name) for name in objectives]
-
-
-def result_of(results: Results, run_id: str) -> Result | None:
-    """Return the result of a run; None if it has not finished or its result is damaged."""
-    return dict(results.finished([run_id])).get(run_id)
+    params = list(log.params.values())
+    return [*log.runs, *(plan.run(line.confirms, params[line.confirms], line.seed) for line in log.fresh.values())]

@@ -33,18 +33,18 @@ class Ending(StrEnum):
     OPEN = "open"
 
 
-def ending(one: Wanted, seeds: Sequence[int], at_most: int, spent: bool = False) -> Ending:
-    """Tell how a question stands where its variants have so many seeds of `at_most`, and where the budget is `spent`."""
-    if one.decided:
+def ending(question: Wanted, seeds: Sequence[int], at_most: int, spent: bool = False) -> Ending:
+    """Return how a question ends if its variants have so many seeds of `at_most`, and if the budget is `spent`."""
+    if question.decided:
         return Ending.DECIDED
-    if one.more is None or one.more > seeds_left(one, seeds, at_most):
+    if question.more is None or question.more > seeds_left(question, seeds, at_most):
         return Ending.OUT_OF_REACH
     return Ending.BUDGET_SPENT if spent else Ending.OPEN
 
 
-def seeds_left(one: Wanted, seeds: Sequence[int], at_most: int) -> int:
-    """Count the seeds that each of its variants may still get."""
-    return max(0, at_most - min(seeds[at] for at in one.variants))
+def seeds_left(question: Wanted, seeds: Sequence[int], at_most: int) -> int:
+    """Return how many seeds each variant of a question may still get."""
+    return max(0, at_most - min(seeds[variant] for variant in question.variants))
 
 
 def next_block(
@@ -62,18 +62,21 @@ def next_block(
         prices: of one run of each variant.
         budget: what is left, in the unit of the prices.
     """
-    costs = {at: (one.more or 0) * sum(prices[variant] for variant in one.variants) for at, one in enumerate(asked)}
-    still = [at for at, one in enumerate(asked) if one.more and ending(one, seeds, at_most) is Ending.OPEN]
-    found: dict[int, None] = {}
+
+    def cost(question: Wanted) -> float:
+        return (question.more or 0) * sum(prices[variant] for variant in question.variants)
+
+    block: dict[int, None] = {}
     rest = budget
-    for at in sorted(still, key=costs.__getitem__):
-        if not found or costs[at] <= rest:
-            rest -= costs[at]
-            variants = asked[at].variants
-            fewest = min(seeds[variant] for variant in variants)
-            found |= dict.fromkeys(variant for variant in variants if seeds[variant] == fewest)
-    paid = accumulate(prices[variant] for variant in found)
-    return [variant for variant, sum_so_far in zip(found, paid, strict=True) if sum_so_far <= budget] or [*found][:1]
+    for question in sorted(asked, key=cost):
+        if not question.more or ending(question, seeds, at_most) is not Ending.OPEN:
+            continue
+        if not block or cost(question) <= rest:
+            rest -= cost(question)
+            fewest = min(seeds[variant] for variant in question.variants)
+            block |= dict.fromkeys(variant for variant in question.variants if seeds[variant] == fewest)
+    paid = accumulate(prices[variant] for variant in block)
+    return [variant for variant, sum_so_far in zip(block, paid, strict=True) if sum_so_far <= budget] or [*block][:1]
 
 
 @dataclass
@@ -105,16 +108,16 @@ class Until:
             )
         if not budget:
             return cls(at_most)
-        found = Budget.parse(budget)
-        if found.unit != "runs":
+        limit = Budget.parse(budget)
+        if limit.unit != "runs":
             log = results.study(name, plan.folder) / f"until-{plan.definition}.jsonl"
-            return cls(at_most, found, Meter(log, found))
-        if (first := len({run.id for run in plan.runs})) > found.amount:
+            return cls(at_most, limit, Meter(log, limit))
+        if (runs := len({run.id for run in plan.runs})) > limit.amount:
             raise ConfigError(
-                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {first:,} runs, but the budget is {found}: give "
+                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {runs:,} runs, but the budget is {limit}: give "
                 "more, or lower --seeds"
             )
-        return cls(at_most, found)
+        return cls(at_most, limit)
 
     def budget_left(self, plan: Plan) -> float:
         """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
@@ -133,11 +136,12 @@ class Until:
         seeds = plan.seeds_each
         prices = [1.0] * len(seeds)
         if self.meter:  # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
-            known = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
-            told = [hours for hours in known if hours is not None]
-            prices = [sum(told) / len(told) if hours is None and told else hours or 0.0 for hours in known]
+            hours = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
+            known = [price for price in hours if price is not None]
+            mean = sum(known) / len(known) if known else 0.0
+            prices = [mean if price is None else price for price in hours]
         block = next_block(wanted(records), seeds, self.at_most, prices, left)
-        return replace(plan, extended={**plan.extended, **{at: seeds[at] + 1 for at in block}}) if block else None
+        return replace(plan, extended={**plan.extended, **{variant: seeds[variant] + 1 for variant in block}}) if block else None
 
     def told(self, plan: Plan, results: Results) -> Iterator[str]:
         """Say how each question stands, and what the runs cost against as many seeds for every variant."""
@@ -147,11 +151,11 @@ class Until:
             yield f"Nothing to decide: {plan.study.name} states no claim here, and no published value is comparable."
             return
         seeds = plan.seeds_each
-        endings = [ending(one, seeds, self.at_most, spent) for one in asked]
+        endings = [ending(question, seeds, self.at_most, spent) for question in asked]
         counts = Counter(endings)
         yield f"{plural(len(asked), 'question')}: {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
-        for one, end in zip(asked, endings, strict=True):
-            yield f"- {end}: {one.text}: {_standing(one, seeds, self.at_most)}"
+        for question, end in zip(asked, endings, strict=True):
+            yield f"- {end}: {question.text}: {_standing(question, seeds, self.at_most)}"
         # What the runs cost against the most seeds for every variant, at the mean device time of its runs.
         made = distinct(row for row in records.rows if row.status != "not run")
         first = distinct(row for rows in records.by_variant for row in rows[:1])  # each variant once, whatever its labels
@@ -169,13 +173,14 @@ def _hours(rows: Sequence[Row], wall: bool) -> float | None:
     return sum(seconds) / len(seconds) / 3600 if seconds else None
 
 
-def _standing(one: Wanted, seeds: Sequence[int], at_most: int) -> str:
+def _standing(question: Wanted, seeds: Sequence[int], at_most: int) -> str:
     """`undecided at 3 seeds, would take 36 more, at most 7 are left`."""
-    own = sorted({seeds[at] for at in one.variants})
-    said = f"{one.verdict} at {own[0]}{f' to {own[-1]}' if own[1:] else ''} seeds"
-    if one.decided:
-        return said
-    if one.more is None:
-        return f"{said}, {one.why}"
-    lacks = f"would take {one.more:,} more, at most {seeds_left(one, seeds, at_most)} are left"
-    return f"{said}, {lacks if one.more else 'and runs of it have not ended'}"
+    counts = sorted({seeds[variant] for variant in question.variants})
+    verdict = f"{question.verdict} at {counts[0]}{f' to {counts[-1]}' if counts[1:] else ''} seeds"
+    if question.decided:
+        return verdict
+    if question.more is None:
+        return f"{verdict}, {question.why}"
+    if not question.more:
+        return f"{verdict}, and runs of it have not ended"
+    return f"{verdict}, would take {question.more:,} more, at most {seeds_left(question, seeds, at_most)} are left"

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from recstudy.programs.base import Group
 from recstudy.train.optim import batch_statistics
 
 _alone = False  # in a `solo` block
@@ -84,22 +85,23 @@ def average_buffers(network: nn.Module) -> None:
             total(buffer).div_(dist.get_world_size())
 
 
-def first_says(decision: bool) -> bool:
-    """Return the first worker's decision, on each of them."""
-    return bool(total(torch.tensor(int(decision and rank_and_world()[0] == 0))))
+class Workers(Group):
+    """The group of Ray Train workers that this process is in; alone it is a group of one."""
 
+    def __init__(self) -> None:
+        self.rank, self.world = rank_and_world()
 
-def any_says(decision: bool) -> bool:
-    """Return whether any worker has decided so, on each of them."""
-    return bool(total(torch.tensor(int(decision))))
+    def first_says(self, value: bool) -> bool:
+        return self.any_says(value and rank_and_world()[0] == 0)
 
+    def first_gives(self, value: Callable[[], Any]) -> Any:
+        given = [value() if rank_and_world()[0] == 0 else None]
+        if _several():
+            dist.broadcast_object_list(given, device=torch.device("cpu"))
+        return given[0]
 
-def first_gives(value: Callable[[], Any]) -> Any:
-    """Return what the first worker's `value` gives, on each of them; the others' is not asked."""
-    given = [value() if rank_and_world()[0] == 0 else None]
-    if _several():
-        dist.broadcast_object_list(given, device=torch.device("cpu"))
-    return given[0]
+    def any_says(self, value: bool) -> bool:
+        return bool(total(torch.tensor(int(value))))
 
 
 def wait_for_all() -> None:

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import random
 
 import numpy as np
 import torch
@@ -11,8 +10,7 @@ from torch.backends import cudnn
 from recstudy.config import RunConfig
 from recstudy.errors import ClusterError
 from recstudy.files import cache_folder
-from recstudy.programs.trial import peak_memory_mb as process_peak_mb
-from recstudy.programs.trial import reset_peak_memory
+from recstudy.programs import trial
 
 _graphs = ""  # the network and batches that were compiled last
 
@@ -30,19 +28,12 @@ def reset_process(config: RunConfig) -> torch.device:
             torch.compiler.reset()
             _graphs = config.graph
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))  # of later commands too
-    reset_peak_memory()
-    torch.set_default_dtype(torch.float32)
-    torch.set_grad_enabled(True)
+    trial.reset_process(draw(config.seed, "process"), config.place.cpus_per_run)
     torch.use_deterministic_algorithms(False)
     torch.set_autocast_cache_enabled(True)
     cudnn.enabled, cudnn.benchmark, cudnn.deterministic = True, False, False
     torch.clear_autocast_cache()
-    torch.set_num_threads(config.place.cpus_per_run)
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
-    seed = draw(config.seed, "process")
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
     if config.place.device == "mps":
         check_apple()
         torch.mps.empty_cache()
@@ -64,7 +55,7 @@ def check_apple() -> None:
 
 def peak_memory_mb(device: torch.device) -> float | None:
     """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None if nobody knows it."""
-    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else process_peak_mb()
+    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else trial.peak_memory_mb()
 
 
 def draw(seed: int, *purpose: str | int) -> int:

@@ -1,27 +1,24 @@
 """Train one run of the recursive models: from its settings to the outcome that `recstudy.programs.trial` records."""
 
-import io
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
 from recstudy.data.cache import load
+from recstudy.metrics.kept import archived
 from recstudy.models.costs import cost, steps_a_batch
 from recstudy.programs.base import Execution
-from recstudy.programs.trial import hardware, record_user_files, versions_of
+from recstudy.programs.trial import record_user_files
 from recstudy.programs.watchdog import waiting, watched
 from recstudy.records import Json, Results, RunFolder, append_line, write_json, write_whole
 from recstudy.records.reading import dumped
 from recstudy.train.evaluate import Diverged
 from recstudy.train.initial import initial
 from recstudy.train.loop import Training
-from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
+from recstudy.train.parallel import wait_for_all
 from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.usage import Usage
@@ -37,7 +34,7 @@ def train_run(execution: Execution) -> Json:
     data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
     begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
     training = Training(config, data, device, config.place.compiles, begin)  # may compute features of every image
-    with watched(60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])):
+    with watched(60 * config.place.silent_minutes, folder.hang_log(execution.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
             folder.keep_epochs(below=training.state.epoch)
@@ -45,26 +42,28 @@ def train_run(execution: Execution) -> Json:
                 told = "the run goes on without these lines, and its curves lack them"
                 log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
             record_user_files(trial, folder, resumes=training.state.epoch > 0)
+        outcome: Json
         with Usage(device) as usage:
-            outcome = _outcome(training, execution)
+            try:
+                outcome = {"status": "done", **training.finish()} if _train(training, execution) else {"status": "drained"}
+            except Diverged as error:
+                outcome = {"status": "diverged", "error": str(error), "metrics": {}}
+                if writes and training.trace.get("epoch") == training.state.epoch:
+                    append_line(folder.losses, training.trace)  # of the epoch that it did not finish
         if writes and outcome["status"] != "drained":
             _keep(training, folder, outcome["status"])
-            origins = origin(training) | ({"initial": dumped(begin.about)} if begin else {})
-            lost = folder.lost_epochs(training.state.epoch)
-            outcome |= {"cost": {**spent(training), **usage.values}, "provenance": {"lost_epochs": lost, **origins}}
+            outcome["cost"] = {**spent(training, execution.group.world), **usage.values}
+            outcome["provenance"] = {
+                "workers": execution.group.world,
+                "threads": torch.get_num_threads(),
+                "data_checksum": data.checksum,
+                "data_notes": list(data.notes),
+                "lost_epochs": folder.lost_epochs(training.state.epoch),
+                "origin": "imported" if config.train.imported else "trained",
+                "initial": dumped(begin.about) if begin else None,
+            }
     wait_for_all()  # a worker that leaves early would end the group
     return outcome
-
-
-def _outcome(training: Training, execution: Execution) -> Json:
-    try:
-        if not _train(training, execution):
-            return {"status": "drained"}
-        return {"status": "done", **training.finish()}
-    except Diverged as error:
-        if execution.writes and training.trace.get("epoch") == training.state.epoch:
-            append_line(execution.records.losses, training.trace)  # of the epoch that it did not finish
-        return {"status": "diverged", "error": str(error), "metrics": {}}
 
 
 def _train(training: Training, execution: Execution) -> bool:
@@ -75,8 +74,8 @@ def _train(training: Training, execution: Execution) -> bool:
         if writes:
             append_line(folder.losses, training.trace)
             append_line(folder.epochs, line)
-        leaving = any_says(bool(execution.leave()))
-        if first_says(leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds):
+        leaving = execution.group.any_says(execution.leave())
+        if execution.group.first_says(leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds):
             save_checkpoint(training, folder.path, writes)
             folder.send()
             saved = time.monotonic()
@@ -95,18 +94,12 @@ def _keep(training: Training, folder: RunFolder, status: str) -> None:
         if path.suffix == ".json":
             write_json(path, content)
         else:
-            write_whole(path, content if isinstance(content, bytes) else _archive(content))
+            write_whole(path, content if isinstance(content, bytes) else archived(content))
     if status == "done":
         save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
 
 
-def _archive(arrays: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def spent(training: Training) -> Json:
+def spent(training: Training, workers: int) -> Json:
     """Parameters and FLOPs as computed; seconds, throughput and memory as measured, over all attempts."""
     used, config, state = training.state.spent, training.config, training.state
     counted, seconds = cost(config), training.state.spent["seconds"]
@@ -115,25 +108,9 @@ def spent(training: Training) -> Json:
         "train_pflop": used["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6,
         "seconds": seconds,
         "evaluation_seconds": used.get("evaluation_seconds", 0.0),  # a checkpoint of before it was kept has none
-        "device_seconds": seconds * rank_and_world()[1],
+        "device_seconds": seconds * workers,
         "images_per_second": used["images"] / seconds if seconds else 0.0,
         "peak_memory_mb": peak_memory_mb(training.device),
         "epoch_seconds": used["train_seconds"] / state.epoch if state.epoch else 0.0,
         "supervision_steps_used": used["image_steps"] / used["images"] if used["images"] else 0.0,
-    }
-
-
-def origin(training: Training) -> Json:
-    """Versions, hardware, workers, data, and whether anything was trained."""
-    device = training.device
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else "Apple (MPS)" if device.type == "mps" else None
-    return {
-        "versions": versions_of("torch", "torchvision", "ray", "numpy"),
-        "hardware": hardware(gpu),
-        "workers": rank_and_world()[1],
-        "threads": torch.get_num_threads(),
-        "data_checksum": training.data.checksum,
-        "data_notes": list(training.data.notes),
-        "synthetic": training.config.data.synthetic,
-        "origin": "imported" if training.config.train.imported else "trained",
     }

@@ -10,11 +10,10 @@ import pytest
 import tiny
 from rich.console import Console
 
-from recstudy.cluster.sources import Source, Where
+from recstudy.cluster.sources import Running, Source, Where
+from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
-from recstudy.cluster.watch import OnRay, Supply, TuneCallback
-from recstudy.errors import StorageError
-from recstudy.programs import run_folder
+from recstudy.programs.settings import Place
 from recstudy.programs.trial import Trial
 from recstudy.records import Results
 from recstudy.records.locks import locked
@@ -32,16 +31,17 @@ class Requests(Draining):
     tell = request = lambda self, *_: False
 
 
-class Played(OnRay):
+class Played(Running):
     """A sweep of two runs, and what it says."""
 
     def __init__(self, results: Results) -> None:
-        self.said, self.listeners = io.StringIO(), []
-        super().__init__("tiny", results, Where(), View(Console(file=self.said, width=200)), lambda *_: {})
-        self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Requests()
-        self.watch = TuneCallback(self, Source(deque([FIRST, SECOND])), None)
+        self.said = io.StringIO()
+        view = View(Console(file=self.said, width=200))
+        super().__init__("tiny", results, Where(), view, lambda *_: {}, leaving=Requests())
+        self.begin(Place(), Source(deque([FIRST, SECOND])))
+        self.callback = TuneCallback(self)
         self.rooms = 2
-        self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)
+        self.supply = Supply(self, lambda run: trial(run, results), lambda: self.rooms)
 
     def run(self, *_: object) -> None:
         """Tune is played by hand."""
@@ -49,10 +49,10 @@ class Played(OnRay):
     def tune(self, run: Run, *results: dict[str, Any]) -> None:
         """Tune begins a trial of the run, and hears this of it."""
         played: Any = SimpleNamespace(config={"trial": trial(run, self.results)}, last_result=results[-1])
-        self.watch.on_trial_start(0, [], played)
+        self.callback.on_trial_start(played)
         for result in results:
-            self.watch.on_trial_result(0, [], played, result)
-        self.watch.on_trial_complete(0, [], played)
+            self.callback.on_trial_result(played, result)
+        self.callback.on_trial_complete(played)
 
     def next(self) -> str:
         """The id of the run that Tune is given; empty where it is none for the time being, and `FINISHED` where it is the end."""
@@ -104,20 +104,6 @@ def test_as_many_runs_are_under_way_as_there_is_room_for_now(played):
     assert played.next() == SECOND.id
 
 
-def test_a_run_whose_holder_is_silent_fails_and_says_whom_to_stop(played, monkeypatch):
-    def silent(*_: Any, **__: Any) -> None:
-        raise StorageError("is held by process 7 on moon, which has shown no sign of life for 60 s")
-
-    monkeypatch.setattr(run_folder, "locked", silent)
-    played.next()
-    played.tune(FIRST, HELD)
-
-    assert played.next() == SECOND.id
-    played.tune(SECOND, DONE)
-    assert played.next_in_time() == played.supply.FINISHED
-    assert f"{FIRST.label}, seed 0: is held by process 7 on moon, which has shown no sign of life" in played.said.getvalue()
-
-
 def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
     """Tune begins another one for it, which finds the run finished, or as little of it as the one before."""
     played.next()
@@ -129,15 +115,15 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
 
 
 def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(played, monkeypatch):
-    monkeypatch.setattr(played.watch.sweep.leaving, "tell", lambda: True)
+    monkeypatch.setattr(played.leaving, "tell", lambda: True)
     assert [played.next(), played.next()] == [FIRST.id, SECOND.id]
     with locked(played.results.run(SECOND.id).lock):
         played.tune(SECOND, HELD)
         played.leaving.asked = True
-        played.watch.on_step_begin(0, [])
+        played.callback.on_step_begin()
         assert played.next() == ""
         played.tune(FIRST, {"status": "drained"})
 
         assert played.next() == played.supply.FINISHED
-    assert list(played.watch.source.waiting) == [FIRST]
+    assert list(played.source.waiting) == [FIRST]
     assert "The run under way ends after its epoch, with a checkpoint. Ctrl-C ends at once.\n" in played.said.getvalue()

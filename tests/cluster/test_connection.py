@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from types import SimpleNamespace
 
@@ -13,8 +12,8 @@ import ray
 
 from recstudy.cluster import address, connection
 from recstudy.cluster.address import check_address
-from recstudy.cluster.connection import cluster, watch
-from recstudy.errors import EXIT_CODES, ClusterError
+from recstudy.cluster.connection import RAYS_OWN, SHARE, cluster, watched_head
+from recstudy.errors import ClusterError
 
 
 @pytest.fixture
@@ -109,31 +108,41 @@ def test_a_ray_that_does_not_start_is_one_line(starts):
     assert tries == ["local", "local"]
 
 
+def asked_for_status(monkeypatch, answers: int) -> None:
+    """Have the head answer so many times."""
+    left = iter(range(answers))
+    monkeypatch.setattr("ray.autoscaler.v2.sdk.get_cluster_status", lambda address, timeout: next(left))
+
+
+def lost_within(seconds: float, own: bool) -> list[str]:
+    """Return why the cluster is lost in this time."""
+    lost: list[str] = []
+    with watched_head("here:1", own, lost.append):
+        deadline = time.monotonic() + seconds
+        while not lost and time.monotonic() < deadline:
+            time.sleep(0.01)
+    return lost
+
+
 def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
     monkeypatch.setattr(connection, "PAUSE_S", 0.05)
-    asked, lost, over = [], [], threading.Event()
+    monkeypatch.setenv(RAYS_OWN, str(1 / SHARE))
+    asked_for_status(monkeypatch, 10)
+    started = time.monotonic()
 
-    def ask() -> None:
-        asked.append(len(asked))
-        if len(asked) > 10:
-            raise RuntimeError("Deadline Exceeded")
+    assert lost_within(60, own=False) == ["the head node of the Ray cluster, here:1, does not answer any more"]
+    assert time.monotonic() - started > 1.4  # ten answers, and a second of silence
 
-    watch(ask, str, 1, over, lost.append, "silent")
-    assert lost == ["silent"]
-    assert len(asked) > 10
-
-    over.set()
-    watch(ask, str, 1, over, lost.append, "silent")
-    assert lost == ["silent"]
+    asked_for_status(monkeypatch, 1000)
+    assert lost_within(1.5, own=False) == []
 
 
 def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
     monkeypatch.setattr(connection, "PAUSE_S", 0.001)
-    lost: list[object] = []
+    monkeypatch.setattr(connection, "_vital_processes", lambda: lambda: "raylet")
+    asked_for_status(monkeypatch, 10**6)
 
-    watch(lambda: None, lambda: "raylet", 1000, threading.Event(), lost.append, "silent")
-
-    assert lost == ["Ray's raylet on this machine has ended"]
+    assert lost_within(60, own=True) == ["Ray's raylet on this machine has ended"]
 
 
 def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
@@ -167,16 +176,3 @@ def test_a_limit_of_open_files_that_is_too_low_is_raised_or_refused(hard, refuse
     assert done.returncode == refused, done.stderr
     assert (done.stdout == "") if refused else (int(done.stdout) >= 256)
     assert ("this process may have 64 files open (ulimit -n), too few for Ray" in done.stderr) == refused
-
-
-def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch):
-    said: list[object] = []
-    monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
-    monkeypatch.setattr(os, "_exit", said.append)
-
-    connection._leave(said.append, "the head node of the Ray cluster, here:1, does not answer any more")
-
-    line, code = said
-    assert str(line).startswith("the head node of the Ray cluster, here:1, does not answer any more. What was finished is kept,")
-    assert str(line).endswith(": python tiny.py --only a=1 --address here:1")
-    assert code == EXIT_CODES["lost node"] == 9

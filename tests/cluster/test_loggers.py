@@ -10,7 +10,7 @@ import tiny
 from rich.console import Console
 
 from recstudy import cli
-from recstudy.cluster.trackers import PACKAGES, Logger, make_loggers
+from recstudy.cluster.trackers import PACKAGES, Logger
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
@@ -64,7 +64,7 @@ def test_tensorboard_shows_epochs_by_number_and_losses_where_asked_for(tmp_path,
     results.run(FIRST.id).path.mkdir(parents=True)
     append_line(results.run(FIRST.id).losses, {"epoch": 0, "first": 0, "every": 2, "losses": [3.0, 2.5]})
     append_line(results.run(FIRST.id).losses, {"epoch": 1, "first": 4, "every": 2, "losses": [2.0, 1.5, 1.0]})
-    (logger,) = make_loggers(["tensorboard"], "tiny", results, view, losses)
+    logger = Logger("tensorboard", "tiny", results, view, losses)
     tell(logger, FIRST, {0: 2.0, 3: 1.5})
     tell(logger, FIRST, {4: 1.0, 7: 0.5}, {"status": "done", "score": 75.0})
     tell(logger, SECOND, {0: 3.0}, {"status": "failed", "class": "code", "error": "it broke"})
@@ -97,7 +97,7 @@ def test_a_tracker_that_cannot_begin_is_refused(tmp_path, view):
     (tmp_path / "logs").write_text("in the way")
 
     with pytest.raises(ConfigError, match="--log tensorboard cannot begin: NotADirectoryError: "):
-        make_loggers(["tensorboard"], "tiny", Results(tmp_path), view)
+        Logger("tensorboard", "tiny", Results(tmp_path), view)
 
 
 def test_a_missing_package_is_named_before_anything_starts(tmp_path, monkeypatch, capsys):

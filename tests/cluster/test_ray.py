@@ -22,5 +22,5 @@ def test_ray_reads_every_variable_that_is_set_for_it():
 
 
 def test_a_node_that_is_low_on_memory_says_so_in_the_words_that_are_looked_for():
-    """In cluster/watch.py, which tells such a death from that of a lost node."""
+    """In cluster/sweep.py, which tells such a death from that of a lost node."""
     assert b"running low on memory" in (PACKAGE / "core/src/ray/raylet/raylet").read_bytes()

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from recstudy.cluster import view
 from recstudy.cluster.view import QUIET, View
+from recstudy.errors import EXIT_CODES
 from recstudy.study.plan import make_plan
 
 FIRST, SECOND, *_ = RUNS = make_plan(tiny.study).runs
@@ -47,3 +48,18 @@ def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
         f"{FIRST.label}, seed {FIRST.seed}: epoch 2/4, loss 1.250, 50.00 %",
         f"{SECOND.label}, seed {SECOND.seed}: epoch 1/4, loss 3.000, 50.00 %   about 59 s left",
     ]
+
+
+def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch, capsys):
+    codes: list[int] = []
+    monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
+    monkeypatch.setattr("os._exit", codes.append)
+
+    View(Console(file=io.StringIO())).lost("the head node of the Ray cluster, here:1, does not answer any more")
+
+    line = capsys.readouterr().err
+    assert line.startswith(
+        "ClusterError: the head node of the Ray cluster, here:1, does not answer any more. What was finished is"
+    )
+    assert line.endswith(": python tiny.py --only a=1 --address here:1\n")
+    assert codes == [EXIT_CODES["lost node"]] == [9]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import counting
+import numpy as np
 import pytest
 from logs import read_lines
 from pydantic import BaseModel, Field
@@ -101,12 +102,25 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
         ({"depth": 1}, {"depth": ["a"]}, "'depth' must be an integer, but got 'a'"),
         ({"depth": 1}, {"seed": [1]}, "'seed' is not a setting of train: run.seed has the seed"),
         ({"seed": 1}, {"depth": [1]}, "must not have 'seed': run.seed has the seed"),
+        ({"depth": 1}, {"depth": [2, print]}, "the setting 'depth' has <built-in function print>, but a setting is a number"),
         ([1], {"depth": [1]}, "must be a dictionary with defaults, a dataclass or a pydantic model"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_before_anything_runs(settings, variants, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         make_plan(study_of(Function(counting.count, name="refused", title="train"), settings, variants=grid(variants)))
+
+
+def test_numbers_of_numpy_are_settings_like_pythons_own(tmp_path):
+    def train(run: RunContext) -> dict[str, float]:
+        return {"accuracy": float(type(run.settings["depth"]) is int and type(run.settings["rate"]) is float)}
+
+    axes = {"depth": np.arange(1, 3), "rate": list(np.logspace(-2, -1, 2))}
+    study = study_of(train, {"depth": np.int64(2), "rate": np.float64(0.1)}, variants=grid(axes))
+    runs = recstudy.run(study, results=tmp_path / "r", ray=False).runs
+    assert runs["accuracy"].tolist() == [1.0] * 4
+    plain = study_of(train, {"depth": 2, "rate": 0.1}, variants=grid({"depth": [1, 2], "rate": [0.01, 0.1]}))
+    assert [run.id for run in make_plan(plain).runs] == runs["id"].tolist()
 
 
 def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):

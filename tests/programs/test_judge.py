@@ -144,7 +144,7 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     assert not verified.differences
     assert any("the ids of 13 runs" in line for check in verified.checks for line in check.checked)
     with pytest.raises(ConfigError, match="the runs of runs were imported"):
-        evaluate(*studies_at(folder)[0], (), tmp_path, out)
+        evaluate(*studies_at(folder)[0], (), tmp_path)
     with pytest.raises(ConfigError, match="finished elsewhere and imported: recstudy cannot run them"):
         Reproduce(bundle, "results:1:1").run()
 

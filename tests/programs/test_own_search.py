@@ -41,7 +41,7 @@ def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, 
     assert stopped
     assert all(max(trial.scores.values()) < best.values[0] for trial in stopped)
     assert read_record(log.results.run(stopped[0].run_id).stopped, Stopped).by == "median"
-    assert log.confirmations[0].variant == tried.index(best)
+    assert next(iter(log.fresh.values())).confirms == tried.index(best)
     assert "Best trial: 0: lr=0.1, depth=2: accuracy 58.0" in said
     page = (tmp_path / "studies/climbing/default/report/report.html").read_text()
     assert "The search, trial by trial" in page

@@ -75,4 +75,4 @@ def test_no_search_ranks_it():
         make_plan(search("leaky"))
     plan = make_plan(search("image_only", **{"model.fuselip.mode": Tunable(["image_only", "leaky"])}))
     with pytest.raises(ConfigError, match=told):
-        plan.config({"model.fuselip.mode": "leaky"})
+        plan.run(0, {"model.fuselip.mode": "leaky"})

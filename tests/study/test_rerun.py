@@ -99,7 +99,7 @@ def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, li
     finish(results, files, checksum)
 
     known = outdated([RUN], results, tmp_path, "changed")
-    assert change_lines(known.found) == lines
+    assert change_lines(known.changes) == lines
     assert known.again == ({RUN.id} if lines else set())
     assert outdated([RUN], results, tmp_path).notices == [f"{line}. Repeat them with --rerun changed." for line in lines]
 

@@ -95,7 +95,7 @@ def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
     params = {"family": "trm", "model.latent_steps": 2, "train.batch_size": 32}
 
     assert plan.run(0, params).label == "trm: latent_steps=2, batch_size=32"
-    assert plan.base.with_changes(plan.variant(params).changes) == plan.run(0, params).config
+    assert plan.base.with_changes(plan.variant(plan.run(0, params), params).changes) == plan.run(0, params).config
 
 
 def test_the_definition_is_what_is_searched_and_not_how():

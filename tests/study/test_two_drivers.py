@@ -12,6 +12,7 @@ import tiny
 from recstudy.errors import StorageError
 from recstudy.records import Attempt, Results
 from recstudy.records.mirror import Mirror
+from recstudy.records.stores import write_object
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan, recorded
 from recstudy.testing import finish_runs
@@ -125,6 +126,6 @@ def test_two_drivers_begin_in_one_fresh_folder_of_a_store(object_store, tmp_path
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
     uri = object_store.uri(tmp_path.name)
     other = Mirror(uri, tmp_path / "there")
-    other.write(other.key(other.root / ".probe-7"), b"")
+    write_object(other.fs, other.key(other.root / ".probe-7"), b"")
 
     assert Results(uri).create().pull().states() == {}

@@ -65,7 +65,7 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
     assert reset_process(RECURSIVE) == torch.device("cpu")
     assert reset_process(config) == torch.device("mps")
     assert emptied == [True]
-    assert hardware("Apple (MPS)")["gpu"] == "Apple (MPS)"
+    assert hardware(config.place)["gpu"] == "Apple (MPS)"
 
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ClusterError, match="torch sees no Apple GPU on this machine"):

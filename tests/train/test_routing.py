@@ -10,11 +10,11 @@ import torch
 from recstudy.config import PAD
 from recstudy.data import PhantomCaptions
 from recstudy.data.text import WordTokenizer
-from recstudy.report.traces import read_trace
+from recstudy.metrics.kept import archived
+from recstudy.report.figures.attention import read_trace
 from recstudy.tasks.captioning.routing import CAPTIONS, ended, expert_use, kept, summed, word
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
-from recstudy.train.trial import _archive
 
 WORDS = WordTokenizer(["a", "mass"])  # ids 4 and 5
 
@@ -37,7 +37,7 @@ def micar():
 @pytest.fixture
 def trace(micar):
     """As it is read from its file."""
-    with np.load(io.BytesIO(_archive(micar[1]["trace.npz"])), allow_pickle=False) as archive:
+    with np.load(io.BytesIO(archived(micar[1]["trace.npz"])), allow_pickle=False) as archive:
         return dict(archive)
 
 
@@ -92,7 +92,7 @@ def test_attention_sums_to_one_within_half_precision(trace):
 
 
 def test_the_reading_half_takes_the_file_as_it_is(micar, trace, tmp_path):
-    (tmp_path / "trace.npz").write_bytes(_archive(micar[1]["trace.npz"]))
+    (tmp_path / "trace.npz").write_bytes(archived(micar[1]["trace.npz"]))
 
     assert read_trace(tmp_path / "trace.npz", 1).words == trace["words"][1][: trace["lengths"][1] + 1].tolist()
     assert read_trace(tmp_path / "trace.npz", CAPTIONS) is None
