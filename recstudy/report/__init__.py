@@ -9,7 +9,6 @@ from recstudy.plugins import named
 from recstudy.report.claims import Claim, Claims, Gain
 from recstudy.report.figure_fields import (
     Alignment,
-    AttentionMaps,
     ExpertLoad,
     ExpertPath,
     HeatMap,
@@ -18,14 +17,15 @@ from recstudy.report.figure_fields import (
     Interactions,
     LearningCurves,
     LossTrace,
-    Mistakes,
     ParallelCoordinates,
     Pareto,
     Slices,
     Thinking,
 )
+from recstudy.report.figures.attention_maps import AttentionMaps
 from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Effort
+from recstudy.report.figures.mistakes import Mistakes
 from recstudy.report.figures.replications import Replications
 from recstudy.report.parts import (
     PARTS,

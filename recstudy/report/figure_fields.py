@@ -102,15 +102,6 @@ class LossTrace(FigurePart, OfVariants):
 # ------------------------------------------------------------------------------------------------ what a trained model does
 
 
-@PARTS.add("mistakes")
-class Mistakes(FigurePart, OfVariants):
-    """The first test images that each variant got wrong, with their true and predicted classes: one seed of a variant."""
-
-    name: str = "mistakes"
-    most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
-    default_title: ClassVar[str] = "Misclassified test images"
-
-
 @PARTS.add("thinking")
 class Thinking(OfVariants):
     """Test puzzles with what stands in their cells after each segment, to step through: one seed of a variant.
@@ -139,20 +130,6 @@ class ExpertPath(FigurePart, OfVariants):
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     default_title: ClassVar[str] = "Experts of each token along a generated caption"
-
-
-@PARTS.add("attention_maps")
-class AttentionMaps(FigurePart, OfVariants):
-    """Where a model looks in one test image as it writes each word, and at which words: of the first variant that has kept it.
-
-    Without `layer` and `head`, which count from 1, the mean over them.
-    """
-
-    name: str = "attention"
-    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    layer: int | None = Field(default=None, ge=1)
-    head: int | None = Field(default=None, ge=1)
-    default_title: ClassVar[str] = "Attention while a caption is written"
 
 
 @PARTS.add("alignment")

@@ -18,10 +18,8 @@ from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures import (
     alignment,
-    attention,
     captions,
     experts,
-    images,
     learning,
     puzzles,
     two_way,
@@ -36,7 +34,6 @@ from recstudy.report.tables import arithmetic, question_table, render, table
 log = logging.getLogger(__name__)
 MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
-    parts.AttentionMaps: attention.draw_attention_maps,
     parts.ExpertLoad: experts.draw_expert_load,
     parts.ExpertPath: experts.draw_expert_path,
     parts.HeatMap: two_way.draw_heat_map,
@@ -45,7 +42,6 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Interactions: two_way.draw_interactions,
     parts.LearningCurves: learning.draw_learning_curves,
     parts.LossTrace: learning.draw_loss_trace,
-    parts.Mistakes: images.draw_mistakes,
     parts.ParallelCoordinates: searches.draw_parallel_coordinates,
     parts.Pareto: searches.draw_pareto,
     parts.Slices: searches.draw_slices,

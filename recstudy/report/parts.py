@@ -151,8 +151,8 @@ class FigurePart(Part):
         raise NotImplementedError
 
     def notes(self, records: "StudyRecords", data: "pd.DataFrame") -> Sequence[str]:
-        """Return what a reader must know before the numbers."""
-        return ()
+        """Return what a reader must know before the numbers: by default `data.attrs["notes"]`."""
+        return list(data.attrs.get("notes", ()))
 
     def caption(self, data: "pd.DataFrame") -> str:
         """Say how to read the figure."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from recstudy.errors import StorageError
 from recstudy.lazy import np
 from recstudy.records import Json
 from recstudy.report.caveats import some
-from recstudy.report.kept import IMAGES, Pixels, read_archive, read_images
+from recstudy.report.kept import IMAGES, Pixels, read_archive, read_images, read_runs
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import run_columns
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 TRACE = "trace.npz"
+ARRAYS = ("cross_attention", "self_attention", "router", "chosen")
 ROUNDING = 0.05  # of half-precision shares that sum to one
 
 
@@ -35,15 +37,20 @@ class CaptionTrace:
     row: int  # in the test set
     words: list[str]  # T + 1: the tokens that were read, then the last one that was written
     cross_attention: npt.NDArray[np.float64]  # (L, H, T, P)
-    self_attention: npt.NDArray[np.float64] | None  # (L, H, T, T)
-    router: npt.NDArray[np.float64] | None  # (L, T, E)
-    chosen: npt.NDArray[np.int64] | None  # (L, T, k), the likeliest first
+    self_attention: npt.NDArray[np.float64] | None = None  # (L, H, T, T)
+    router: npt.NDArray[np.float64] | None = None  # (L, T, E)
+    chosen: npt.NDArray[np.int64] | None = None  # (L, T, k), the likeliest first
     image: Pixels | None = None
     columns: Json = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         return "{label}, seed {seed}, {data} test image {row}".format_map(self.columns)
+
+    @property
+    def side(self) -> int:
+        """Return the places in a row of the image."""
+        return math.isqrt(self.cross_attention.shape[-1])
 
 
 def first_trace(records: StudyRecords, where: Json, example: int, experts: bool) -> tuple[CaptionTrace | None, list[str]]:
@@ -55,31 +62,16 @@ def first_trace(records: StudyRecords, where: Json, example: int, experts: bool)
         example: Which of the captions that a run keeps, from 0.
         experts: Whether the model must be a mixture of experts.
     """
-    notes: list[str] = []
-    labels_without: list[str] = []
-    for index in records.chosen(where):
-        label, run = records.variants[index].label, records.first_run(index, TRACE, ("done",))
-        trace = None
-        if run is not None:
-            folder = records.results.run(run.id).path
-            try:
-                trace = read_trace(folder / TRACE, example)
-            except StorageError as damage:
-                notes.append(f"{label}: {damage}")
-                continue
-        if run is None or trace is None or (experts and trace.router is None):
-            labels_without.append(label)
-            continue
-        images: dict[int, Pixels] = {}
-        if (folder / IMAGES).exists():
-            with suppress(StorageError):  # the maps are still good
-                images = read_images(folder / IMAGES)
-        columns = {**run_columns(records, run), "row": trace.row}
-        return replace(trace, image=images.get(trace.row), columns=columns), notes
-    if labels_without:
-        kind, which = "experts" if experts else "attention", f" (example {example})" if example else ""
-        notes.append(f"no finished run has kept the {kind} of a caption{which}: {some(labels_without)}")
-    return None, notes
+    runs, notes = read_runs(records, where, TRACE, partial(read_trace, example=example), most=len(records.variants))
+    for run, trace in runs:
+        if trace is not None and (trace.router is not None or not experts):
+            image = None
+            with suppress(StorageError):  # without it the maps are still good
+                image = read_images(records.results.run(run.id).path / IMAGES).get(trace.row)
+            return replace(trace, image=image, columns={**run_columns(records, run), "row": trace.row}), notes
+    kind, which = "experts" if experts else "attention", f" (example {example})" if example else ""
+    labels = some([records.variants[index].label for index in records.chosen(where)])
+    return None, [*notes, f"no finished run has kept the {kind} of a caption{which}: {labels}"]
 
 
 def read_trace(path: Path, example: int) -> CaptionTrace | None:
@@ -93,16 +85,12 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
         if example >= len(archive["rows"]):
             return None
         length = int(archive["lengths"][example])
-        shares: dict[str, Any] = dict.fromkeys(("cross_attention", "self_attention", "router"))
-        for name in shares.keys() & archive.keys():
-            shares[name] = archive[name][example][..., :length, :].astype(float)
-        if shares["cross_attention"] is None:
-            raise ValueError("it has no cross_attention")
-        if shares["self_attention"] is not None:
-            shares["self_attention"] = shares["self_attention"][..., :length]
-        chosen = None if shares["router"] is None else archive["chosen"][example][:, :length].astype(int)
+        kinds = {**dict.fromkeys(ARRAYS, float), "chosen": int}
+        kept = {name: archive[name][example][..., :length, :].astype(kind) for name, kind in kinds.items() if name in archive}
+        if "self_attention" in kept:
+            kept["self_attention"] = kept["self_attention"][..., :length]
         words = [str(word) for word in archive["words"][example][: length + 1]]
-        return _checked(CaptionTrace(int(archive["rows"][example]), words, **shares, chosen=chosen))
+        return _checked(CaptionTrace(int(archive["rows"][example]), words, **kept))
 
     return read_archive(path, caption)
 
@@ -110,19 +98,21 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
 def _checked(trace: CaptionTrace) -> CaptionTrace:
     """Return the trace if its arrays fit together."""
     layers, heads, length, places = trace.cross_attention.shape
-    if length < 1 or len(trace.words) != length + 1:
+    if len(trace.words) != length + 1:
         raise ValueError(f"{plural(len(trace.words), 'word')} with the attention of {plural(length, 'token')}")
-    if math.isqrt(places) ** 2 != places:
+    if trace.side**2 != places:
         raise ValueError(f"{places} places are no square grid")
-    if trace.self_attention is not None and trace.self_attention.shape != (layers, heads, length, length):
-        raise ValueError(f"self_attention of {trace.self_attention.shape}")
-    for shares in (trace.cross_attention, trace.self_attention, trace.router):
-        if shares is not None and not (shares.min() >= 0 and np.allclose(shares.sum(-1), 1, atol=ROUNDING)):
+    sides = {"self_attention": (layers, heads, length, length), "router": (layers, length), "chosen": (layers, length)}
+    for name in ARRAYS:
+        array, shape = getattr(trace, name), sides.get(name, ())
+        if array is None:
+            continue
+        if array.shape[: len(shape)] != shape:
+            raise ValueError(f"{name} of {array.shape}")
+        if name != "chosen" and not (array.min() >= 0 and np.allclose(array.sum(-1), 1, atol=ROUNDING)):
             raise ValueError("a row does not sum to 1")
-    if trace.router is not None and trace.chosen is not None:
-        *sides, experts = trace.router.shape
-        if sides != [layers, length] or [*trace.chosen.shape[:2]] != sides or not trace.chosen.size:
-            raise ValueError(f"router of {trace.router.shape}, chosen of {trace.chosen.shape}")
-        if trace.chosen.min() < 0 or trace.chosen.max() >= experts:
+    if trace.router is not None:
+        experts = trace.router.shape[-1]
+        if trace.chosen is None or not 0 <= trace.chosen.min() <= trace.chosen.max() < experts:
             raise ValueError(f"a token has an expert that is none of {experts}")
     return trace

@@ -134,7 +134,7 @@ def part_text(name: str, root: Path) -> str:
     said += figure_text(made) if made.drawn and not made.drawn.data.empty else []
     if made.page:
         said += ["", made.markdown, made.latex, *behind_text(made, records)]
-    numbers = made.csv or (made.drawn.data.to_csv(index=False) if made.drawn else "")
+    numbers = made.csv or (made.drawn.csv if made.drawn else "")
     lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", numbers).splitlines()
     return "\n".join([*said, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
 

@@ -132,7 +132,7 @@ def load_of(results, **changes):
 
 
 DAMAGES = [
-    (Mistakes(), mistakes_of, {"labels": np.array([0, 1, 2])}, "ValueError: "),
+    (Mistakes(), mistakes_of, {"labels": np.array([0, 1, 2])}, "KeyError: "),
     # An array of objects needs pickle, which may run anything.
     (Mistakes(), mistakes_of, {"names": np.array([{"cat": 1}, "dog"], dtype=object)}, "ValueError: "),
     (Thinking(), puzzles_of, {"cells": np.zeros((2, 0, 4), np.uint8)}, "cells of (2, 0, 4)"),

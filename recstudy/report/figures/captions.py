@@ -21,13 +21,13 @@ import pandas as pd
 from recstudy.errors import StorageError
 from recstudy.records import Json
 from recstudy.report.caveats import made_notes
-from recstudy.report.figures.images import SMALL, picture_uri
 from recstudy.report.kept import IMAGES, Pixels, damaged, finished, read_images, read_kept
 from recstudy.report.markup import escape
 from recstudy.report.names import plural
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table_fields import Captions
+from recstudy.report.tiles import SMALL, image_of, picture_uri
 from recstudy.report.variants import add_labels
 
 MOST = 6  # variants: more do not fit on a page
@@ -126,7 +126,9 @@ def picture(image: Pixels | None, words: str) -> str:
         return '<p class="note">no image kept</p>'
     sharp = ' class="sharp"' if max(image.shape[:2]) <= SMALL else ""
     height, width = image.shape[:2]
-    return f'<img{sharp} src="{picture_uri(image, SIDE)}" width="{width}" height="{height}" alt="{escape(words)}" loading="lazy">'
+    shrunk = image_of(image)
+    shrunk.thumbnail((SIDE, SIDE))
+    return f'<img{sharp} src="{picture_uri(shrunk)}" width="{width}" height="{height}" alt="{escape(words)}" loading="lazy">'
 
 
 def folded(text: str, known: Iterable[str] | Mapping[str, int] = ()) -> str:
