@@ -11,21 +11,21 @@ from recstudy.report.figure_fields import (
     Alignment,
     ExpertLoad,
     ExpertPath,
-    HeatMap,
-    History,
-    Importance,
-    Interactions,
     LearningCurves,
     LossTrace,
-    ParallelCoordinates,
-    Pareto,
-    Slices,
     Thinking,
 )
 from recstudy.report.figures.attention_maps import AttentionMaps
 from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Effort
+from recstudy.report.figures.heat_map import HeatMap
+from recstudy.report.figures.history import History
+from recstudy.report.figures.importance import Importance
+from recstudy.report.figures.interactions import Interactions
 from recstudy.report.figures.mistakes import Mistakes
+from recstudy.report.figures.parallel_coordinates import ParallelCoordinates
+from recstudy.report.figures.pareto import Pareto
+from recstudy.report.figures.slices import Slices
 from recstudy.report.figures.replications import Replications
 from recstudy.report.parts import (
     PARTS,
@@ -38,7 +38,8 @@ from recstudy.report.parts import (
     dump_report,
     read_report,
 )
-from recstudy.report.table_fields import Arithmetic, Best, Budgets, Captions, Differences, Effects, Table, Tuned
+from recstudy.report.table_fields import Arithmetic, Budgets, Captions, Differences, Effects, Table, Tuned
+from recstudy.report.tables.best import Best
 
 if TYPE_CHECKING:
     from recstudy.report.cells import Cell, TableData, TableRow, cell_of_values

@@ -14,59 +14,6 @@ from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 MetricName = str
 
 
-@PARTS.add("interactions")
-class Interactions(FigurePart, OfVariants):
-    """Cell means of two axes as lines, parallel where the axes do not interact; without `x` and `by`, a panel for every pair."""
-
-    name: str = "interactions"
-    metric: MetricName = "top1_accuracy"
-    x: str | None = None
-    by: str | None = None
-    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
-
-    def __post_init__(self) -> None:
-        if (self.x is None) != (self.by is None):
-            raise ConfigError(f"interactions {self.name!r}: x and by go together, but only one of them is given")
-
-    @property
-    def heading(self) -> str:
-        asked = f"do {axis_title(self.x)} and {axis_title(self.by)} interact" if self.x else "which axes interact"
-        return self.title or f"{metric(self.metric).title}: {asked}?"
-
-
-@PARTS.add("heat_map")
-class HeatMap(FigurePart, OfVariants):
-    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n."""
-
-    x: str
-    y: str
-    metric: MetricName = "top1_accuracy"
-    axes_in: ClassVar[tuple[str, ...]] = ("x", "y")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"{metric(self.metric).title} by {axis_title(self.x)} and {axis_title(self.y)}"
-
-
-@PARTS.add("pareto")
-class Pareto(FigurePart):
-    """Two metrics or costs against each other, one point a trial (a variant in other studies), and the front as a line.
-
-    Where `y` is not named it is the search's first objective, which is scored on the selection split.
-    """
-
-    name: str = "pareto"
-    x: MetricName = "gflops"
-    y: MetricName | None = None
-    metrics_in: ClassVar[tuple[str, ...]] = ("x", "y")
-
-    @property
-    def heading(self) -> str:
-        return self.title or f"{metric(self.y).title if self.y else 'Score'} against {metric(self.x).heading}"
-
-
 # -------------------------------------------------------------------------------------------------------------- training
 
 
@@ -140,38 +87,3 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
     default_title: ClassVar[str] = "Cosine of image and caption, before and after training"
-
-
-# -------------------------------------------------------------------------------------------------------------- searches
-
-
-@PARTS.add("history")
-class History(FigurePart):
-    """Of a search: each objective trial by trial, and the best so far as a step line."""
-
-    name: str = "history"
-    default_title: ClassVar[str] = "The search, trial by trial"
-
-
-@PARTS.add("importance")
-class Importance(FigurePart):
-    """Of a search: how much each field matters for each objective, by PED-ANOVA and by fANOVA."""
-
-    name: str = "importance"
-    default_title: ClassVar[str] = "Importance of each field"
-
-
-@PARTS.add("parallel_coordinates")
-class ParallelCoordinates(FigurePart):
-    """Of a search: one line a finished trial through its settings to the first objective."""
-
-    name: str = "parallel_coordinates"
-    default_title: ClassVar[str] = "Every trial's settings"
-
-
-@PARTS.add("slices")
-class Slices(FigurePart):
-    """Of a search: the first objective against each field, in a panel of its own, coloured by trial number."""
-
-    name: str = "slices"
-    default_title: ClassVar[str] = "The score against each field"

@@ -25,7 +25,8 @@ from recstudy.report.parts import BesidePublished, OfVariants, TablePart
 from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.report.rows import STATUSES, distinct
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table_fields import Best, Effects
+from recstudy.report.table_fields import Effects
+from recstudy.report.tables.best import Best
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.report.tables.render import cell_text, outcome_words
 from recstudy.report.targets import place

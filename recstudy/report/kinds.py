@@ -12,7 +12,7 @@ from typing import Any
 from recstudy import report as parts
 from recstudy.errors import ConfigError, RecstudyError
 from recstudy.lazy import pd
-from recstudy.report import budgets, trials
+from recstudy.report import budgets
 from recstudy.report.caveats import caption, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
@@ -22,9 +22,7 @@ from recstudy.report.figures import (
     experts,
     learning,
     puzzles,
-    two_way,
 )
-from recstudy.report.figures import search as searches
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import Shown, check_made
@@ -36,17 +34,9 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
     parts.ExpertLoad: experts.draw_expert_load,
     parts.ExpertPath: experts.draw_expert_path,
-    parts.HeatMap: two_way.draw_heat_map,
-    parts.History: searches.draw_history,
-    parts.Importance: searches.draw_importance,
-    parts.Interactions: two_way.draw_interactions,
     parts.LearningCurves: learning.draw_learning_curves,
     parts.LossTrace: learning.draw_loss_trace,
-    parts.ParallelCoordinates: searches.draw_parallel_coordinates,
-    parts.Pareto: searches.draw_pareto,
-    parts.Slices: searches.draw_slices,
     # tables of cells
-    parts.Best: trials.best_data,
     parts.Budgets: budgets.budgets_data,
     parts.Table: table.table_data,
     parts.Tuned: table.tuned_data,

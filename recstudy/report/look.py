@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -28,8 +28,10 @@ PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels h
 PAPER_HEIGHT = 0.8  # of the height on a screen
 NOTE_WIDTH = 70  # characters of a line of a note
 LONGEST_NAME = 40  # characters of a legend's line on paper
+LONGEST_TITLE = 16  # of a line of a y-axis's title on paper
 
 _AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True, "exponentformat": "e"}
+_AXIS["title"] = {"standoff": 8}
 _LEGEND = {"orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "maxheight": 0.35}
 _COLORBAR = {"colorbar": {"thickness": 12, "title": {"side": "right", "font": {"size": 13}}}}
 _BUTTONS: dict[str, Any] = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]}
@@ -40,13 +42,16 @@ _COMMON = {
 }  # fmt: skip
 _SCREEN = {**_COMMON, "font": {"family": "system-ui, sans-serif", "size": 14}, "margin": {"l": 60, "r": 20, "t": 30, "b": 50}}
 _PAPER = {**_COMMON, "font": {"family": "Arial, Helvetica, sans-serif", "size": 14}, "paper_bgcolor": "white"}
-_PAPER |= {"plot_bgcolor": "white", "margin": {"l": 50, "r": 10, "t": 10, "b": 40}}
+_PAPER |= {"plot_bgcolor": "white", "margin": {"l": 50, "r": 10, "t": 25, "b": 40}}
+_TRACES = {"scatter": [{"marker": {"size": 9}}]}
+SCREEN = {"layout": _SCREEN, "data": _TRACES}  # plotly.express takes its colours from it
+PAPER = {"layout": _PAPER, "data": _TRACES}
 
 
 def on_screen(figure: go.Figure) -> go.Figure:
     """Return the figure with the template of a page."""
-    figure.update_layout(template={"layout": _SCREEN}, height=figure.layout.height or HEIGHT)
-    return figure
+    figure.layout.template = SCREEN
+    return figure.update_layout(height=figure.layout.height or HEIGHT)
 
 
 def on_paper(figure: go.Figure, inches: float) -> go.Figure:
@@ -56,7 +61,9 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
     """
     height = (figure.layout.height or HEIGHT) * (1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT)
     size = {"width": int(inches * PIXELS_PER_INCH / 5 + 1e-6) * 5, "height": round(height / 5) * 5}  # whole pixels of Chrome
-    paper = go.Figure(figure).update_layout(template={"layout": _PAPER}, **size)
+    paper = go.Figure(figure).update_layout(**size)
+    paper.layout.template = PAPER
+    paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", LONGEST_TITLE)))
     for trace in paper.data:
         if trace.name:
             trace.name = folded(trace.name, LONGEST_NAME)
@@ -77,6 +84,11 @@ def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
 def escape(text: object) -> str:
     """Return text that Plotly, whose labels are a kind of HTML, shows as it is."""
     return html.escape(str(text), quote=False)
+
+
+def metric_label(name: str) -> str:
+    """Return a metric's title with its unit, as Plotly shows it."""
+    return escape(metric(name).heading)
 
 
 def folded(markup: str, width: int) -> str:
@@ -136,6 +148,23 @@ def whiskers(values: Iterable[float], low: Iterable[float], high: Iterable[float
     return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1.5, "width": 4, **look}
 
 
+def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, columns: int = 1, **options: Any) -> go.Figure:
+    """Draw a panel for each value of a column, which is its title, with a function of plotly.express.
+
+    Args:
+        draw: Such as `px.scatter`.
+        data: A row per point.
+        column: Its values are the titles of the panels.
+        columns: Panels side by side.
+        options: Of `draw`.
+    """
+    rows = math.ceil(data[column].nunique() / columns)
+    layout = {"facet_col": column, "facet_col_wrap": columns, "facet_row_spacing": 0.25 / rows, "height": HEIGHT * rows}
+    figure = draw(data, **{**layout, "template": SCREEN, **options})
+    figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))  # it was `column=value`
+    return figure.update_xaxes(showticklabels=True)
+
+
 # ----------------------------------------------------------------------------------------------------------------- axes
 
 
@@ -166,6 +195,7 @@ def escape_text(data: pd.DataFrame) -> pd.DataFrame:
     """Return the data with each text escaped."""
 
     def escaped(column: pd.Series) -> pd.Series:
-        return column.map(lambda value: escape(value) if isinstance(value, str) else value)
+        values = [escape(value) if isinstance(value, str) else value for value in column]
+        return pd.Series(values, index=column.index, dtype=object)
 
     return data.assign(**{str(name): escaped(data[name]) for name in data.select_dtypes(exclude=["number", "bool"])})

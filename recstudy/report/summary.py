@@ -13,12 +13,12 @@ from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.findings import HOW, findings
 from recstudy.report.machines import Price, machines_used
 from recstudy.report.markup import escape, fold, markup, words_table
-from recstudy.report.names import metric, plain, plural, setting_name
+from recstudy.report.names import metric, plain, plural, quantity, setting_name
 from recstudy.report.registration import registration_words
 from recstudy.report.rows import STATUSES, Row, distinct, origin
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Note
-from recstudy.report.trials import ranked, score_text, trial_table
+from recstudy.report.trials import ranked, trial_table
 from recstudy.terminal import duration, flops
 
 OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
@@ -145,7 +145,7 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
     counts = Counter(table["state"])
     ends = [(counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]]
     order = ranked(table, {name: search.objectives[name]})
-    best = [f"{score_text(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
+    best = [f"{quantity(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
     stopping = "" if search.stopping == "none" else f", stops early by {search.stopping}"
     return [
         ("Search", f"{search.sampler}, {search.budget}{stopping}"),

@@ -4,7 +4,6 @@ Fields are named as in a config (`model.latent_steps`), or by the name of a grid
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from pydantic import Field
@@ -102,23 +101,6 @@ class Tuned(TablePart, OfVariants):
             known = choices(metrics)
             raise ConfigError(f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {known}")
         return super().of_metrics(metrics)
-
-
-@PARTS.add("best")
-class Best(TablePart):
-    """Of a search: a table of its best trials, with each metric over fresh seeds, which the search did not choose by.
-
-    Ranked by the first objective; where there are several, the Pareto front comes first. `score` is the families' own.
-    """
-
-    name: str = "best"
-    most: int = Field(default=10, ge=1)  # trials
-    metrics: tuple[MetricName, ...] = ("score", "params", "gflops")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
-    default_title: ClassVar[str] = "The best trials, confirmed with fresh seeds"
-
-    def scored_by(self, score: MetricName) -> Self:
-        return replace(self, metrics=tuple(score if name == "score" else name for name in self.metrics))
 
 
 @PARTS.add("differences")

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recstudy.report.figures.learning import moving_average, thin
-from recstudy.report.figures.search import running_best
 from recstudy.report.figures.theme import brief
 from recstudy.report.trials import front
 
@@ -23,12 +22,6 @@ def test_the_front_by_hand():
 
     assert front(points, ["max", "min"]).tolist() == [True, False, True, True, True, False]
     assert front(np.empty((0, 2)), ["max", "min"]).tolist() == []
-
-
-def test_the_running_best_skips_what_has_no_value():
-    assert running_best([None, 2, 1, None, 3], "max").tolist()[1:] == [2, 2, 2, 3]
-    assert running_best([4, 5, None, 3], "min").tolist() == [4, 4, 4, 3]
-    assert np.isnan(running_best([None, 2], "max")[0])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from recstudy.report.figures.theme import (
     TEMPLATE,
     WIDE,
     Size,
-    clipped,
     folded,
     letters,
     on_paper,
@@ -115,8 +114,6 @@ def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
     margin = {"l": 60, "r": 20, "t": top, "b": bottom}
     if "grid" in meta:
         margin = {"l": EDGE, "r": EDGE, "t": top, "b": meta["grid"]["bottom"]}
-    if "axes" in meta:  # parallel ones, whose names stand above
-        margin = {"l": 80, "r": 70, "t": top + meta["above"], "b": 30}
     legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
     height = round(size.panel * meta["panels"] if "grid" not in meta else meta["grid"]["whole"]) + margin["t"] + margin["b"]
     return figure.update_layout(height=height, margin=margin, legend=legend)
@@ -219,12 +216,6 @@ class PanelGrid:
     columns: int = 0  # of tiles in a panel, whose letters grow with it
 
 
-SLICES = {  # by whether it is printed: panels with an axis each
-    False: PanelGrid(280, left=48, below=64, high=164, bottom=64),
-    True: PanelGrid(180, left=40, below=54, high=104, bottom=64),
-}
-
-
 def facets(panels: int, gap: float, **more: Any) -> go.Figure:
     """Make a figure of panels of one height under each other, with `gap` of a panel between them."""
     rows = max(1, panels)
@@ -249,15 +240,6 @@ def arrange(figure: go.Figure, panels: int, grid: PanelGrid, size: Size = SCREEN
         figure.update_traces(selector={"mode": "text"}, textfont={"size": max(9, min(12, wide / grid.columns / 7.5))})
         figure.update_traces(selector={"mode": "markers"}, marker={"size": 0.9 * wide / grid.columns})
     return figure.update_layout(meta={"panels": panels, "grid": {**asdict(grid), "whole": whole}})
-
-
-def small_multiples(figure: go.Figure, names: Sequence[str], size: Size) -> go.Figure:
-    """Give each name a panel of a grid with axes of its own, and stand under it."""
-    most = letters(SLICES[False].narrow - EDGE, 13)
-    for at, name in enumerate(names):
-        title = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}
-        joined(figure, at, {"title": title, "automargin": False}, {"automargin": False})
-    return arrange(figure, max(1, len(names)), SLICES[size.printed], size)
 
 
 UPRIGHT, ROW = 20, 14  # letters of a line that stands upright; pixels of a line of a category's letters

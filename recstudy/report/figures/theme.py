@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -130,9 +129,6 @@ def brief(labels: Sequence[str]) -> tuple[list[str], str]:
     return short, ", ".join(alike)
 
 
-STEPS = (1, 2, 5)  # ticks within a decade, where a logarithmic range has fewer than three
-
-
 def scatter(
     x: Iterable[Any], y: Iterable[Any], hover: Iterable[str] | None = None, name: str = "", **look: Any
 ) -> dict[str, Any]:
@@ -171,47 +167,8 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def ordered(levels: Sequence[Any]) -> list[Any]:
-    """Return each level once: numbers in their order, words in the study's."""
-    known = list(dict.fromkeys(levels))
-    return sorted(known) if all(map(is_number, known)) else known
-
-
-def powers_of_two(levels: Sequence[float]) -> bool:
-    """Tell whether the levels ask for a log2 axis: three or more, all of them powers of two."""
-    return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
-
-
-def y_range(*columns: pd.Series | Sequence[float], log: bool = False) -> list[float] | None:
-    """Reach from the lowest to the highest of all these values with some room: no interval and no seed is cut off. Where none is
-    below zero, neither is the axis; those of a `log` axis are powers."""
-    values = [float(value) for column in columns for value in column if pd.notna(value)]
-    if not values:
-        return None
-    low, high = min(values), max(values)
-    room = 0.05 * (high - low) or 0.02 * abs(high) or 1.0
-    return [low - room if log else above_zero(low, low - room), high + room]
-
-
-def above_zero(least: float, end: float) -> float:
-    """Return where an axis begins: at `end`, which is less than the least value, but not below zero where no value is."""
-    return max(0.0, end) if least >= 0 else end
-
-
 def bounded(name: str) -> dict[str, Any]:
     """End the axis of a metric where the metric does."""
     low, high = metric(name).bounds or (-math.inf, math.inf)
     ends = {"clipmin": low, "clipmax": high}
     return {"autorangeoptions": {end: value for end, value in ends.items() if math.isfinite(value)}}
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Return powers of two between two of them, else decades, or 1, 2, 5 where there are fewer than three, or else both ends."""
-    doubled = [low * 2**step for step in range(int(math.log2(high / low)) + 1)]
-    if powers_of_two(doubled) and doubled[-1] == high and len(doubled) <= 10:
-        return doubled
-    decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-    fine = [step * 10.0**decade for decade in decades for step in STEPS]
-    steps = [tick for tick in fine if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
-    whole = [tick for tick in steps if math.isclose(math.log10(tick), round(math.log10(tick)), abs_tol=1e-9)]
-    return whole if len(whole) > 2 else steps if len(steps) > 1 else sorted({low, high})

@@ -41,12 +41,7 @@ const draw = box => {
   layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
   if (layout.meta?.panels) older(figure, box.clientWidth);
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
-  if (layout.meta?.axes) {  // parallel ones: the page scrolls to those that have no room
-    layout.width = Math.max(width, 50 + 100 * layout.meta.axes);
-    Object.assign(layout.margin, {t: 90, b: 16});
-    layout.height = 300 * layout.meta.panels + 106;
-    layout.annotations.forEach(tick => { tick.bgcolor = paper.replace("rgb(", "rgba(").replace(")", ", 0.75)"); });
-  }
+  if (layout.meta?.axes) layout.width = Math.max(box.clientWidth, 50 + 100 * layout.meta.axes);  // the page scrolls to the rest
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
   const kept = zoomed[layout.meta?.across];
   if (kept) axesAcross(layout).forEach(axis => { layout[axis].range = [...kept]; });

@@ -1,0 +1,94 @@
+"""A metric at every two levels of a sweep, as coloured cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from recstudy.lazy import go, pd
+from recstudy.report.caveats import leaky_notes
+from recstudy.report.cells import cell
+from recstudy.report.figures.curve import comparable
+from recstudy.report.look import SHADES, escape, metric_label, ordered
+from recstudy.report.names import axis_title, metric, plain, quantity
+from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.render import cell_text
+
+COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
+ROW = 60  # pixels of a cell's height: three lines of text
+MOST_COLUMNS = 8  # whose cells have room for text
+Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
+
+
+@PARTS.add("heat_map")
+class HeatMap(FigurePart, OfVariants):
+    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n. Darker is more."""
+
+    x: str
+    y: str
+    metric: str = "top1_accuracy"
+    axes_in: ClassVar[tuple[str, ...]] = ("x", "y")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title} by {axis_title(self.x)} and {axis_title(self.y)}"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per cell; `said` is its text in a table. Variants that leak are left out."""
+        rows = []
+        for (x, y), variants in crossed(records, comparable(records, self.where), self.x, self.y).items():
+            mean = cell(records, variants, self.metric)
+            texts = [cell_text(mean), " ".join(mean.run_ids)]
+            rows.append([x, y, mean.value, mean.low, mean.high, mean.n, mean.expected, *texts, mean.synthetic])
+        return pd.DataFrame(rows, columns=COLUMNS)
+
+    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
+        notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
+        variants, missing = len(comparable(records, self.where)), data["value"].isna().sum()
+        if variants > len(data):
+            notes.append(f"each cell pools {variants / len(data):.3g} variants")
+        if missing:
+            notes.append(f"{missing} of {len(data)} cells have no finished run")
+        return notes
+
+    def caption(self, data: pd.DataFrame) -> str:
+        return "In each cell the mean over seeds, its 95 % interval and the number of runs; without colour: no finished run"
+
+    def finding(self, data: pd.DataFrame) -> str:
+        means = data.dropna(subset="value").sort_values("value", ascending=metric(self.metric).sign > 0, kind="stable")
+        if means.empty:
+            return ""
+        value, x, y = means[["value", "x", "y"]].iloc[-1]
+        return f"best mean {quantity(self.metric, value)} at {axis_title(self.x)} {plain(x)}, {axis_title(self.y)} {plain(y)}"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))
+        x, y = escape(axis_title(self.x)), escape(axis_title(self.y))
+        text = data["said"].str.replace(" [", "<br>[", regex=False).str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
+        figure = go.Figure(layout={"height": 150 + ROW * len(rows), "meta": {"rows": True}})
+        figure.add_heatmap(
+            x=data["x"].map(plain),
+            y=data["y"].map(plain),
+            z=data["value"],
+            text=text,
+            texttemplate="%{text}" if len(columns) <= MOST_COLUMNS else None,
+            hovertext=data["said"],
+            hovertemplate=f"{x} %{{x}}, {y} %{{y}}: %{{hovertext}}<extra></extra>",
+            coloraxis="coloraxis",
+        )
+        figure.update_xaxes(title=x, categoryarray=columns)
+        figure.update_yaxes(title=y, categoryarray=rows, autorange="reversed")
+        for axis in (figure.layout.xaxis, figure.layout.yaxis):
+            axis.update(type="category", showgrid=False, ticks="")
+        return figure.update_layout(coloraxis={"colorscale": SHADES, "colorbar_title_text": metric_label(self.metric)})
+
+
+def crossed(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> Cells:
+    """Return the variants at every two levels, row by row."""
+    cells = Cells()
+    for index in variants:
+        cells.setdefault((records.level(index, x), records.level(index, y)), []).append(index)
+    columns, rows = (ordered(levels[axis] for levels in cells) for axis in (0, 1))
+    return {(column, row): cells[column, row] for row in rows for column in columns if (column, row) in cells}

@@ -1,0 +1,121 @@
+"""Means at the levels of two axes as lines, which are parallel if the axes do not interact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, groupby
+from typing import Any, ClassVar
+
+from recstudy.errors import ConfigError
+from recstudy.evidence import Estimate, contrast
+from recstudy.lazy import go, pd, px
+from recstudy.report.caveats import is_synthetic, leaky_notes
+from recstudy.report.cells import gap
+from recstudy.report.figures.curve import comparable
+from recstudy.report.figures.heat_map import crossed
+from recstudy.report.fits import weighted
+from recstudy.report.look import metric_label, ordered, panels
+from recstudy.report.names import axis_title, metric, plain
+from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.study_records import StudyRecords
+
+COLUMNS = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected", "missing", "run_ids", "synthetic"]
+
+
+@PARTS.add("interactions")
+class Interactions(FigurePart, OfVariants):
+    """Means at the levels of two axes as lines, parallel if they do not interact; without `x` and `by`, of every two axes."""
+
+    name: str = "interactions"
+    metric: str = "top1_accuracy"
+    x: str | None = None
+    by: str | None = None
+    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    def __post_init__(self) -> None:
+        if (self.x is None) != (self.by is None):
+            raise ConfigError(f"interactions {self.name!r}: x and by go together, but only one of them is given")
+
+    @property
+    def heading(self) -> str:
+        question = f"do {axis_title(self.x)} and {axis_title(self.by)} interact" if self.x else "which axes interact"
+        return self.title or f"{metric(self.metric).title}: {question}?"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per point: the mean over seeds of a seed's mean over the cells there, and which runs it lacks.
+
+        A seed counts if all of these cells have finished. Variants that leak are left out.
+
+        Raises:
+            ConfigError: An axis is unknown, or fewer than two of them vary.
+        """
+        variants = comparable(records, self.where)
+        axes = [axis for axis in (self.x, self.by) if axis is not None]
+        if not axes:
+            levels = {axis: {plain(records.level(index, axis)) for index in variants} for axis in records.plan.axes}
+            axes = [axis for axis in levels if len(levels[axis]) > 1]
+        if len(axes) < 2:
+            raise ConfigError(f"interactions {self.name!r} needs two axes, but {', '.join(axes) or 'none'} varies here")
+        rows = []
+        for pair in combinations(axes, 2):
+            for levels, cells in crossed(records, variants, *pair).items():
+                rows.append([*pair, *levels, *self._point(records, cells)])
+        return pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
+
+    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
+        notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
+        if missing := data["value"].isna().sum():
+            notes.append(f"{missing} of {len(data)} points have no finished seed")
+        if partial := ((data["n"] > 0) & (data["n"] < data["expected"])).sum():
+            notes.append(f"{partial} of {len(data)} points lack some seed")
+        return notes
+
+    def caption(self, data: pd.DataFrame) -> str:
+        return "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw a panel for each pair of axes; a level keeps its look in all panels."""
+        points = data.assign(
+            pair=data["x_axis"].map(axis_title) + " \N{MULTIPLICATION SIGN} " + data["by_axis"].map(axis_title),
+            line=data["by_axis"].map(axis_title) + " " + data["by"].map(plain),
+            level=data["x"].map(plain),
+            above=data["high"] - data["value"],
+            below=data["value"] - data["low"],
+        )
+        figure = panels(
+            px.line,
+            points,
+            "pair",
+            x="level",
+            y="value",
+            error_y="above",
+            error_y_minus="below",
+            color="line",
+            symbol="line",
+            line_dash="line",
+            labels={"value": metric_label(self.metric), "level": "", "line": ""},
+            hover_data=["low", "high", "n", "expected"],
+        )
+        groups = [group for _, group in points.groupby("pair", sort=False)]
+        for row, group in enumerate(reversed(groups), 1):  # plotly.express counts rows from the bottom
+            figure.update_xaxes(categoryarray=list(map(plain, ordered(group["x"]))), row=row)
+        figure.update_traces(connectgaps=True, error_y={"thickness": 1, "width": 4})
+        return figure.update_xaxes(type="category", matches=None)
+
+    def _point(self, records: StudyRecords, variants: Sequence[int]) -> list[Any]:
+        """Return what a row has from `value` on."""
+        runs = sorted((run for index in variants for run in records.by_variant[index]), key=lambda run: run.seed)
+        missing, finished = [], []
+        seeds = {seed: list(group) for seed, group in groupby(runs, key=lambda run: run.seed)}
+        for seed, group in seeds.items():
+            gaps = [f"{run.label} {reason}" for run in group if (reason := gap(run, self.metric))]
+            if gaps:
+                missing.append(f"seed {seed}: {', '.join(gaps)}")
+            elif len(group) == len(variants):
+                finished += group
+        terms = [(1 / len(variants), weighted(records, index, self.metric)) for index in variants]
+        mean = contrast(terms) if finished else Estimate(None)
+        counts = [len(finished) // len(variants), len(seeds)]
+        texts = ["; ".join(missing), " ".join(run.id for run in finished)]
+        return [mean.value, mean.low, mean.high, *counts, *texts, is_synthetic(records, variants)]

@@ -1,0 +1,87 @@
+"""The settings of every finished trial, as lines to its score.
+
+The lines are plain ones: Plotly's own parallel coordinates have no hover text, and the second of two in one figure stays empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from recstudy.lazy import go, np, pd
+from recstudy.records.plans import ranges_of, short_names
+from recstudy.records.study_schema import Range
+from recstudy.report.look import SPECTRUM, escape, folded
+from recstudy.report.names import metric, plain, quantity
+from recstudy.report.parts import PARTS, FigurePart
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.trials import TRIAL, ranked, search_of, trial_table
+
+
+@PARTS.add("parallel_coordinates")
+class ParallelCoordinates(FigurePart):
+    """A line for each finished trial of a search, through its settings to the first objective."""
+
+    name: str = "parallel_coordinates"
+    default_title: ClassVar[str] = "Every trial's settings"
+    reading: ClassVar[str] = "One line per finished trial, to its score; orange is better."
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per finished trial: a column for each field (empty if its family has none), then the first objective.
+
+        `attrs` has the `ranges` of the fields, the `objective` with its direction, and the number of all `trials`.
+        """
+        search = search_of(records, self.name)
+        score, direction = next(iter(search.objectives.items()))
+        trials = trial_table(records, search).dropna(subset=score)
+        fields = dict.fromkeys(path for ranges in search.space.values() for path in ranges)
+        params = pd.DataFrame([trial.params for trial in search.trials], columns=list(fields), dtype=object)
+        data = trials[TRIAL].join(params).join(trials[score])
+        data.attrs = {"ranges": ranges_of(search.space), "objective": {score: direction}, "trials": len(params)}
+        return data
+
+    def caption(self, data: pd.DataFrame) -> str:
+        return f"{self.reading} {len(data)} of {data.attrs['trials']} trials have finished."
+
+    def finding(self, data: pd.DataFrame) -> str:
+        *fields, score = data.columns[len(TRIAL) :]
+        best = ranked(data, data.attrs["objective"]).iloc[0]
+        names = short_names(fields)
+        settings = [f"{names[field].replace('_', ' ')} {plain(best[field])}" for field in fields if pd.notna(best[field])]
+        return f"best {quantity(score, best[score])} at {', '.join(settings)}"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw better lines in orange above the others; a line passes over a field that its family lacks."""
+        from plotly.colors import sample_colorscale
+
+        ((score, direction),) = data.attrs["objective"].items()
+        ranges = data.attrs["ranges"]
+        data = data.sort_values(score, ascending=direction == "max", kind="stable")
+        figure = go.Figure()
+        positions = {}
+        for path, title in {**short_names(ranges), score: metric(score).heading}.items():
+            axis = folded(escape(title.replace("_", " ")), 14)
+            stated = ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
+            positions[axis], labels = _positions(data[path], stated)
+            for label, place in labels.items():
+                figure.add_annotation(x=axis, y=place, text=label, xanchor="right", xshift=-6, showarrow=False)
+        shares = positions[axis] if direction == "max" else 1 - positions[axis]
+        lines = pd.DataFrame(positions).assign(color=sample_colorscale(list(SPECTRUM), shares))
+        hover = "trial " + data["trial"].astype(str) + ": " + data["label"]
+        for text, (*line, color) in zip(hover, lines.to_numpy(), strict=True):
+            look = {"mode": "lines+markers", "line_color": color, "connectgaps": True, "hovertext": text, "hoverinfo": "text"}
+            figure.add_scatter(x=list(positions), y=line, **look)
+        figure.update_xaxes(side="top")
+        return figure.update_yaxes(visible=False).update_layout(showlegend=False, meta={"axes": len(positions)})
+
+
+def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:
+    """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their positions."""
+    choices = [escape(plain(choice)) for stated in ranges for choice in stated.choices]
+    if choices:
+        names = list(dict.fromkeys([*choices, *levels.dropna().map(plain)]))
+        labels = dict(zip(names, np.linspace(0, 1, len(names)), strict=True))
+        return levels.map(plain).map(labels), labels
+    ends = min(stated.low for stated in ranges), max(stated.high for stated in ranges)
+    scale = np.log10 if all(stated.log for stated in ranges) else np.asarray
+    return np.interp(scale(levels.astype(float)), scale(ends), [0, 1]), dict(zip(map("{:g}".format, ends), [0, 1], strict=True))

@@ -1,0 +1,77 @@
+"""The best trials of a search, as the search scored them and over fresh seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import Field
+
+from recstudy.report.caveats import text_notes
+from recstudy.report.cells import TableData, TableRow, cell_of
+from recstudy.report.fits import spread_notes
+from recstudy.report.names import metric
+from recstudy.report.parts import PARTS, TablePart
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.trials import ranked, search_of, trial_table
+
+LUCKY = (
+    "Scores of fresh seeds leave out the seed that the search used: the best of many trials is also the luckiest of them "
+    "(winner's curse). Of several fresh means the best is again a little lucky, so none is marked"
+)
+PARETO = "Rows are ordered by the first objective, those on the Pareto front before all others"
+
+
+@PARTS.add("best")
+class Best(TablePart):
+    """The best trials of a search, each metric over fresh seeds, which the search did not choose by.
+
+    Trials are ordered by the first objective; if there are several, the Pareto front comes first. `score` is the families' own.
+    """
+
+    name: str = "best"
+    most: int = Field(default=10, ge=1)  # trials
+    metrics: tuple[str, ...] = ("score", "params", "gflops")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
+    default_title: ClassVar[str] = "The best trials, confirmed with fresh seeds"
+
+    def scored_by(self, score: str) -> Best:
+        return replace(self, metrics=tuple(score if name == "score" else name for name in self.metrics))
+
+    def cells(self, records: StudyRecords) -> TableData:
+        """Return a row per trial, the best first: each objective as the search saw it, then the metrics over the fresh seeds.
+
+        Raises:
+            ConfigError: The study is no search.
+        """
+        search = search_of(records, self.name)
+        trials = ranked(trial_table(records, search), search.objectives).head(self.most)
+        variants = trials["variant"].tolist()
+        objectives = [name for name in search.objectives if name not in self.metrics]
+        rows = []
+        for trial, index in zip(trials["trial"], variants, strict=True):
+            run, *fresh = records.by_variant[index]
+            cells = [cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})]) for name in objectives]
+            planned = len(search.confirm.seeds) if index in search.confirmed else 0
+            for name in self.metrics:
+                if metric(name).computed:  # it follows from the settings, without a fresh seed
+                    cells.append(cell_of(records, [index], name, [run, *fresh]))
+                else:
+                    cells.append(replace(cell_of(records, [index], name, fresh), expected=max(planned, len(fresh))))
+            rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
+        heads = [f"{metric(name).heading}, in the search" for name in objectives]
+        heads += [metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics]
+        seeds = ", ".join(map(str, search.confirm.seeds))
+        luck = f"{LUCKY}. The best {search.confirm.best} are run again with {'seeds' if ',' in seeds else 'seed'} {seeds}"
+        notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
+        notes += [PARETO] if len(search.objectives) > 1 else []
+        notes += [luck if seeds else "No fresh seeds are planned, so no score here is free of luck"]
+        return TableData(
+            name=self.name,
+            title=self.heading,
+            corner="trial",
+            columns=tuple(heads),
+            rows=tuple(rows),
+            warnings=() if rows else ("no trial has finished yet",),
+            notes=tuple(notes),
+        )
