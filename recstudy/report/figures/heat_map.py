@@ -16,7 +16,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
-ROW = 60  # pixels of a cell's height: three lines of text
+ROW = 75  # pixels of a cell's height: four lines of text
 MOST_COLUMNS = 8  # whose cells have room for text
 Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
 
@@ -66,7 +66,8 @@ class HeatMap(FigurePart, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))
         x, y = escape(axis_title(self.x)), escape(axis_title(self.y))
-        text = data["said"].str.replace(" [", "<br>[", regex=False).str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
+        counted = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
+        text = counted.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)  # narrow: a line for each end of the interval
         figure = go.Figure(layout={"height": 150 + ROW * len(rows), "meta": {"rows": True}})
         figure.add_heatmap(
             x=data["x"].map(plain),
@@ -78,10 +79,8 @@ class HeatMap(FigurePart, OfVariants):
             hovertemplate=f"{x} %{{x}}, {y} %{{y}}: %{{hovertext}}<extra></extra>",
             coloraxis="coloraxis",
         )
-        figure.update_xaxes(title=x, categoryarray=columns)
-        figure.update_yaxes(title=y, categoryarray=rows, autorange="reversed")
-        for axis in (figure.layout.xaxis, figure.layout.yaxis):
-            axis.update(type="category", showgrid=False, ticks="")
+        figure.update_xaxes(title=x, type="category", categoryarray=columns, showgrid=False)
+        figure.update_yaxes(title=y, type="category", categoryarray=rows, showgrid=False, autorange="reversed")
         return figure.update_layout(coloraxis={"colorscale": SHADES, "colorbar_title_text": metric_label(self.metric)})
 
 

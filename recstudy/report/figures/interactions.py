@@ -53,14 +53,14 @@ class Interactions(FigurePart, OfVariants):
         variants = comparable(records, self.where)
         axes = [axis for axis in (self.x, self.by) if axis is not None]
         if not axes:
-            levels = {axis: {plain(records.level(index, axis)) for index in variants} for axis in records.plan.axes}
-            axes = [axis for axis in levels if len(levels[axis]) > 1]
+            levels_of = {axis: {plain(records.level(index, axis)) for index in variants} for axis in records.plan.axes}
+            axes = [axis for axis, levels in levels_of.items() if len(levels) > 1]
         if len(axes) < 2:
             raise ConfigError(f"interactions {self.name!r} needs two axes, but {', '.join(axes) or 'none'} varies here")
         rows = []
         for pair in combinations(axes, 2):
-            for levels, cells in crossed(records, variants, *pair).items():
-                rows.append([*pair, *levels, *self._point(records, cells)])
+            for place, cells in crossed(records, variants, *pair).items():
+                rows.append([*pair, *place, *self._point(records, cells)])
         return pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
