@@ -25,8 +25,8 @@ from recstudy.report.figures.interactions import Interactions
 from recstudy.report.figures.mistakes import Mistakes
 from recstudy.report.figures.parallel_coordinates import ParallelCoordinates
 from recstudy.report.figures.pareto import Pareto
-from recstudy.report.figures.slices import Slices
 from recstudy.report.figures.replications import Replications
+from recstudy.report.figures.slices import Slices
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,

@@ -6,9 +6,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from recstudy.errors import ConfigError
 from recstudy.papers import Target, published
-from recstudy.report.names import axis_title, metric
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 
 MetricName = str

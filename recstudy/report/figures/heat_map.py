@@ -13,7 +13,6 @@ from recstudy.report.look import SHADES, escape, metric_label, ordered
 from recstudy.report.names import axis_title, metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.render import cell_text
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
 ROW = 75  # pixels of a cell's height: four lines of text
@@ -37,6 +36,8 @@ class HeatMap(FigurePart, OfVariants):
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per cell; `said` is its text in a table. Variants that leak are left out."""
+        from recstudy.report.tables.render import cell_text
+
         rows = []
         for (x, y), variants in crossed(records, comparable(records, self.where), self.x, self.y).items():
             mean = cell(records, variants, self.metric)
