@@ -75,7 +75,9 @@ def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
     lines = [f"<b>{escape(title)}</b>" * bool(title), *(f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes)]
     text = "<br>".join(filter(None, lines))
     place = {"x": 0, "xref": "paper", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
-    return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": {"t": 12, "b": 8}, **place})
+    rise = 17 * text.count("<br>")  # Plotly puts the last of several lines where the first belongs
+    pad = {"t": 20 + rise, "b": 8 - rise}
+    return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": pad, **place})
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
