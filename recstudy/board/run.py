@@ -29,8 +29,8 @@ from recstudy.report import (
     Thinking,
 )
 from recstudy.report.caveats import warnings
-from recstudy.report.figures.layout import dress
-from recstudy.report.figures.learning import axis_of, learning_caption, learning_data, learning_figure, learning_notes
+from recstudy.report.drawn import DrawnFigure
+from recstudy.report.figures.learning_curves import axis_of
 from recstudy.report.markup import Html, fold, markup, words_table
 from recstudy.report.names import inline, metric, number, plain, plural, quantity, setting_name
 from recstudy.report.page import figure_box
@@ -155,11 +155,10 @@ def _curves(records: StudyRecords, epochs: Sequence[EpochLine]) -> str:
     names = {name for name in numbers if judged(name)}
     names |= {name for name in numbers if name not in UNDRAWN and len({line.get(name) for line in lines}) > 1}
     order = sorted(names, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
-    spec = LearningCurves(title="By epoch", metrics=tuple(order[:CURVES]) or ("train_loss",))
-    data = learning_data(records, spec)
-    spec = replace(spec, title=f"By {axis_of(data)}")
-    notes, caption = learning_notes(records, spec, data), learning_caption(data, spec)
-    return figure_box(dress(learning_figure(data, spec), spec.title, notes, caption), spec.title, notes, caption)
+    spec = LearningCurves(metrics=tuple(order[:CURVES]) or ("train_loss",))
+    data = spec.data(records)
+    drawn = DrawnFigure(replace(spec, title=f"By {axis_of(data)}"), data)
+    return figure_box(drawn.figure, drawn.label, [*warnings(records), *spec.notes(records, data)], drawn.caption)
 
 
 def judged(name: str) -> bool:

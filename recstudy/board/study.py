@@ -12,8 +12,8 @@ from recstudy.board.runlist import format_ranges, run_list
 from recstudy.board.sources import Sources
 from recstudy.report import LearningCurves, Part
 from recstudy.report.caveats import warnings
-from recstudy.report.figures.layout import dress
-from recstudy.report.figures.learning import COLUMNS, learning_figure
+from recstudy.report.drawn import DrawnFigure
+from recstudy.report.figures.learning_curves import COLUMNS
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.markup import markup
 from recstudy.report.page import figure_box
@@ -89,14 +89,15 @@ def _curves(state: StudyProgress) -> str:
     data = data.assign(step=data["epoch"] - 1).drop(columns="epoch") if own else data
     cut = (f"the first {LINES} of {len(state.running):,} runs",) if len(state.running) > LINES else ()
     spec = LearningCurves(title="Runs under way", metrics=tuple(dict.fromkeys(data["metric"])))
-    return figure_box(dress(learning_figure(data, spec), "Runs under way", cut), "Runs under way", cut)
+    drawn = DrawnFigure(spec, data)
+    return figure_box(drawn.figure, drawn.label, cut)
 
 
 def run_curves(runs: Sequence[RunUnderWay], names: Sequence[str]) -> pd.DataFrame:
-    """Return these metrics of the runs by epoch, a line for each run, as `learning_figure` draws them."""
+    """Return these metrics of the runs by epoch, a line for each run, as `LearningCurves` draws them."""
     rows = [
         {"variant": position, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch + 1, "n": 1}
-        | {"synthetic": False, "mean": value, "low": value, "high": value}
+        | {"synthetic": False, "mean": value, "low": value, "high": value, "average": value}
         for position, run in enumerate(runs)
         for epoch, line in sorted(run.lines.items())
         for name, value in line.values.items()

@@ -11,8 +11,6 @@ from recstudy.report.figure_fields import (
     Alignment,
     ExpertLoad,
     ExpertPath,
-    LearningCurves,
-    LossTrace,
     Thinking,
 )
 from recstudy.report.figures.attention_maps import AttentionMaps
@@ -22,6 +20,8 @@ from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.history import History
 from recstudy.report.figures.importance import Importance
 from recstudy.report.figures.interactions import Interactions
+from recstudy.report.figures.learning_curves import LearningCurves
+from recstudy.report.figures.loss_trace import LossTrace
 from recstudy.report.figures.mistakes import Mistakes
 from recstudy.report.figures.parallel_coordinates import ParallelCoordinates
 from recstudy.report.figures.pareto import Pareto

@@ -1,8 +1,6 @@
 """The kinds of figures. Fields are named as in `tables.py`."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -13,35 +11,6 @@ MetricName = str
 
 
 # -------------------------------------------------------------------------------------------------------------- training
-
-
-@PARTS.add("learning_curves")
-class LearningCurves(FigurePart):
-    """Per-epoch values of every variant: mean over the seeds, with the range between them."""
-
-    name: str = "learning_curves"
-    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")  # none: all that a user's own program reported
-    window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
-    reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
-    live: ClassVar[bool] = True
-    default_title: ClassVar[str] = "Learning curves"
-
-    @property
-    def of_steps(self) -> bool:
-        return not self.metrics
-
-    def of_metrics(self, metrics: Sequence[str]) -> Self:
-        return replace(self, metrics=()) if self.metrics == LearningCurves.metrics else self
-
-
-@PARTS.add("loss_trace")
-class LossTrace(FigurePart, OfVariants):
-    """The training loss of single updates, light, and its moving average, dark: one seed of every variant."""
-
-    name: str = "loss_trace"
-    window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
-    live: ClassVar[bool] = True
-    default_title: ClassVar[str] = "Training loss, update by update"
 
 
 # ------------------------------------------------------------------------------------------------ what a trained model does

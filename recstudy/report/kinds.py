@@ -20,7 +20,6 @@ from recstudy.report.figures import (
     alignment,
     captions,
     experts,
-    learning,
     puzzles,
 )
 from recstudy.report.figures.layout import Drawn
@@ -34,8 +33,6 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
     parts.ExpertLoad: experts.draw_expert_load,
     parts.ExpertPath: experts.draw_expert_path,
-    parts.LearningCurves: learning.draw_learning_curves,
-    parts.LossTrace: learning.draw_loss_trace,
     # tables of cells
     parts.Budgets: budgets.budgets_data,
     parts.Table: table.table_data,

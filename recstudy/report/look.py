@@ -29,20 +29,23 @@ PAPER_HEIGHT = 0.8  # of the height on a screen
 NOTE_WIDTH = 70  # characters of a line of a note
 LONGEST_NAME = 40  # characters of a legend's line on paper
 LONGEST_TITLE = 16  # of a line of a y-axis's title on paper
+LEGEND_LINE, COLUMN = 20, 3.25  # pixels of a name in a printed legend, and the inches that it may need
+SHORT_LEGEND = 4  # names that have room in a figure of any height
 
 _AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True, "exponentformat": "e"}
 _AXIS["title"] = {"standoff": 8}
 _LEGEND = {"orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "maxheight": 0.35}
+_LEGEND |= {"tracegroupgap": 0}
 _COLORBAR = {"colorbar": {"thickness": 12, "title": {"side": "right", "font": {"size": 13}}}}
 _BUTTONS: dict[str, Any] = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]}
 _BUTTONS["remove"] = ["sendChartToCloud", "select2d", "lasso2d"]  # the first would send the numbers elsewhere
 _COMMON = {
     "colorway": list(PALETTE), "hovermode": "closest", "modebar": _BUTTONS, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _LEGEND,
-    "coloraxis": _COLORBAR,
+    "coloraxis": _COLORBAR, "hoverlabel": {"namelength": -1},
 }  # fmt: skip
 _SCREEN = {**_COMMON, "font": {"family": "system-ui, sans-serif", "size": 14}, "margin": {"l": 60, "r": 20, "t": 30, "b": 50}}
 _PAPER = {**_COMMON, "font": {"family": "Arial, Helvetica, sans-serif", "size": 14}, "paper_bgcolor": "white"}
-_PAPER |= {"plot_bgcolor": "white", "margin": {"l": 50, "r": 10, "t": 25, "b": 40}}
+_PAPER |= {"legend": {**_LEGEND, "maxheight": 1}, "plot_bgcolor": "white", "margin": {"l": 50, "r": 10, "t": 25, "b": 40}}
 _TRACES = {"scatter": [{"marker": {"size": 9}}]}
 SCREEN = {"layout": _SCREEN, "data": _TRACES}  # plotly.express takes its colours from it
 PAPER = {"layout": _PAPER, "data": _TRACES}
@@ -60,6 +63,9 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
     A figure whose height follows from its rows says so as `layout.meta = {"rows": True}` and keeps it.
     """
     height = (figure.layout.height or HEIGHT) * (1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT)
+    if figure.layout.showlegend is not False:  # a printed legend cannot be scrolled
+        names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
+        height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
     size = {"width": int(inches * PIXELS_PER_INCH / 5 + 1e-6) * 5, "height": round(height / 5) * 5}  # whole pixels of Chrome
     paper = go.Figure(figure).update_layout(**size)
     paper.layout.template = PAPER

@@ -1,11 +1,13 @@
 """What figures are made of, by hand: axes, names and labels that fit, tiles of images, pieces of puzzles, fronts and averages."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.report.figures.learning import moving_average, thin
+from recstudy.report.figures.learning_curves import moving_average
+from recstudy.report.figures.loss_trace import thin
 from recstudy.report.figures.theme import brief
 from recstudy.report.trials import front
 
@@ -34,7 +36,7 @@ def test_the_front_by_hand():
     ],
 )
 def test_moving_average_by_hand(window, expected):
-    assert moving_average([1, 2, 6, 4, 5], window).tolist() == pytest.approx(expected)
+    assert moving_average(pd.Series([1, 2, 6, 4, 5]), window).tolist() == pytest.approx(expected)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=200), st.integers(2, 50))

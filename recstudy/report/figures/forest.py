@@ -65,6 +65,6 @@ class Forest(FigurePart):
         figure.add_scatter(x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **place)
         label = {"text": rows["text"], "textposition": "top right", "textfont": {"size": 12}, "hoverinfo": "skip"}
         figure.add_scatter(x=[left] * len(y), y=y - 0.2, mode="text", cliponaxis=False, **label, **place)
-        title = {"text": clipped(rows["group"].iloc[0], WIDTH, 2), "standoff": 8}
+        title = clipped(rows["group"].iloc[0], WIDTH, 2)
         figure.update_xaxes(title=title, range=[left, right], zeroline=True, zerolinecolor="gray", **place)
         figure.update_yaxes(range=[len(y) - 0.6, -0.9], showticklabels=False, ticks="", showgrid=False, **place)

@@ -1,0 +1,136 @@
+"""What the epochs of each variant measured: the mean over its seeds and the range between them, a panel a metric."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
+from typing import ClassVar, Self
+
+from pydantic import Field
+
+from recstudy.lazy import go, pd
+from recstudy.report.caveats import some
+from recstudy.report.look import band, bounds, folded, style, tint, without_common
+from recstudy.report.names import inline, metric, number, plural, registered
+from recstudy.report.parts import PARTS, FigurePart
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import add_labels, cut_note, shown_variants
+
+COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
+NO_METRICS = ("variant", "seed", "id", "epoch", "seconds")
+SELECTION = "selection_"
+BAND_SEEDS = 3  # from which on the range between them is drawn
+PANELS = 6  # of metrics that a user's own program reported
+MOST_TICKS = 12  # epochs that are all labelled
+
+
+@PARTS.add("learning_curves")
+class LearningCurves(FigurePart):
+    """Per-epoch values of every variant: mean over the seeds, with the range between them."""
+
+    name: str = "learning_curves"
+    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")  # none: all that a user's own program reported
+    window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
+    reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
+    live: ClassVar[bool] = True
+    default_title: ClassVar[str] = "Learning curves"
+
+    @property
+    def of_steps(self) -> bool:
+        return not self.metrics
+
+    def of_metrics(self, metrics: Sequence[str]) -> Self:
+        return replace(self, metrics=()) if self.metrics == LearningCurves.metrics else self
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per variant, metric and epoch, for the best variants.
+
+        `mean`, `low` and `high` are over `n` seeds; `average` is the mean over the `window` epochs around. `selected` seeds
+        have selected the epoch. Of a user's own program, `step` takes the place of `epoch`.
+        """
+        frame = records.epochs(shown_variants(records))
+        reported = [name for name in frame if name not in NO_METRICS][:PANELS]
+        names = [name for name in self.metrics or reported if name in frame and frame[name].notna().any()]
+        if not names:
+            return pd.DataFrame(columns=COLUMNS)
+        table = frame.groupby(["variant", "epoch"])[names].agg(["mean", "min", "max", "count"])
+        data = pd.concat({name: table[name] for name in names}, names=["metric"]).reset_index().dropna(subset="mean")
+        data["average"] = data.groupby(["metric", "variant"])["mean"].transform(moving_average, self.window)
+        selected = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
+        data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
+        data = add_labels(records, data.rename(columns={"min": "low", "max": "high", "count": "n"}))[COLUMNS]
+        return data.rename(columns={"epoch": "step"}) if records.is_own else data
+
+    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
+        """Name metrics that no run has, which may be misspelt, and logs that a crash or a disk has damaged."""
+        unknown = [name for name in self.metrics if not registered(name) and name not in set(data["metric"])]
+        absent = [f"no run recorded a metric {name!r}" for name in unknown if len(data)]
+        counts = [(row, row.provenance.lost_epochs) for row in records.rows if row.provenance.lost_epochs]
+        damaged = [f"{row.label}, seed {row.seed} ({plural(count, 'epoch')})" for row, count in counts]
+        lost = [f"damaged logs, so that epochs are missing: {some(damaged)}"] if damaged else []
+        return [*cut_note(records, len(records.variants)), *lost, *absent]
+
+    def caption(self, data: pd.DataFrame) -> str:
+        axis, common = axis_of(data), without_common(list(data["label"].unique()))[1]
+        sentences = {
+            "Lines: means over seeds; shaded: the range between them": (data["n"] > 1).any(),
+            f"All variants: {common}": common,
+            f"Light: each {axis}. Dark: moving average, centred, over {self.window} {axis}s": self.window > 1,
+            "Circles: the epochs that were selected": len(_selected(data)),
+        }
+        return ". ".join(sentence for sentence, needed in sentences.items() if needed)
+
+    def finding(self, data: pd.DataFrame) -> str:
+        """Return where the first score, or else the first metric, ends over the variants."""
+        names = list(data["metric"].unique())
+        name = next((name for name in names if name.startswith(SELECTION)), names[0])
+        last = data[data["metric"] == name].groupby("variant")["mean"].last()
+        ends = " to ".join(dict.fromkeys([number(name, last.min()), number(name, last.max())]))
+        score = "selection " * name.startswith(SELECTION) + inline(name.removeprefix(SELECTION))
+        return f"{score} ends at {ends} {metric(name).unit}".strip()
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw a panel a metric; a click on a name in the legend hides or shows that variant in all of them."""
+        from plotly.subplots import make_subplots
+
+        names, labels, axis = list(data["metric"].unique()), list(data["label"].unique()), axis_of(data)
+        short = dict(zip(labels, without_common(labels)[0], strict=True))
+        figure = make_subplots(len(names), shared_xaxes=True, vertical_spacing=0.05)
+        for (name, label), points in data.groupby(["metric", "label"], sort=False):
+            x, line = points[axis].tolist(), style(int(points["variant"].iloc[0]))["line"]
+            group = {"name": short[label], "legendgroup": label, "showlegend": False, "row": 1 + names.index(name), "col": 1}
+            if (points["n"] >= BAND_SEEDS).any():
+                figure.add_scatter(**band(x, points["low"], points["high"], line["color"]) | group)
+            if self.window > 1:
+                light = {"color": tint(line["color"], max(0.1, 0.35 / len(labels))), "width": 1}
+                figure.add_scatter(x=x, y=points["mean"], mode="lines", line=light, hoverinfo="skip", **group)
+            group |= {"customdata": points["n"], "hovertemplate": "%{x}: %{y:.6g} (n=%{customdata})"}
+            look = {"mode": "lines" if len(x) > 1 else "markers", "line": line, "zorder": 1, "showlegend": name == names[0]}
+            figure.add_scatter(x=x, y=points["average"], **group | look)
+            if len(points := _selected(points)):
+                circle = {"symbol": "circle-open", "size": 9, "color": line["color"], "line": {"width": 2}}
+                group |= {"mode": "markers", "marker": circle, "customdata": points["selected"]}
+                figure.add_scatter(x=points[axis], y=points["mean"], **group)
+        for row, name in enumerate(map(unescape, names), 1):
+            figure.update_yaxes(title=folded(metric(name).heading, 20), **bounds(name), row=row, col=1)
+        figure.update_xaxes(title=axis, tickformat=",", row=len(names), col=1)
+        if data[axis].max() <= MOST_TICKS:
+            figure.update_xaxes(dtick=1)  # no half epochs
+        return figure.update_layout(height=140 + 240 * len(names), meta={"across": axis})
+
+
+def axis_of(data: pd.DataFrame) -> str:
+    """Return what the lines of a log are called: the steps of a user's own program, else epochs."""
+    return next(axis for axis in ("step", "update", "epoch") if axis in data)
+
+
+def moving_average(values: pd.Series, window: int) -> pd.Series:
+    """Return the mean of the `window` values around each (of an even number, one more before it); of fewer at the two ends."""
+    return values.rolling(window, min_periods=1, center=True).mean()
+
+
+def _selected(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the epochs that were selected, on the curves that they were selected by."""
+    return data[data["metric"].str.startswith(SELECTION) & (data["selected"] > 0)]
