@@ -155,8 +155,8 @@ class FigurePart(Part):
         return list(data.attrs.get("notes", ()))
 
     def caption(self, data: "pd.DataFrame") -> str:
-        """Say how to read the figure."""
-        return ""
+        """Say how to read the figure: by default `data.attrs["caption"]`."""
+        return str(data.attrs.get("caption", ""))
 
     def finding(self, data: "pd.DataFrame") -> str:
         """Say in a few words what the figure shows."""

@@ -15,6 +15,7 @@ from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
+CAPTION = "In each cell the mean over seeds, its 95 % interval and the number of runs; without colour: no finished run"
 ROW = 75  # pixels of a cell's height: four lines of text
 MOST_COLUMNS = 8  # whose cells have room for text
 Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
@@ -38,24 +39,20 @@ class HeatMap(FigurePart, OfVariants):
         """Return a row per cell; `said` is its text in a table. Variants that leak are left out."""
         from recstudy.report.tables.render import cell_text
 
+        variants = comparable(records, self.where)
         rows = []
-        for (x, y), variants in crossed(records, comparable(records, self.where), self.x, self.y).items():
-            mean = cell(records, variants, self.metric)
+        for (x, y), pooled in crossed(records, variants, self.x, self.y).items():
+            mean = cell(records, pooled, self.metric)
             texts = [cell_text(mean), " ".join(mean.run_ids)]
             rows.append([x, y, mean.value, mean.low, mean.high, mean.n, mean.expected, *texts, mean.synthetic])
-        return pd.DataFrame(rows, columns=COLUMNS)
-
-    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
+        data = pd.DataFrame(rows, columns=COLUMNS)
         notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
-        variants, missing = len(comparable(records, self.where)), data["value"].isna().sum()
-        if variants > len(data):
-            notes.append(f"each cell pools {variants / len(data):.3g} variants")
-        if missing:
+        if len(variants) > len(data):
+            notes.append(f"each cell pools {len(variants) / len(data):.3g} variants")
+        if missing := data["value"].isna().sum():
             notes.append(f"{missing} of {len(data)} cells have no finished run")
-        return notes
-
-    def caption(self, data: pd.DataFrame) -> str:
-        return "In each cell the mean over seeds, its 95 % interval and the number of runs; without colour: no finished run"
+        data.attrs = {"notes": notes, "caption": CAPTION}
+        return data
 
     def finding(self, data: pd.DataFrame) -> str:
         means = data.dropna(subset="value").sort_values("value", ascending=metric(self.metric).sign > 0, kind="stable")

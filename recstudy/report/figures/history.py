@@ -13,6 +13,10 @@ from recstudy.report.trials import search_of, trial_table
 
 COLUMNS = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
 STATES = {"done": "finished", "diverged": "diverged", "best": "best so far", "failed": "failed", "stopped": "stopped early"}
+CAPTION = (
+    "Line: the best of the finished trials so far. A trial that was stopped early stands at the score that it had reached, "
+    "which does not count. A trial without a value stands at the bottom."
+)
 
 
 @PARTS.add("history")
@@ -35,13 +39,8 @@ class History(FigurePart):
         ]
         data = pd.concat(objectives, ignore_index=True)[COLUMNS]
         data.loc[len(trials) :, "reached"] = None
+        data.attrs["caption"] = CAPTION
         return data
-
-    def caption(self, data: pd.DataFrame) -> str:
-        return (
-            "Line: the best of the finished trials so far. A trial that was stopped early stands at the score that it had "
-            "reached, which does not count. A trial without a value stands at the bottom."
-        )
 
     def finding(self, data: pd.DataFrame) -> str:
         leaders = data[data["objective"] == data["objective"].iloc[0]].dropna(subset="best").drop_duplicates("best")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from recstudy.lazy import go, pd, px
@@ -15,6 +14,10 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.trials import search_of
 
 COLUMNS = ["objective", "method", "field", "importance", "low", "high"]
+METHODS = (
+    "PED-ANOVA: how far the best trials' settings stand out from all others. "
+    "fANOVA: how much of the objective's variance a field explains on its own."
+)
 
 
 @PARTS.add("importance")
@@ -34,23 +37,14 @@ class Importance(FigurePart):
             for field, share in shares.items()
         ]
         data = pd.DataFrame(rows, columns=COLUMNS).astype({"low": float, "high": float}).assign(trials=record.trials)
-        return data[data["trials"] >= FEWEST_TRIALS]
-
-    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
-        record = search_of(records, self.name).importance
-        if record is None or record.trials < FEWEST_TRIALS:
-            return [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"]
         notes = [f"{method} is missing: {reason}" for method, reason in record.missing.items()]
-        if len(data) and data["low"].isna().all():
+        if record.trials < FEWEST_TRIALS:
+            data, notes = data[:0], [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"]
+        elif rows and data["low"].isna().all():
             notes.append("no intervals: the search's command adds them, and trains nothing for it")
-        return notes
-
-    def caption(self, data: pd.DataFrame) -> str:
-        trials = plural(data["trials"].iloc[0], "finished trial")
-        return (
-            f"Rests on {trials}; whiskers: 95 % intervals over the trials. PED-ANOVA: how far the best trials' settings stand "
-            "out from all others. fANOVA: how much of the objective's variance a field explains on its own."
-        )
+        trials = plural(record.trials, "finished trial")
+        data.attrs = {"notes": notes, "caption": f"Rests on {trials}; whiskers: 95 % intervals over the trials. {METHODS}"}
+        return data
 
     def finding(self, data: pd.DataFrame) -> str:
         """Name the field with the largest mean over the methods, unless the interval of another field reaches as high."""

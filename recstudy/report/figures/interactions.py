@@ -20,6 +20,7 @@ from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected", "missing", "run_ids", "synthetic"]
+CAPTION = "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
 
 
 @PARTS.add("interactions")
@@ -61,18 +62,14 @@ class Interactions(FigurePart, OfVariants):
         for pair in combinations(axes, 2):
             for place, cells in crossed(records, variants, *pair).items():
                 rows.append([*pair, *place, *self._point(records, cells)])
-        return pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
-
-    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
+        data = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
         notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
         if missing := data["value"].isna().sum():
             notes.append(f"{missing} of {len(data)} points have no finished seed")
         if partial := ((data["n"] > 0) & (data["n"] < data["expected"])).sum():
             notes.append(f"{partial} of {len(data)} points lack some seed")
-        return notes
-
-    def caption(self, data: pd.DataFrame) -> str:
-        return "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
+        data.attrs = {"notes": notes, "caption": CAPTION}
+        return data
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a panel for each pair of axes; a level keeps its look in all panels."""

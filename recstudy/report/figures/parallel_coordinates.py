@@ -29,7 +29,7 @@ class ParallelCoordinates(FigurePart):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per finished trial: a column for each field (empty if its family has none), then the first objective.
 
-        `attrs` has the `ranges` of the fields, the `objective` with its direction, and the number of all `trials`.
+        `attrs` has the `ranges` of the fields, and the `objective` with its direction.
         """
         search = search_of(records, self.name)
         score, direction = next(iter(search.objectives.items()))
@@ -37,11 +37,10 @@ class ParallelCoordinates(FigurePart):
         fields = dict.fromkeys(path for ranges in search.space.values() for path in ranges)
         params = pd.DataFrame([trial.params for trial in search.trials], columns=list(fields), dtype=object)
         data = trials[TRIAL].join(params).join(trials[score])
-        data.attrs = {"ranges": ranges_of(search.space), "objective": {score: direction}, "trials": len(params)}
+        data.attrs = {"ranges": ranges_of(search.space), "objective": {score: direction}}
+        goal = metric(score).heading
+        data.attrs["caption"] = f"{self.reading.format(goal)} {len(data)} of {len(params)} trials have finished."
         return data
-
-    def caption(self, data: pd.DataFrame) -> str:
-        return f"{self.reading} {len(data)} of {data.attrs['trials']} trials have finished."
 
     def finding(self, data: pd.DataFrame) -> str:
         *fields, score = data.columns[len(TRIAL) :]

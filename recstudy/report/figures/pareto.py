@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from recstudy.errors import ConfigError
@@ -67,18 +66,11 @@ class Pareto(FigurePart):
             f"One point is {point}; {len(data)} of {len(records.variants)} drawn. Better: {better}. "
             f"The front is what no other point beats in both{labels}."
         )
+        finished = [run for run in records.rows if run.done]
+        absent = [name for name in names if finished and all(run.objective(name) is None for run in finished)]
+        notes = [f"no run recorded a metric {name!r}" for name in absent]
+        data.attrs["notes"] = [*leaky_notes(records, range(len(records.variants))), *notes]
         return data
-
-    def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
-        notes = list(leaky_notes(records, range(len(records.variants))))
-        runs = [run for run in records.rows if run.done]
-        for name in data.columns[2:4]:
-            if runs and all(run.objective(name) is None for run in runs):
-                notes.append(f"no run recorded a metric {name!r}")
-        return notes
-
-    def caption(self, data: pd.DataFrame) -> str:
-        return str(data.attrs["caption"])
 
     def finding(self, data: pd.DataFrame) -> str:
         return f"{data['front'].sum()} of {len(data)} on the front" if len(data) > 1 else ""

@@ -8,7 +8,6 @@ from recstudy.lazy import go, pd, px
 from recstudy.records.plans import short_names
 from recstudy.report.figures.parallel_coordinates import ParallelCoordinates
 from recstudy.report.look import SPECTRUM, escape, panels
-from recstudy.report.names import metric
 from recstudy.report.parts import PARTS
 
 COLUMNS = 2  # panels side by side
@@ -20,10 +19,7 @@ class Slices(ParallelCoordinates):
 
     name: str = "slices"
     default_title: ClassVar[str] = "The score against each field"
-    reading: ClassVar[str] = "One point per finished trial: early ones blue, late ones orange."
-
-    def caption(self, data: pd.DataFrame) -> str:
-        return f"Upwards: {metric(data.columns[-1]).heading}. {super().caption(data)}"
+    reading: ClassVar[str] = "Upwards: {}. One point per finished trial: early ones blue, late ones orange."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Colour points by trial number, so that a reader sees where the sampler went."""
