@@ -9,13 +9,13 @@ from recstudy.plugins import named
 from recstudy.report.claims import Claim, Claims, Gain
 from recstudy.report.figure_fields import (
     Alignment,
-    ExpertLoad,
-    ExpertPath,
     Thinking,
 )
 from recstudy.report.figures.attention_maps import AttentionMaps
 from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Effort
+from recstudy.report.figures.expert_load import ExpertLoad
+from recstudy.report.figures.expert_path import ExpertPath
 from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.history import History
 from recstudy.report.figures.importance import Importance

@@ -29,23 +29,6 @@ class Thinking(OfVariants):
     default_title: ClassVar[str] = "Test puzzles, segment by segment"
 
 
-@PARTS.add("expert_load")
-class ExpertLoad(FigurePart, OfVariants):
-    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
-
-    name: str = "load"
-    default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
-
-
-@PARTS.add("expert_path")
-class ExpertPath(FigurePart, OfVariants):
-    """The experts that each token of one generated caption goes to, a panel a layer: of the first variant that has experts."""
-
-    name: str = "experts"
-    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    default_title: ClassVar[str] = "Experts of each token along a generated caption"
-
-
 @PARTS.add("alignment")
 class Alignment(FigurePart, OfVariants, BesidePublished):
     """Cosines of test images and their captions before and after training, and the differences: one seed of a variant."""

@@ -19,7 +19,6 @@ from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures import (
     alignment,
     captions,
-    experts,
     puzzles,
 )
 from recstudy.report.figures.layout import Drawn
@@ -31,8 +30,6 @@ from recstudy.report.tables import arithmetic, question_table, render, table
 log = logging.getLogger(__name__)
 MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
-    parts.ExpertLoad: experts.draw_expert_load,
-    parts.ExpertPath: experts.draw_expert_path,
     # tables of cells
     parts.Budgets: budgets.budgets_data,
     parts.Table: table.table_data,

@@ -1,0 +1,103 @@
+"""The share of the test set's tokens that each expert of a layer ran on (003, Figure 8)."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from recstudy.errors import StorageError
+from recstudy.lazy import go, pd
+from recstudy.records.reading import record_of
+from recstudy.records.schema import Routing
+from recstudy.report.caveats import some
+from recstudy.report.kept import damaged
+from recstudy.report.look import SHADES, folded
+from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.rows import Row
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import add_labels, cut_note, shown_variants
+
+LOADS = ["layer", "expert", "tokens", "share", "even", "entropy", "dropped"]
+COLUMNS = ["variant", "label", "seed", *LOADS, "synthetic"]
+MOST = 6  # variants: more do not fit on a page
+MOST_NUMBERS = 12  # experts whose shares fit into their cells
+LAYER, PANEL = 34, 75  # pixels of a layer, and of a panel's title and experts
+
+
+@PARTS.add("expert_load")
+class ExpertLoad(FigurePart, OfVariants):
+    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
+
+    name: str = "load"
+    default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per expert, of the first finished seed of each of the best variants that have experts.
+
+        `tokens` it ran on, its `share` and the `even` one in percent of the layer's tokens; of the layer the mean router
+        `entropy` in nats and the choices `dropped`. Layers and experts count from 1.
+        """
+        variants, rows = records.chosen(self.where), list[tuple[float, ...]]()
+        runs = {run.variant: run for run in reversed(records.rows) if run.done and "expert_load_peak" in run.measured}
+        lacking = [records.variants[index].label for index in variants if index not in runs]
+        notes = [*cut_note(records, len(variants) - len(lacking), MOST)]
+        notes += [f"without an expert load, because they have one expert or no finished run: {some(lacking)}"] if lacking else []
+        for index in shown_variants(records, MOST, [index for index in variants if index in runs]):
+            try:
+                rows += [(index, runs[index].seed, *load) for load in _read_load(records, runs[index])]
+            except StorageError as damage:
+                notes.append(f"{records.variants[index].label}: {damage}")
+        data = add_labels(records, pd.DataFrame(rows, columns=["variant", "seed", *LOADS]))[COLUMNS]
+        data.attrs["notes"] = notes
+        return data
+
+    def caption(self, data: pd.DataFrame) -> str:
+        layers = data.drop_duplicates(["variant", "layer"])
+        dropped = layers["dropped"].sum()
+        lost = f"{dropped:,} choices were dropped" if dropped else "no token was dropped"
+        experts = sorted(data.groupby("variant")["expert"].max().unique())
+        counts = ", ".join(f"{math.log(count):.2f} of {count}" for count in experts)
+        return (
+            "Percent of the tokens that a layer's experts ran on, each as often as it has experts; true captions are read, "
+            f"no PAD; {lost}. Beside each layer: the router's mean entropy in nats; no preference would be {counts} experts. "
+            "Experts of two seeds or layers have nothing in common but their number."
+        )
+
+    def finding(self, data: pd.DataFrame) -> str:
+        top = data.sort_values("share").iloc[-1]
+        return f"at most {top['share']:.3g} % of a layer's tokens, {top['even']:.3g} % if even"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        from plotly.subplots import make_subplots
+
+        parts = [part for _, part in data.groupby("variant", sort=False)]
+        titles = [folded(f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}", 26) for part in parts]
+        heights = [LAYER * int(part["layer"].max()) for part in parts]
+        height = sum(heights) + PANEL * len(parts)
+        look = {"coloraxis": "coloraxis", "xgap": 2, "ygap": 2}
+        look["hovertemplate"] = "%{y}, expert %{x}: %{customdata:,} tokens, %{z:.3g} %<extra></extra>"
+        figure = make_subplots(len(parts), row_heights=heights, vertical_spacing=PANEL / height, subplot_titles=titles)
+        for row, part in enumerate(parts, 1):
+            names = "layer " + part["layer"].astype(str) + part["entropy"].map(": {:.2f} nats".format)
+            text = "%{z:.1f}" if part["expert"].max() <= MOST_NUMBERS else None
+            cells = {"x": part["expert"], "y": names, "z": part["share"], "customdata": part["tokens"]}
+            figure.add_heatmap(**cells, **look, texttemplate=text, row=row, col=1)
+        figure.update_xaxes(type="category", showgrid=False, ticks="").update_yaxes(autorange="reversed", ticks="")
+        figure.update_xaxes(title="expert", row=len(parts)).update_annotations(x=0, xanchor="left", align="left", font_size=13)
+        bar = {"colorscale": SHADES, "cmin": 0, "colorbar_title_text": "% of tokens"}
+        return figure.update_layout(height=height + PANEL, coloraxis=bar, meta={"rows": True})
+
+
+def _read_load(records: StudyRecords, run: Row) -> list[tuple[float, ...]]:
+    """Return the `LOADS` of one run's result (StorageError)."""
+    try:
+        rows: list[tuple[float, ...]] = []
+        routing = record_of(Routing, run.found.routing)
+        layers = zip(routing.load, routing.entropy, routing.dropped, strict=True)
+        for layer, (load, entropy, dropped) in enumerate(layers, 1):
+            for expert, tokens in enumerate(load, 1):
+                share = 100 * tokens / sum(load)
+                rows.append((layer, expert, int(tokens), share, 100 / len(load), float(entropy), int(dropped)))
+        return rows
+    except (ValueError, ZeroDivisionError) as error:
+        raise damaged(records.results.run(run.id).result, f"routing: {type(error).__name__}: {error}") from None

@@ -1,0 +1,73 @@
+"""The experts that each token of a generated caption goes to (003, Figure 8)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from recstudy.lazy import go, np, pd
+from recstudy.report.look import SHADES, clipped
+from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.traces import first_trace
+
+COLUMNS = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
+ACROSS, LETTERS = 20, 9  # tokens in a line, and letters of a token
+EXPERT, WORDS = 17, 110  # pixels of an expert's row, and of the tokens under a line
+
+
+@PARTS.add("expert_path")
+class ExpertPath(FigurePart, OfVariants):
+    """The experts that each token of one generated caption goes to, by layer: of the first variant that has experts."""
+
+    name: str = "experts"
+    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
+    default_title: ClassVar[str] = "Experts of each token along a generated caption"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per token, layer and expert: its `probability`, and as which `choice` the token went there, if it did.
+
+        Places, layers, experts and choices count from 1.
+        """
+        trace, notes = first_trace(records, self.where, self.example, experts=True)
+        data = pd.DataFrame(columns=COLUMNS)
+        if trace is not None and trace.router is not None and trace.chosen is not None:
+            layer, place, expert = 1 + np.indices(trace.router.shape).reshape(3, -1)
+            choice = np.zeros(trace.router.shape, int)
+            np.put_along_axis(choice, trace.chosen, 1 + np.arange(trace.chosen.shape[-1]), -1)
+            route = {"place": place, "token": np.array(trace.words)[place - 1], "layer": layer, "expert": expert}
+            route |= {"probability": trace.router.ravel(), "choice": choice.ravel()}
+            data = pd.DataFrame(route).astype({"choice": "Int64"}).assign(**trace.columns)[COLUMNS]
+            data["choice"] = data["choice"].where(data["choice"] > 0)
+        data.attrs.update(notes=notes, trace=trace)
+        return data
+
+    def caption(self, data: pd.DataFrame) -> str:
+        count = data["choice"].max()
+        numbers = f"1 {'and' if count == 2 else 'to'} {count}"
+        marks = "1 marks the expert that ran on it" if count == 1 else f"{numbers} mark the experts that ran on it, by preference"
+        return f"{data.attrs['trace'].title}. A column is a token that the model reads of its own caption; {marks}."
+
+    def describe(self, data: pd.DataFrame) -> str:
+        return "" if data.empty else " ".join(data.attrs["trace"].words)
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw lines of tokens, in each a row per layer and expert."""
+        from plotly.subplots import make_subplots
+
+        lines = [line for _, line in data.groupby((data["place"] - 1) // ACROSS)]
+        height = (EXPERT * data["layer"].max() * data["expert"].max() + WORDS) * len(lines)
+        figure = make_subplots(len(lines), vertical_spacing=WORDS / height)
+        hover = "token %{x}, layer %{y}: %{z:.1f} %<extra></extra>"
+        look = {"texttemplate": "%{text}", "hovertemplate": hover, "coloraxis": "coloraxis", "xgap": 1, "ygap": 1}
+        for row, line in enumerate(lines, 1):
+            x = line["place"].astype(str) + " " + line["token"].map(lambda word: clipped(word, LETTERS))
+            y = ["layer " + line["layer"].astype(str), line["expert"]]
+            text = line["choice"].astype(object).fillna("")
+            figure.add_heatmap(x=x, y=y, z=100 * line["probability"], text=text, **look, row=row, col=1)
+        axes = {"showgrid": False, "ticks": "", "tickfont": {"size": 11}}
+        figure.update_xaxes(range=[-0.5, min(ACROSS, data["place"].max()) - 0.5], tickangle=-90, dtick=1, **axes)
+        figure.update_yaxes(autorange="reversed", **axes)
+        bar = {"colorscale": SHADES, "cmin": 0, "colorbar_title_text": "probability, %"}
+        return figure.update_layout(height=height + 30, coloraxis=bar, meta={"rows": True})
