@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from recstudy.plugins import named
 from recstudy.report.claims import Claim, Claims, Gain
 from recstudy.report.figure_fields import (
-    Alignment,
     Thinking,
 )
+from recstudy.report.figures.alignment import Alignment
 from recstudy.report.figures.attention_maps import AttentionMaps
+from recstudy.report.figures.captions import Captions
 from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Effort
 from recstudy.report.figures.expert_load import ExpertLoad
@@ -38,7 +39,7 @@ from recstudy.report.parts import (
     dump_report,
     read_report,
 )
-from recstudy.report.table_fields import Arithmetic, Budgets, Captions, Differences, Effects, Table, Tuned
+from recstudy.report.table_fields import Arithmetic, Budgets, Differences, Effects, Table, Tuned
 from recstudy.report.tables.best import Best
 
 if TYPE_CHECKING:

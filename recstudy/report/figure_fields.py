@@ -4,8 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from recstudy.papers import Target, published
-from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
+from recstudy.report.parts import PARTS, OfVariants
 
 MetricName = str
 
@@ -27,13 +26,3 @@ class Thinking(OfVariants):
     name: str = "thinking"
     most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
     default_title: ClassVar[str] = "Test puzzles, segment by segment"
-
-
-@PARTS.add("alignment")
-class Alignment(FigurePart, OfVariants, BesidePublished):
-    """Cosines of test images and their captions before and after training, and the differences: one seed of a variant."""
-
-    name: str = "alignment"
-    most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
-    targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
-    default_title: ClassVar[str] = "Cosine of image and caption, before and after training"

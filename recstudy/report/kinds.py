@@ -17,8 +17,6 @@ from recstudy.report.caveats import caption, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures import (
-    alignment,
-    captions,
     puzzles,
 )
 from recstudy.report.figures.layout import Drawn
@@ -29,14 +27,12 @@ from recstudy.report.tables import arithmetic, question_table, render, table
 
 log = logging.getLogger(__name__)
 MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
-    parts.Alignment: alignment.draw_alignment,
     # tables of cells
     parts.Budgets: budgets.budgets_data,
     parts.Table: table.table_data,
     parts.Tuned: table.tuned_data,
     # made whole
     parts.Arithmetic: arithmetic.arithmetic_shown,
-    parts.Captions: captions.captions_shown,
     parts.Claims: question_table.asked,
     parts.Differences: question_table.asked,
     parts.Effects: question_table.asked,

@@ -159,12 +159,3 @@ class Arithmetic(BesidePublished):
         for name in self.given:
             if name not in self.counted:
                 raise ConfigError(f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}")
-
-
-@PARTS.add("captions")
-class Captions(OfVariants):
-    """Test images with their reference captions and what each variant writes: one seed of a variant. A page and its CSV."""
-
-    name: str = "captions"
-    most: int = Field(default=12, ge=1)  # images; a run keeps 36
-    default_title: ClassVar[str] = "Captions: references and what each model writes"
