@@ -26,7 +26,7 @@ GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 HEIGHT = 380  # pixels of a figure with one panel
 PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
 PAPER_HEIGHT = 0.8  # of the height on a screen
-NOTE_WIDTH = 70  # characters of a line of a note
+NOTE_WIDTH = 54  # characters of a line of a note
 LONGEST_NAME = 40  # characters of a legend's line on paper
 LONGEST_TITLE = 16  # of a line of a y-axis's title on paper
 LEGEND_LINE, COLUMN = 20, 3.25  # pixels of a name in a printed legend, and the inches that it may need
@@ -80,9 +80,9 @@ def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
     """Return a copy of the figure that says its title and what a reader must know before the numbers."""
     lines = [f"<b>{escape(title)}</b>" * bool(title), *(f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes)]
     text = "<br>".join(filter(None, lines))
-    place = {"x": 0, "xref": "paper", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
+    place = {"x": 0, "xref": "container", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
     rise = 17 * text.count("<br>")  # Plotly puts the last of several lines where the first belongs
-    pad = {"t": 20 + rise, "b": 8 - rise}
+    pad = {"t": 20 + rise, "b": 8 - rise, "l": 8}
     return go.Figure(figure).update_layout(title={"text": text, "font": {"size": 13}, "pad": pad, **place})
 
 

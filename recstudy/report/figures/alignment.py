@@ -14,21 +14,19 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from recstudy.evidence import Fit
-from recstudy.lazy import go, pd, px
+from recstudy.evidence import Estimate, Fit
+from recstudy.lazy import go, pd
 from recstudy.papers import Target, published
 from recstudy.records import Json
 from recstudy.report.caveats import made_notes
-from recstudy.report.examples import folded as folded_caption
-from recstudy.report.examples import picture, test_images
+from recstudy.report.examples import FUNCTIONS, test_images
 from recstudy.report.kept import damaged, read_kept, read_runs
-from recstudy.report.look import PALETTE, SCREEN, folded
+from recstudy.report.look import PALETTE, folded
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import run_columns
 
-COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
 FEW = 60  # pairs that are drawn as points too
 LETTERS = 20  # of a line beside a violin
 ROW, AROUND = 70, 150  # pixels of a violin, and above and below all
@@ -48,16 +46,16 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per pair of the first finished seed of the best variants, then the published pairs (without a row)."""
         runs, notes = read_runs(records, self.where, "alignment.json", read_pairs)
-        images, image_notes = test_images(records, self.where)
+        images = test_images(records, self.where, notes)
         rows: list[Json] = []
         for run, pairs in runs:
-            columns = {**run_columns(records, run), "published": False, "source": ""}
+            columns = {**run_columns(records, run), "published": False, "source": "", "_place": run.label}
             rows += [{**columns, **pair, "_image": images.get((columns["data"], pair["row"]))} for pair in pairs]
         theirs = published_pairs(self.targets) if rows else []
-        data = pd.DataFrame([*rows, *theirs], columns=[*COLUMNS, "_image"])
+        data = pd.DataFrame([*rows, *theirs], columns=[*COLUMNS, "_image", "_place"])
         data = data.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published pairs have none
-        other = ["the published pairs are of other images and other weights: not comparable"] * bool(theirs)
-        data.attrs["notes"] = list(dict.fromkeys([*notes, *image_notes, *other]))
+        other = "the published pairs are of other images and other weights: not comparable"
+        data.attrs["notes"] = [*notes, other] if theirs else notes
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
@@ -73,31 +71,29 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
         if data.empty:
             return ""
-        groups = [part for _, part in data.groupby("variant", sort=False)]
-        gains = [Fit({0: part["difference"].tolist()}).estimate(0) for part in groups]
-        parts = list(zip([part.to_dict("records") for part in groups], gains, strict=True))
-        facts = made_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
-        values = {"theirs": data[data["published"]].to_dict("records"), "picture": picture, "folded": folded_caption}
-        return render("alignment.html.jinja", parts=parts, most=self.most, facts=facts, **values)
+        parts = [part.to_dict("records") for _, part in data.groupby("variant", sort=False)]
+        values = {"parts": parts, "most": self.most, "theirs": data[data["published"]].to_dict("records"), "estimate": _estimate}
+        facts = made_notes(records, [pairs[0]["variant"] for pairs in parts], ("text", "image"))
+        return render("alignment.html.jinja", facts=facts, **values, **FUNCTIONS)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw the two distributions of each variant as halves of a violin, and each published pair beside them."""
-        names = data["label"].where(~data["published"], "published, " + data["caption"].str.replace("_", " "))
-        long = data.assign(place=[folded(name, LETTERS) for name in names])
-        long = long.melt(["place", "published", "source"], list(COLORS), "when", "cosine")
-        look: dict[str, Any] = {"x": "cosine", "y": "place", "color": "when", "color_discrete_map": COLORS, "template": SCREEN}
-        look["labels"] = {"place": "", "cosine": "cosine of image and caption", "when": ""}
-        points = "all" if data["variant"].value_counts().max() <= FEW else False
-        figure = px.violin(long[~long["published"]], violinmode="overlay", box=True, points=points, **look)
-        figure.update_traces(spanmode="hard", meanline_visible=True, jitter=0.2, hovertemplate="%{x:.4f}")
-        for when, side, place in (("before", "negative", -0.5), ("after", "positive", 0.5)):
-            figure.update_traces(side=side, pointpos=place, selector={"name": when})
-        if data["published"].any():
-            look |= {"symbol": "when", "symbol_sequence": ["diamond-open", "diamond"], "hover_data": ["source"]}
-            diamonds = px.scatter(long[long["published"]], **look).update_traces(marker_size=12)
-            figure.add_traces([trace.update(name=f"{trace.name}, paper") for trace in diamonds.data])
-        rows = long["place"].nunique()
-        return figure.update_layout(height=AROUND + ROW * rows, meta={"rows": True}).update_yaxes(autorange="reversed")
+        data = data.assign(place=[folded(place, LETTERS) for place in data["_place"]])
+        ours, theirs = data[~data["published"]], data[data["published"]]
+        look: dict[str, Any] = {"orientation": "h", "width": 1, "meanline_visible": True, "box_visible": True, "hoverinfo": "x"}
+        look |= {"spanmode": "hard", "jitter": 0.2}  # hard: up to the last pair
+        look["points"] = "all" if ours["variant"].value_counts().max() <= FEW else False
+        rows = data["place"].nunique()
+        figure = go.Figure(layout={"violinmode": "overlay", "height": AROUND + ROW * rows, "meta": {"rows": True}})
+        for when, color, side, place in (("before", PALETTE[1], "negative", -0.5), ("after", PALETTE[0], "positive", 0.5)):
+            places = {"y": ours["place"], "side": side, "pointpos": place}
+            figure.add_violin(x=ours[when], name=when, line_color=color, **places, **look)
+            if len(theirs):
+                marker = {"symbol": "diamond-open" if when == "before" else "diamond", "size": 12, "color": color}
+                values = {"x": theirs[when], "y": theirs["place"], "hovertext": theirs["source"]}
+                figure.add_scatter(name=f"{when}, paper", mode="markers", marker=marker, **values)
+        figure.update_yaxes(range=[rows - 0.4, -0.6])  # room for the halves at both ends
+        return figure.update_xaxes(title="cosine")
 
 
 def read_pairs(path: Path) -> list[Json]:
@@ -108,7 +104,7 @@ def read_pairs(path: Path) -> list[Json]:
     """
     pairs = read_kept(path, "pairs", {"row": int, "caption": str, "before": int | float, "after": int | float})
     for index, pair in enumerate(pairs):
-        if not all(math.isfinite(pair[when]) and abs(pair[when]) < 1.001 for when in COLORS):  # rounding
+        if not all(math.isfinite(pair[when]) and abs(pair[when]) < 1.001 for when in ("before", "after")):  # rounding
             raise damaged(path, f"pairs[{index}] has a cosine outside -1 to 1")
     return [{**pair, "difference": pair["after"] - pair["before"]} for pair in pairs]
 
@@ -116,22 +112,30 @@ def read_pairs(path: Path) -> list[Json]:
 def published_pairs(targets: Sequence[Target]) -> list[Json]:
     """Return the published cosines, two of them a pair: the image's name is their only caption."""
     cosines = [target for target in targets if target.metric == "image_text_cosine"]
-    last = {target.where["image"]: target for target in cosines if not target.note.startswith("before")}
-    pairs = [(target, last[target.where["image"]]) for target in cosines if target.note.startswith("before")]
+    first, last = (
+        {str(target.where["image"]): target for target in cosines if target.note.startswith("before") is is_first}
+        for is_first in (True, False)
+    )
     return [
         {
             "data": before.where["data.name"],
             "label": "published",
-            "caption": before.where["image"],
+            "caption": image,
             "before": before.value,
-            "after": after.value,
-            "difference": after.value - before.value,
+            "after": last[image].value,
+            "difference": last[image].value - before.value,
             "published": True,
-            "source": f"{before.cited}; {after.cited}",
+            "source": f"{before.cited}; {last[image].cited}",
             "synthetic": False,
+            "_place": f"published, {image.replace('_', ' ')}",
         }
-        for before, after in pairs
+        for image, before in first.items()
+        if image in last
     ]
+
+
+def _estimate(pairs: Sequence[Json]) -> Estimate:
+    return Fit({0: [pair["difference"] for pair in pairs]}).estimate(0)
 
 
 def _ends(values: pd.Series, form: str) -> str:

@@ -19,7 +19,7 @@ from pydantic import Field
 from recstudy.lazy import pd
 from recstudy.records import Json
 from recstudy.report.caveats import made_notes, warnings
-from recstudy.report.examples import folded, picture, test_images
+from recstudy.report.examples import FUNCTIONS, test_images
 from recstudy.report.kept import damaged, read_kept, read_runs
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, OfVariants
@@ -49,7 +49,7 @@ class Captions(OfVariants):
         from recstudy.report.shown import Shown
 
         runs, notes = read_runs(records, self.where, "captions.json", partial(read_captions, most=self.most))
-        images, image_notes = test_images(records, self.where)
+        images = test_images(records, self.where, notes)
         rows = [{**run_columns(records, run), **example} for run, examples in runs for example in examples]
         data = pd.DataFrame(rows, columns=COLUMNS)
         cards = []
@@ -59,10 +59,8 @@ class Captions(OfVariants):
             card = {"name": f"{title}, test image {row}", "image": images.get((title, row)), "references": references}
             cards.append({**card, "answers": answers})
         facts = made_notes(records, [run.variant for run, _ in runs], ("decode", "text", "image"))
-        functions = {"picture": picture, "folded": folded, "known_words": known_words}
-        body = render("captions.html.jinja", cards=cards, facts=facts, **functions)
-        said = dict.fromkeys([*warnings(records), *notes, *image_notes])
-        return Shown(self.name, csv=data.to_csv(index=False), body=body, notes=tuple(said))
+        body = render("captions.html.jinja", cards=cards, facts=facts, known_words=known_words, **FUNCTIONS)
+        return Shown(self.name, csv=data.to_csv(index=False), body=body, notes=(*warnings(records), *notes))
 
 
 def read_captions(path: Path, most: int) -> list[Json]:
