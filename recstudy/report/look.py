@@ -173,6 +173,16 @@ def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, colu
     return figure.update_xaxes(showticklabels=True)
 
 
+def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
+    """Return a heat map of shares, the first row on top. Its height follows from its rows."""
+    figure = go.Figure(layout={"meta": {"rows": True}})
+    hover = "%{y}, %{x}: %{z:.3g} %<extra></extra>"
+    figure.add_heatmap(x=x, y=y, z=shares, hovertemplate=hover, coloraxis="coloraxis", xgap=1, ygap=1)
+    figure.update_layout(coloraxis={"colorscale": SHADES, "cmin": 0, "colorbar_title_text": title})
+    figure.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11})
+    return figure.update_yaxes(showgrid=False, ticks="", tickfont={"size": 11}, autorange="reversed")
+
+
 # ----------------------------------------------------------------------------------------------------------------- axes
 
 

@@ -11,7 +11,7 @@ from recstudy.records.reading import record_of
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some
 from recstudy.report.kept import damaged
-from recstudy.report.look import SHADES, folded
+from recstudy.report.look import folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
@@ -21,7 +21,7 @@ LOADS = ["layer", "expert", "tokens", "share", "even", "entropy", "dropped"]
 COLUMNS = ["variant", "label", "seed", *LOADS, "synthetic"]
 MOST = 6  # variants: more do not fit on a page
 MOST_NUMBERS = 12  # experts whose shares fit into their cells
-LAYER, PANEL = 34, 75  # pixels of a layer, and of a panel's title and experts
+LAYER, LETTERS = 44, 14  # pixels of a layer, and letters of a line of a variant's name
 
 
 @PARTS.add("expert_load")
@@ -68,24 +68,13 @@ class ExpertLoad(FigurePart, OfVariants):
         return f"at most {top['share']:.3g} % of a layer's tokens, {top['even']:.3g} % if even"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        from plotly.subplots import make_subplots
-
-        parts = [part for _, part in data.groupby("variant", sort=False)]
-        titles = [folded(f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}", 26) for part in parts]
-        heights = [LAYER * int(part["layer"].max()) for part in parts]
-        height = sum(heights) + PANEL * len(parts)
-        look = {"coloraxis": "coloraxis", "xgap": 2, "ygap": 2}
-        look["hovertemplate"] = "%{y}, expert %{x}: %{customdata:,} tokens, %{z:.3g} %<extra></extra>"
-        figure = make_subplots(len(parts), row_heights=heights, vertical_spacing=PANEL / height, subplot_titles=titles)
-        for row, part in enumerate(parts, 1):
-            names = "layer " + part["layer"].astype(str) + part["entropy"].map(": {:.2f} nats".format)
-            text = "%{z:.1f}" if part["expert"].max() <= MOST_NUMBERS else None
-            cells = {"x": part["expert"], "y": names, "z": part["share"], "customdata": part["tokens"]}
-            figure.add_heatmap(**cells, **look, texttemplate=text, row=row, col=1)
-        figure.update_xaxes(type="category", showgrid=False, ticks="").update_yaxes(autorange="reversed", ticks="")
-        figure.update_xaxes(title="expert", row=len(parts)).update_annotations(x=0, xanchor="left", align="left", font_size=13)
-        bar = {"colorscale": SHADES, "cmin": 0, "colorbar_title_text": "% of tokens"}
-        return figure.update_layout(height=height + PANEL, coloraxis=bar, meta={"rows": True})
+        variants = [folded(f"{label}, seed {seed}", LETTERS) for label, seed in data[["label", "seed"]].to_numpy()]
+        layers = "layer " + data["layer"].astype(str) + data["entropy"].map(":<br>{:.2f} nats".format)
+        figure = share_map(data["expert"], [variants, layers], data["share"], "% of tokens")
+        if data["expert"].max() <= MOST_NUMBERS:
+            figure.update_traces(texttemplate="%{z:.1f}")
+        height = 140 + LAYER * len(data.drop_duplicates(["variant", "layer"]))
+        return figure.update_xaxes(title="expert", type="category").update_layout(height=height)
 
 
 def _read_load(records: StudyRecords, run: Row) -> list[tuple[float, ...]]:

@@ -7,14 +7,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from recstudy.lazy import go, np, pd
-from recstudy.report.look import SHADES, clipped
+from recstudy.report.look import clipped, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.traces import first_trace
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
-ACROSS, LETTERS = 20, 9  # tokens in a line, and letters of a token
-EXPERT, WORDS = 17, 110  # pixels of an expert's row, and of the tokens under a line
+LETTERS, TOKEN = 14, 18  # letters of a token, and pixels of its row
 
 
 @PARTS.add("expert_path")
@@ -47,27 +46,15 @@ class ExpertPath(FigurePart, OfVariants):
         count = data["choice"].max()
         numbers = f"1 {'and' if count == 2 else 'to'} {count}"
         marks = "1 marks the expert that ran on it" if count == 1 else f"{numbers} mark the experts that ran on it, by preference"
-        return f"{data.attrs['trace'].title}. A column is a token that the model reads of its own caption; {marks}."
+        return f"{data.attrs['trace'].title}. A row is a token that the model reads of its own caption; {marks}."
 
     def describe(self, data: pd.DataFrame) -> str:
         return "" if data.empty else " ".join(data.attrs["trace"].words)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw lines of tokens, in each a row per layer and expert."""
-        from plotly.subplots import make_subplots
-
-        lines = [line for _, line in data.groupby((data["place"] - 1) // ACROSS)]
-        height = (EXPERT * data["layer"].max() * data["expert"].max() + WORDS) * len(lines)
-        figure = make_subplots(len(lines), vertical_spacing=WORDS / height)
-        hover = "token %{x}, layer %{y}: %{z:.1f} %<extra></extra>"
-        look = {"texttemplate": "%{text}", "hovertemplate": hover, "coloraxis": "coloraxis", "xgap": 1, "ygap": 1}
-        for row, line in enumerate(lines, 1):
-            x = line["place"].astype(str) + " " + line["token"].map(lambda word: clipped(word, LETTERS))
-            y = ["layer " + line["layer"].astype(str), line["expert"]]
-            text = line["choice"].astype(object).fillna("")
-            figure.add_heatmap(x=x, y=y, z=100 * line["probability"], text=text, **look, row=row, col=1)
-        axes = {"showgrid": False, "ticks": "", "tickfont": {"size": 11}}
-        figure.update_xaxes(range=[-0.5, min(ACROSS, data["place"].max()) - 0.5], tickangle=-90, dtick=1, **axes)
-        figure.update_yaxes(autorange="reversed", **axes)
-        bar = {"colorscale": SHADES, "cmin": 0, "colorbar_title_text": "probability, %"}
-        return figure.update_layout(height=height + 30, coloraxis=bar, meta={"rows": True})
+        """Draw a row per token, a column per layer and expert."""
+        tokens = data["place"].astype(str) + " " + data["token"].map(lambda token: clipped(token, LETTERS))
+        experts = ["layer " + data["layer"].astype(str), data["expert"]]
+        figure = share_map(experts, tokens, 100 * data["probability"], "probability, %")
+        figure.update_traces(text=data["choice"].astype(object).fillna(""), texttemplate="%{text}")
+        return figure.update_layout(height=140 + TOKEN * int(data["place"].max()))

@@ -13,6 +13,7 @@ REGION = ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", "low", "high", *REGION, "verdict", "n", "about", "mark"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
+SYMBOLS |= {"mean": "diamond-wide", "prediction": "line-ew"}
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
 SHADE = "Shaded: the values that would bear out the claim, or that lie within the margin of the published one"
 WIDTH = 44  # characters of a label's line, which fit a phone

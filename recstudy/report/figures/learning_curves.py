@@ -13,7 +13,7 @@ from pydantic import Field
 from recstudy.lazy import go, pd
 from recstudy.report.caveats import some
 from recstudy.report.look import band, bounds, folded, style, tint, without_common
-from recstudy.report.names import inline, metric, number, plural, registered
+from recstudy.report.names import inline, metric, plural, registered
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import add_labels, cut_note, shown_variants
@@ -51,26 +51,26 @@ class LearningCurves(FigurePart):
         have selected the epoch. Of a user's own program, `step` takes the place of `epoch`.
         """
         frame = records.epochs(shown_variants(records))
-        reported = [name for name in frame if name not in NO_METRICS][:PANELS]
+        reported = [name for name in map(str, frame) if name not in NO_METRICS][:PANELS]
         names = [name for name in self.metrics or reported if name in frame and frame[name].notna().any()]
         if not names:
             return pd.DataFrame(columns=COLUMNS)
-        table = frame.groupby(["variant", "epoch"])[names].agg(["mean", "min", "max", "count"])
-        data = pd.concat({name: table[name] for name in names}, names=["metric"]).reset_index().dropna(subset="mean")
+        epochs = frame.groupby(["variant", "epoch"])
+        tables = {name: epochs[name].agg(mean="mean", low="min", high="max", n="count") for name in names}
+        data = pd.concat(tables, names=["metric"]).reset_index().dropna(subset="mean")
         data["average"] = data.groupby(["metric", "variant"])["mean"].transform(moving_average, self.window)
         selected = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
-        data = add_labels(records, data.rename(columns={"min": "low", "max": "high", "count": "n"}))[COLUMNS]
+        data = add_labels(records, data)[COLUMNS]
         return data.rename(columns={"epoch": "step"}) if records.is_own else data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         """Name metrics that no run has, which may be misspelt, and logs that a crash or a disk has damaged."""
-        unknown = [name for name in self.metrics if not registered(name) and name not in set(data["metric"])]
-        absent = [f"no run recorded a metric {name!r}" for name in unknown if len(data)]
-        counts = [(row, row.provenance.lost_epochs) for row in records.rows if row.provenance.lost_epochs]
-        damaged = [f"{row.label}, seed {row.seed} ({plural(count, 'epoch')})" for row, count in counts]
-        lost = [f"damaged logs, so that epochs are missing: {some(damaged)}"] if damaged else []
-        return [*cut_note(records, len(records.variants)), *lost, *absent]
+        unknown = [name for name in self.metrics if len(data) and not registered(name) and name not in set(data["metric"])]
+        lost = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
+        damaged = some([f"{run} ({plural(count, 'epoch')})" for run, count in lost.items() if count])
+        notes = [*cut_note(records, len(records.variants)), *(f"no run recorded a metric {name!r}" for name in unknown)]
+        return [f"damaged logs, so that epochs are missing: {damaged}", *notes] if damaged else notes
 
     def caption(self, data: pd.DataFrame) -> str:
         axis, common = axis_of(data), without_common(list(data["label"].unique()))[1]
@@ -86,9 +86,8 @@ class LearningCurves(FigurePart):
         """Return where the first score, or else the first metric, ends over the variants."""
         names = list(data["metric"].unique())
         name = next((name for name in names if name.startswith(SELECTION)), names[0])
-        last = data[data["metric"] == name].groupby("variant")["mean"].last()
-        ends = " to ".join(dict.fromkeys([number(name, last.min()), number(name, last.max())]))
         score = "selection " * name.startswith(SELECTION) + inline(name.removeprefix(SELECTION))
+        ends = span(data[data["metric"] == name].groupby("variant")["mean"].last(), metric(name).form)
         return f"{score} ends at {ends} {metric(name).unit}".strip()
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -99,25 +98,23 @@ class LearningCurves(FigurePart):
         short = dict(zip(labels, without_common(labels)[0], strict=True))
         figure = make_subplots(len(names), shared_xaxes=True, vertical_spacing=0.05)
         for (name, label), points in data.groupby(["metric", "label"], sort=False):
-            x, line = points[axis].tolist(), style(int(points["variant"].iloc[0]))["line"]
-            group = {"name": short[label], "legendgroup": label, "showlegend": False, "row": 1 + names.index(name), "col": 1}
+            x, line, selected = points[axis].tolist(), style(labels.index(label))["line"], _selected(points)
+            trace = {"name": short[label], "legendgroup": label, "showlegend": False, "row": 1 + names.index(name), "col": 1}
             if (points["n"] >= BAND_SEEDS).any():
-                figure.add_scatter(**band(x, points["low"], points["high"], line["color"]) | group)
+                figure.add_scatter(**band(x, points["low"], points["high"], line["color"]) | trace)
             if self.window > 1:
-                light = {"color": tint(line["color"], max(0.1, 0.35 / len(labels))), "width": 1}
-                figure.add_scatter(x=x, y=points["mean"], mode="lines", line=light, hoverinfo="skip", **group)
-            group |= {"customdata": points["n"], "hovertemplate": "%{x}: %{y:.6g} (n=%{customdata})"}
-            look = {"mode": "lines" if len(x) > 1 else "markers", "line": line, "zorder": 1, "showlegend": name == names[0]}
-            figure.add_scatter(x=x, y=points["average"], **group | look)
-            if len(points := _selected(points)):
+                light = {"color": tint(line["color"], max(0.1, 0.7 / (1 + len(labels)))), "width": 1}
+                figure.add_scatter(x=x, y=points["mean"], mode="lines", line=light, hoverinfo="skip", **trace)
+            if len(selected):
                 circle = {"symbol": "circle-open", "size": 9, "color": line["color"], "line": {"width": 2}}
-                group |= {"mode": "markers", "marker": circle, "customdata": points["selected"]}
-                figure.add_scatter(x=points[axis], y=points["mean"], **group)
+                hover = {"customdata": selected["selected"], "hovertemplate": "epoch %{x}: selected by n=%{customdata}"}
+                figure.add_scatter(x=selected[axis], y=selected["mean"], mode="markers", marker=circle, **hover, **trace)
+            trace |= {"mode": "lines" if len(x) > 1 else "markers", "showlegend": name == names[0]}
+            figure.add_scatter(x=x, y=points["average"], line=line, zorder=1, **trace)
         for row, name in enumerate(map(unescape, names), 1):
-            figure.update_yaxes(title=folded(metric(name).heading, 20), **bounds(name), row=row, col=1)
-        figure.update_xaxes(title=axis, tickformat=",", row=len(names), col=1)
-        if data[axis].max() <= MOST_TICKS:
-            figure.update_xaxes(dtick=1)  # no half epochs
+            figure.update_yaxes(title=folded(metric(name).heading, 20), **bounds(name), row=row)
+        figure.update_xaxes(dtick=1 if data[axis].max() <= MOST_TICKS else None, tickformat=",")  # no half epochs
+        figure.update_xaxes(title=axis, row=len(names))
         return figure.update_layout(height=140 + 240 * len(names), meta={"across": axis})
 
 
@@ -129,6 +126,11 @@ def axis_of(data: pd.DataFrame) -> str:
 def moving_average(values: pd.Series, window: int) -> pd.Series:
     """Return the mean of the `window` values around each (of an even number, one more before it); of fewer at the two ends."""
     return values.rolling(window, min_periods=1, center=True).mean()
+
+
+def span(values: pd.Series, form: str) -> str:
+    """Return `89.6 to 90.1`: the least and the largest value, or one where they print alike."""
+    return " to ".join(dict.fromkeys(format(value, form) for value in (values.min(), values.max())))
 
 
 def _selected(data: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from recstudy.lazy import go, np, pd
 from recstudy.records import LossLine, read_log
-from recstudy.report.figures.learning_curves import LearningCurves, moving_average
+from recstudy.report.figures.learning_curves import LearningCurves, moving_average, span
 from recstudy.report.names import metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.rows import Row
@@ -17,8 +17,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import MOST, add_labels, cut_note, shown_variants
 
 COLUMNS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
-POINTS = 40_000  # of a figure, about 1 MB in its page
-MOST_POINTS = 2_000  # of a variant: three for each pixel of a printed figure's width
+POINTS = 1_500  # of a variant: two for each pixel of a printed figure's width; 30 variants take 1 MB in a page
 THINNED = "Drawn are the lowest and the highest point of each short stretch; the CSV file has all."
 
 
@@ -54,26 +53,18 @@ class LossTrace(FigurePart, OfVariants):
         return cut_note(records, len(records.chosen(self.where)))
 
     def finding(self, data: pd.DataFrame) -> str:
-        last = data.drop_duplicates("variant", keep="last")["average"]
-        ends = " to ".join(dict.fromkeys([f"{last.min():.3g}", f"{last.max():.3g}"]))
+        ends = span(data.drop_duplicates("variant", keep="last")["average"], ".3g")
         return f"it ends at {ends} {metric('train_loss').unit}".strip()
 
     def caption(self, data: pd.DataFrame) -> str:
         words = f"Light: the recorded losses. Dark: their moving average, centred, over {plural(self.window, 'point')}."
-        is_thinned = data["variant"].value_counts().max() > _most_points(data)
-        return f"{words} One seed a variant." + (f" {THINNED}" if is_thinned else "")
+        return f"{words} One seed a variant." + f" {THINNED}" * bool(data["variant"].value_counts().max() > POINTS)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        most, parts = _most_points(data), data.groupby("variant", sort=False)
-        points = pd.concat([part.iloc[thin(part["loss"].to_numpy(), most)] for _, part in parts])
-        points = points.rename(columns={"loss": "mean"}).assign(metric="train_loss", n=1, selected=0)
-        types = {"update": "int32", "mean": "float32", "average": "float32"}  # Plotly packs them: a fifth of their digits
-        figure = LearningCurves(window=self.window).draw(points.astype(types))
-        return figure.update_xaxes(title="optimiser updates")
-
-
-def _most_points(data: pd.DataFrame) -> int:
-    return min(MOST_POINTS, POINTS // data["variant"].nunique())
+        parts = [part.iloc[thin(part["loss"].to_numpy(), POINTS)] for _, part in data.groupby("variant", sort=False)]
+        types = {"update": "int32", "loss": "float32", "average": "float32"}  # Plotly packs them: a fifth of their digits
+        points = pd.concat(parts).astype(types).rename(columns={"loss": "mean"}).assign(metric="train_loss", n=1, selected=0)
+        return LearningCurves(window=self.window).draw(points).update_xaxes(title="optimiser updates")
 
 
 def thin(losses: np.ndarray, most: int) -> np.ndarray:

@@ -12,8 +12,7 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.lazy import go, pd
 from recstudy.papers import Target, published
 from recstudy.papers.replications import CELLS, replications
-from recstudy.report.figures.forest import SYMBOLS, Forest
-from recstudy.report.look import PALETTE, tint
+from recstudy.report.figures.forest import Forest
 from recstudy.report.parts import PARTS
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import place
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
 HOW = (
     "Filled circles: independent retrainings, the values of the mean; hollow: not in it, and why. Bars: 95 % by test items and "
-    "printed digits alone. Dark band: the mean's 95 % interval; light: where one more retraining would fall"
+    "printed digits alone. Last rows: the mean with its 95 % interval, and where one more retraining would fall"
 )
 Z = 1.96
-BANDS = {"mean": 0.22, "prediction": 0.10}  # opacity
+NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}  # of the columns of a forest
 
 
 @PARTS.add("replications")
@@ -56,12 +55,8 @@ class Replications(Forest):
         target = _published_target(self.cell)
         placement = place(records, [target], range(len(records.variants)), [target.metric])
         variants = [key for key, targets in placement.placed.items() if not any(placed.reasons for placed in targets)]
-        ours = [
-            (f"{run.label}, seed {run.seed}", run.number(name))
-            for index, name in variants
-            for run in records.by_variant[index]
-            if run.done and run.value(name) is not None
-        ]
+        runs = [(run, name) for index, name in variants for run in records.by_variant[index] if run.done]
+        ours = [(f"{run.label}, seed {run.seed}", run.number(name)) for run, name in runs if run.value(name) is not None]
         return replication_rows(self.cell, ours)
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -71,14 +66,13 @@ class Replications(Forest):
         return f"{self.finding(data)}. {HOW}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        bands = data[data["kind"].isin(BANDS)].dropna(subset=["low"])
-        rows = data[data["kind"].isin(SYMBOLS)].dropna(subset=["value"])
-        label = [f"{who}: {apart or setting}" for who, apart, setting in rows[["who", "apart", "setting"]].to_numpy()]
-        names = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}
-        figure = super().draw(rows.rename(columns=names).assign(label=label, group="%", region_low=nan, region_high=nan))
-        for kind, low, high in bands[["kind", "low", "high"]].to_numpy():
-            figure.add_vrect(low, high, fillcolor=tint(PALETTE[0], BANDS[kind]), line_width=0, layer="below")
-        return figure
+        rows = data.dropna(subset="value").rename(columns=NAMES)
+        names, details = (
+            rows["who"].where(rows["who"] != "", rows["mark"]),
+            rows["apart"].where(rows["apart"] != "", rows["verdict"]),
+        )
+        labels = (names + ": " + details).str.removesuffix(": ")
+        return super().draw(rows.assign(label=labels, group="%", region_low=nan, region_high=nan))
 
 
 def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:
