@@ -13,7 +13,7 @@ from typing import Any
 from recstudy.board.markup import Address, Page, PagePart, choice, page_of, run_link, state, study_link, text
 from recstudy.board.sources import Sources, main_metric
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.report.figures.theme import is_number
+from recstudy.report.look import is_number
 from recstudy.report.markup import Html, table
 from recstudy.report.names import DASH, axis_title, level_of, metric, number, plain
 from recstudy.report.rows import STATUSES, Row, origin

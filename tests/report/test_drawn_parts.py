@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from recstudy.report.figures.learning_curves import moving_average
 from recstudy.report.figures.loss_trace import thin
-from recstudy.report.figures.theme import brief
+from recstudy.report.look import without_common
 from recstudy.report.trials import front
 
 
 def test_names_leave_out_what_all_share():
-    assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == (["b=2", "b=3", "a=1"], "a=1")
-    assert brief(["a=1"]) == (["a=1"], "")
-    assert brief(["model=TRM, b=2", "model=a, b, b=2"]) == (["TRM", "a, b"], "b=2")
+    assert without_common(["a=1, b=2", "a=1, b=3", "a=1"]) == (["b=2", "b=3", "a=1"], "a=1")
+    assert without_common(["a=1"]) == (["a=1"], "")
+    assert without_common(["model=TRM, b=2", "model=a, b, b=2"]) == (["TRM", "a, b"], "b=2")
 
 
 def test_the_front_by_hand():

@@ -13,7 +13,7 @@ REGION = ["region_low", "region_high"]
 COLUMNS = ["label", "group", "estimate", "low", "high", *REGION, "verdict", "n", "about", "mark"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
-SYMBOLS |= {"mean": "diamond-wide", "prediction": "line-ew"}
+SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
 SHADE = "Shaded: the values that would bear out the claim, or that lie within the margin of the published one"
 WIDTH = 44  # characters of a label's line, which fit a phone
@@ -57,9 +57,9 @@ class Forest(FigurePart):
         margin = 0.08 * (right - left) or 1.0
         left, right = left - margin, right + margin
         region, y = rows[REGION].clip(left, right), np.arange(len(rows))
-        shade = {"marker": {"color": tint(PALETTE[0], 0.18), "line": {"width": 0}}, "hoverinfo": "skip", "orientation": "h"}
-        figure.add_bar(base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, width=0.36, **shade, **place)
-        marker = {"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": PALETTE[0], "line": {"width": 2, "color": PALETTE[0]}}
+        shade = {"marker_color": tint(PALETTE[0], 0.18), "hoverinfo": "skip", "orientation": "h", "width": 0.36}
+        figure.add_bar(base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, **shade, **place)
+        marker = {"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": PALETTE[0], "line_width": 2}
         words = rows["label"] + ": " + rows["verdict"] + ". " + rows["about"]
         hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
         bars = whiskers(rows["estimate"], rows["low"], rows["high"], width=0)
