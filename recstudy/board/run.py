@@ -34,10 +34,10 @@ from recstudy.report.figures.learning_curves import axis_of
 from recstudy.report.markup import Html, fold, markup, words_table
 from recstudy.report.names import inline, metric, number, plain, plural, quantity, setting_name
 from recstudy.report.page import figure_box
+from recstudy.report.puzzles import THINKING
 from recstudy.report.rows import Row, origin
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
-from recstudy.report.thinking import THINKING
 from recstudy.report.traces import TRACE
 from recstudy.terminal import duration
 

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import named
 from recstudy.report.claims import Claim, Claims, Gain
-from recstudy.report.figure_fields import (
-    Thinking,
-)
 from recstudy.report.figures.alignment import Alignment
 from recstudy.report.figures.attention_maps import AttentionMaps
 from recstudy.report.figures.captions import Captions
@@ -28,6 +25,7 @@ from recstudy.report.figures.parallel_coordinates import ParallelCoordinates
 from recstudy.report.figures.pareto import Pareto
 from recstudy.report.figures.replications import Replications
 from recstudy.report.figures.slices import Slices
+from recstudy.report.figures.thinking import Thinking
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,

@@ -12,7 +12,6 @@ from recstudy.lazy import np
 from recstudy.opened import arrays
 from recstudy.programs.base import Program
 from recstudy.records import Json, Results, read_json
-from recstudy.report.caveats import warnings
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import cut_note, shown_variants
@@ -65,8 +64,8 @@ def read_runs(
     Returns:
         The runs with what was read, and notes on left out variants and damaged files.
     """
-    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(where)}
-    found = {index: run for index, run in runs.items() if run is not None}
+    runs = [records.first_run(index, file, ("done",)) for index in records.chosen(where)]
+    found = {run.variant: run for run in runs if run is not None}
     contents: list[tuple[Row, T]] = []
     notes = list(cut_note(records, len(found), most))
     for run in (found[index] for index in shown_variants(records, most, found)):
@@ -77,24 +76,16 @@ def read_runs(
     return contents, notes
 
 
-def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Row], list[str]]:
-    """Return the first finished run with this file of each of the `most` best variants, and what must be said before them."""
-    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(where)}
-    found = {index: run for index, run in runs.items() if run is not None}
-    chosen = {index: found[index] for index in shown_variants(records, most, found)}
-    return chosen, [*warnings(records), *cut_note(records, len(found), most)]
-
-
 def read_kept(path: Path, key: str, kinds: Mapping[str, Any]) -> list[Json]:
     """Return the list under `key` of a run's JSON file, whose entries have fields of these `kinds` (StorageError)."""
     content = read_json(path)
     entries = content.get(key) if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise damaged(path, f"it has no list of {key}")
-    for at, entry in enumerate(entries):
-        found = [(entry.get(name), kind) for name, kind in kinds.items()] if isinstance(entry, dict) else [(None, dict)]
-        if any(isinstance(value, bool) or not isinstance(value, kind) for value, kind in found):
-            raise damaged(path, f"{key}[{at}] lacks one of {', '.join(kinds)}")
+    for index, entry in enumerate(entries):
+        fields = entry if isinstance(entry, dict) else {}
+        if not all(isinstance(fields.get(name), kind) and not isinstance(fields[name], bool) for name, kind in kinds.items()):
+            raise damaged(path, f"{key}[{index}] lacks one of {', '.join(kinds)}")
     return entries
 
 

@@ -16,9 +16,6 @@ from recstudy.report import budgets
 from recstudy.report.caveats import caption, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
-from recstudy.report.figures import (
-    puzzles,
-)
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import Shown, check_made
@@ -36,7 +33,6 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Claims: question_table.asked,
     parts.Differences: question_table.asked,
     parts.Effects: question_table.asked,
-    parts.Thinking: puzzles.thinking_shown,
 }
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 128  # pixels of a tile in the picture
-GAP = 12  # pixels beside a tile
-LINE = 5.5  # pixels of a line of words under a tile, times the tiles in a row: at least 13 pixels on a screen 390 pixels wide
+GAP = 0.09  # of a tile, beside it
+LINE = 0.043  # of a tile, times the tiles in a row: a line of words, at least 13 pixels on a screen 390 pixels wide
 WIDTH = 460  # pixels of the picture in a figure
 TITLE, LETTERS = 40, 34  # pixels above a panel, and letters of its title in a line
 SMALL = 64  # pixels: up to here an image is a PNG, which is exact
@@ -30,25 +30,24 @@ class Tiles(NamedTuple):
     words: Sequence[str]
     hover: Sequence[str]
     across: int  # images in a row
+    side: int = SIDE  # pixels of a tile in the picture
 
     def places(self) -> list[tuple[int, int]]:
         """Return the left and the upper end of each tile in the picture, and of one in the row after the last."""
-        under = round(LINE * self.across * max(text.count("<br>") + 1 for text in self.words))
-        rows = -(-len(self.images) // self.across)
-        return [
-            (position % self.across * (SIDE + GAP), position // self.across * (SIDE + GAP + under))
-            for position in [*range(len(self.images)), rows * self.across]
-        ]
+        lines, rows = max(text.count("<br>") + 1 for text in self.words), -(-len(self.images) // self.across)
+        wide, high = (round(self.side * (1 + GAP + under)) for under in (0, LINE * self.across * lines))
+        positions = [*range(len(self.images)), rows * self.across]
+        return [(position % self.across * wide, position // self.across * high) for position in positions]
 
     def picture(self) -> Image:
         """Return all tiles as one picture, transparent between them; small images stay sharp."""
         from PIL import Image, ImageOps
 
         *places, (_, height) = self.places()
-        picture = Image.new("RGBA", (self.across * (SIDE + GAP), height))
+        picture = Image.new("RGBA", (self.across * round(self.side * (1 + GAP)), height))
         for image, place in zip(self.images, places, strict=True):
-            method = Image.Resampling.NEAREST if max(image.size) <= SIDE else Image.Resampling.LANCZOS
-            picture.paste(ImageOps.pad(image.convert("RGBA"), (SIDE, SIDE), method, color=(0, 0, 0, 0)), place)
+            method = Image.Resampling.NEAREST if max(image.size) <= self.side else Image.Resampling.LANCZOS
+            picture.paste(ImageOps.pad(image.convert("RGBA"), (self.side, self.side), method, color=(0, 0, 0, 0)), place)
         return picture
 
 
@@ -66,8 +65,9 @@ def tile_figure(panels: Sequence[Tiles], *rows: tuple[str, float]) -> go.Figure:
     figure.update_layout(height=height + TITLE + 20, margin={"t": TITLE, "l": 10, "r": 10, "b": 20}, hoverdistance=-1)
     look: dict[str, Any] = {"mode": "text", "textposition": "bottom center", "textfont": {"size": 10}, "cliponaxis": False}
     for row, (panel, picture) in enumerate(zip(panels, pictures, strict=True), 1):
-        figure.add_image(source=picture_uri(picture), hoverinfo="skip", row=row, col=1)
-        x, y = zip(*((left + SIDE / 2, top + SIDE + GAP / 2) for left, top in panel.places()[:-1]), strict=True)
+        figure.add_image(source=picture_uri(picture), zsmooth="fast", hoverinfo="skip", row=row, col=1)
+        middle, under = 0.5 * panel.side, (1 + GAP / 2) * panel.side
+        x, y = zip(*((left + middle, top + under) for left, top in panel.places()[:-1]), strict=True)
         words = {"text": panel.words, "hovertext": panel.hover, "hoverinfo": "text", "showlegend": False}
         figure.add_scatter(x=x, y=y, **words, **look, row=row, col=1)
         figure.update_xaxes(visible=False, range=[0, picture.width], constraintoward="left", row=row)

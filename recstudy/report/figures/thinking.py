@@ -1,0 +1,129 @@
+"""What networks thought of test puzzles: a viewer on a page, a strip of stills for a paper, and a GIF."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from functools import partial
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from recstudy.lazy import go, np, pd
+from recstudy.report.caveats import warnings
+from recstudy.report.kept import read_runs
+from recstudy.report.markup import render
+from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.puzzles import INK, PAPER, THINKING, Thought, read_thoughts
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.tiles import Tiles, tile_figure
+from recstudy.report.variants import run_columns
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from recstudy.report.shown import Shown
+
+COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
+SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13  # pixels of the animation: a puzzle, around puzzles, a line, and its letters
+STILL = 360  # pixels of a puzzle in the strip
+LINES = 6  # of words with a row of puzzles
+COLORS = 64
+TIMES = 1200, 450, 2500  # milliseconds of the first, of a middle and of the last frame
+
+
+@PARTS.add("thinking")
+class Thinking(OfVariants):
+    """Test puzzles with what stands in their cells after each segment, to step through: one seed of a variant.
+
+    Beside its page an animated GIF of all of them, and a strip of stills for a paper, of the first puzzle where there are several
+    variants.
+    """
+
+    name: str = "thinking"
+    most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
+    default_title: ClassVar[str] = "Test puzzles, segment by segment"
+
+    def shown(self, records: StudyRecords) -> Shown:
+        """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""
+        from recstudy.report.drawn import DrawnFigure
+        from recstudy.report.shown import Shown
+
+        runs, notes = read_runs(records, self.where, THINKING, partial(read_thoughts, most=self.most))
+        rows = [
+            {**run_columns(records, run), **numbers, "_thought": thought}
+            for run, thoughts in runs
+            for thought in thoughts
+            for numbers in thought.numbers
+        ]
+        named = {f"{run.label}, seed {run.seed}": thoughts for run, thoughts in runs}
+        drawn = DrawnFigure(
+            ThinkingStrip(self.name, title=self.heading),
+            pd.DataFrame(rows, columns=[*COLUMNS, "_thought"]),
+            [*warnings(records), *notes],
+        )
+        body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=named)
+        files = {"gif": partial(animation, named, drawn.notes)} if runs else {}
+        return Shown(self.name, drawn=drawn if runs else None, body=body, notes=tuple(drawn.notes), files=files)
+
+
+class ThinkingStrip(FigurePart):
+    """Stills of the first puzzle of each variant, or of all puzzles of one variant."""
+
+    def caption(self, data: pd.DataFrame) -> str:
+        has_symbols = any(not thought.look.colours for thought in data["_thought"])
+        sentences = ["Gray: given. Blue: right. Orange, struck through: wrong." if has_symbols else "Struck through: wrong."]
+        sentences.append("Outlined: changed since the segment before.")
+        if data["halt"].notna().any():
+            sentences.append("Halting: the model's own probability that it is right; it would halt above 0.5.")
+        return " ".join(sentences)
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        panels = []
+        for puzzle in data.drop_duplicates("variant" if data["variant"].nunique() > 1 else "row").to_dict("records"):
+            thought, title = puzzle["_thought"], f"{puzzle['label']}, seed {puzzle['seed']}, test puzzle {puzzle['row']}"
+            last = thought.segments
+            segments = sorted({0, *(2**power for power in range(last.bit_length())), last})
+            images = [thought.picture(segment, STILL) for segment in segments]
+            words = ["<br>".join([f"after {segment}"] * (segment > 0) + thought.words(segment)) for segment in segments]
+            panels.append(Tiles(title, images, words, words, len(segments) if len(segments) <= 4 else 3, STILL))
+        return tile_figure(panels)
+
+
+def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> bytes:
+    """Return a GIF of all puzzles, a row for each run. A run of fewer segments stays at its last.
+
+    All frames have the same colours, so that the file keeps of each only what has changed: less than half the bytes.
+    """
+    from PIL import Image
+
+    segments = max(thought.segments for thoughts in runs.values() for thought in thoughts)
+    pictures = [_frame(runs, segment, [f"segment {segment} of {segments}", *notes]) for segment in range(segments + 1)]
+    film = Image.fromarray(np.concatenate(list(map(np.asarray, pictures)))).quantize(COLORS, dither=Image.Dither.NONE)
+    width, height = pictures[0].size
+    frames = [film.crop((0, top, width, top + height)) for top in range(0, film.height, height)]
+    first, middle, last = TIMES
+    file, times = io.BytesIO(), [first, *[middle] * (segments - 1), last]
+    frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
+    return file.getvalue()
+
+
+def _frame(runs: Mapping[str, Sequence[Thought]], segment: int, lines: Sequence[str]) -> Image:
+    from PIL import Image, ImageDraw, ImageFont
+
+    width = EDGE + max(map(len, runs.values())) * (SLOT + EDGE)
+    head = [part for line in lines for part in wrap(line, width // 7)]
+    top = EDGE + LINE * len(head)
+    picture = Image.new("RGB", (width, top + len(runs) * (SLOT + LINES * LINE) + EDGE), PAPER)
+    draw, look = ImageDraw.Draw(picture), dict[str, Any](fill=INK, font=ImageFont.load_default(LETTER))
+    draw.multiline_text((EDGE, EDGE), "\n".join(head), **look)
+    for title, thoughts in runs.items():
+        draw.text((EDGE, top + LINE / 2), title, **look)
+        for index, thought in enumerate(thoughts):
+            left, now = EDGE + index * (SLOT + EDGE), min(segment, thought.segments)
+            grid = thought.picture(now, SLOT)
+            picture.paste(grid, (left, top + 2 * LINE))
+            draw.multiline_text((left, top + 2 * LINE + grid.height + 4), "\n".join(thought.words(now)), **look)
+        top += SLOT + LINES * LINE
+    return picture
