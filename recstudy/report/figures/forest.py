@@ -59,7 +59,7 @@ class Forest(FigurePart):
         region, y = rows[REGION].clip(left, right), np.arange(len(rows))
         shade = {"marker_color": tint(PALETTE[0], 0.18), "hoverinfo": "skip", "orientation": "h", "width": 0.36}
         figure.add_bar(base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, **shade, **place)
-        marker = {"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": PALETTE[0], "line_width": 2}
+        marker = {"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": PALETTE[0], "line": {"width": 2, "color": PALETTE[0]}}
         words = rows["label"] + ": " + rows["verdict"] + ". " + rows["about"]
         hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
         bars = whiskers(rows["estimate"], rows["low"], rows["high"], width=0)
