@@ -53,7 +53,10 @@ def read_number(records: StudyRecords, name: str) -> Number:
     elif ":" in name:
         cell = find(records, name)
         title = f"{cell.table}, row {cell.row!r}, column {cell.column!r}"
-        runs, labels = dict(cell.behind(records).runs), {row.id: row.label for row in records.rows}
+        rows = {row.id: row for row in records.rows}
+        values = {run: cell.value(rows[run]) for run in cell.run_ids}
+        runs = {run: float(value) for run, value in values.items() if value is not None}
+        labels = {run: rows[run].label for run in runs}
         for label, count in Counter(labels[run] for run in runs).items():
             terms[label] = count / len(runs), {run: value for run, value in runs.items() if labels[run] == label}
     elif name:

@@ -8,7 +8,7 @@ import io
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -20,7 +20,6 @@ from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.layout import Drawn
 from recstudy.report.markup import markup
 from recstudy.report.page import LIBRARY, figure_box
-from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import TerminalTable, html, label, latex, markdown, notes_under, sentence, tex
@@ -28,25 +27,6 @@ from recstudy.report.written import ReportFiles
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Behind:
-    """A number as its table has it, the ids of its runs with the value of each, and lines on its estimate and verdicts."""
-
-    number: str
-    runs: tuple[tuple[str, float], ...]
-    lines: tuple[str, ...]
-
-
-Explained = Callable[[StudyRecords], Behind]
-
-
-class Places(NamedTuple):
-    """The columns of a table behind its labels, and each row's label with what is behind its numbers."""
-
-    columns: Sequence[str] = ()
-    rows: Sequence[tuple[str, Sequence[Explained]]] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,8 +39,6 @@ class Shown:
         drawn: the figure; over a table it has the warnings.
         page: the words of a table, which a long one shows a page at a time.
         csv: numbers in full precision, of what is no figure.
-        narrow: the table as it fits a terminal, where that is not `page`.
-        behind: where each number of a table stands.
         body: HTML that a page shows in place of figure and table, after the warnings `notes`.
         files: ending -> more files beside those of the figure.
     """
@@ -70,8 +48,6 @@ class Shown:
     drawn: Drawn | DrawnFigure | None = None
     page: PrintedTable | None = None
     csv: str = ""
-    narrow: Callable[[], PrintedTable] | None = None
-    behind: Callable[[], Places] = Places
     body: str | None = None
     notes: tuple[str, ...] = ()
     files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
@@ -138,8 +114,7 @@ class Shown:
 
     def in_terminal(self) -> TerminalTable | None:
         """Return what `rich.print` takes of a table."""
-        page = self.narrow() if self.narrow else self.page
-        return TerminalTable(page) if page else None
+        return TerminalTable(self.page) if self.page else None
 
     def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write its files into a report; return HTML that links to them."""

@@ -104,6 +104,7 @@ class TerminalTable:
 
     WIDEST = 30  # characters of a column of words
     FRAME = 3  # characters around a column
+    MOST_LINES = 40  # one screen
 
     def __init__(self, table: PrintedTable) -> None:
         self.table = table
@@ -112,7 +113,7 @@ class TerminalTable:
         from rich.table import Table
         from rich.text import Text
 
-        table = self.table
+        table = replace(self.table, lines=self.table.lines[: self.MOST_LINES])
         widths = [min(self.WIDEST, width) for width in table.widths()]
         yield Text(table.title, "italic", justify="center")
         for columns in table.blocks([width + self.FRAME for width in widths], options.max_width - 1):
@@ -124,7 +125,11 @@ class TerminalTable:
             for line in block.lines:
                 shown.add_row(*(Text(entry.text, "bold" if entry.bold else "") for entry in line))
             yield shown
-        notes = [*table.warnings, f"{table.caption}.", *table.notes, *table.unmatched_targets]
+        notes = [*table.warnings, f"{table.caption}.", *table.notes]
+        if table.unmatched_targets:
+            notes.append(f"published values with no matching variant are in {table.name}.md")
+        if len(table.lines) < len(self.table.lines):
+            notes.append(f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md")
         yield Text("\n".join(map(str, notes)))
 
 

@@ -19,7 +19,6 @@ from scenarios import SCENARIOS, records_of
 
 from recstudy.report.kinds import shown
 from recstudy.report.shown import Shown
-from recstudy.report.study_records import StudyRecords
 from recstudy.report.writing import write_report
 
 FOLDER = Path(__file__).parent / "golden" / "pages"
@@ -133,7 +132,7 @@ def part_text(name: str, root: Path) -> str:
     said = [f"finding: {made.finding}", *Words(made.html).lines]
     said += figure_text(made) if made.drawn and not made.drawn.data.empty else []
     if made.page:
-        said += ["", made.markdown, made.latex, *behind_text(made, records)]
+        said += ["", made.markdown, made.latex]
     numbers = made.csv or (made.drawn.csv if made.drawn else "")
     lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", numbers).splitlines()
     return "\n".join([*said, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
@@ -156,15 +155,6 @@ def short(value: Any) -> str:
     if isinstance(value, str) and value.startswith("data:"):
         return f"{value.partition(',')[0]} of {len(value)}"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def behind_text(made: Shown, records: StudyRecords) -> Iterator[str]:
-    columns, rows = made.behind()
-    for label, numbers in rows[:1]:
-        for column, number in zip(columns, numbers, strict=True):
-            told = number(records)
-            yield f"{label}: {column}: {told.number}; runs {' '.join(run for run, _ in told.runs)}"
-            yield from told.lines
 
 
 def compare(text: str, file: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_user_s_table_is_in_the_terminal_the_notebook_and_explained(tmp_path):
     assert loaded["confidence"].frame["mean"].iloc[0] == pytest.approx(62.5, abs=0.02)
     assert len(loaded["reliability"].data) == 1
     said = printed(partial(show_cell, trust=True), [(results, "made_up", "paper")], "confidence:1:1")
-    assert all(words in said for words in (run_id(0, 0), run_id(0, 1), "Mean of 2 runs: "))
+    assert all(words in said for words in (run_id(0, 0), run_id(0, 1), "n: 2"))
 
 
 def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, caplog):

@@ -72,12 +72,10 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
     records = load_study(results, "depth", "default")
     with records.standing():
         side = shown(records, records.parts[2]).printed
-        behind = find(records, "side:4:rate").behind(records)
 
     assert side is not None
     assert side.heads[:3] == ["depth", "rate", "Accuracy (%)"]
     assert [line[1].text for line in side.lines] == ["0.1", "0.1"]
-    assert behind.lines[-1] == "rate = 0.1"
     assert "Supported: deeper is better" in load(results.root).findings[0]
     assert (
         write_report(results, "depth", "default").with_name("tables").joinpath("side.csv").read_text().split("\n")[0][-5:]
@@ -120,12 +118,10 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
     results = run_study(tmp_path / "r", report=[part])
     records = load_study(results, "depth", "default")
     with records.standing():
-        cells = [find(records, name).behind(records) for name in ("t:1:accuracy", "t:4:accuracy", "t:2:latency")]
-    verdicts = [[line.strip() for line in cell.lines if line.startswith(("Verdict", "    "))] for cell in cells]
+        cells = [find(records, name).fields for name in ("t:1:accuracy", "t:4:accuracy", "t:2:latency")]
 
-    assert verdicts[0][1].startswith("Verdict: consistent")
-    assert verdicts[1] == ["of depth 4", "Verdict: not comparable", "its source does not state rate"]
-    assert verdicts[2][2] == "rate 0.1, not 0.2"
+    assert [cell["verdict"] for cell in cells] == ["consistent", "not comparable", "not comparable"]
+    assert [cell["reasons"] for cell in cells[1:]] == ["its source does not state rate", "rate 0.1, not 0.2"]
 
 
 @pytest.mark.parametrize(
@@ -185,10 +181,9 @@ def test_a_setting_may_be_stated_as_a_deviation(tmp_path):
     results = run_study(tmp_path / "r", presets={"paper": {}}, report=[part], deviations=[told])
     records = load_study(results, "depth", "paper")
     with records.standing():
-        lines = find(records, "t:1:accuracy").behind(records).lines
+        cell = find(records, "t:1:accuracy").fields
 
-    assert any(line.startswith("Verdict: consistent") for line in lines)
-    assert lines[-1] == "    although rate 0.1, not 0.2: as we have it"
+    assert (cell["verdict"], cell["deviations"]) == ("consistent", "rate 0.1, not 0.2: as we have it")
 
 
 def test_a_metric_of_a_costs_name_is_the_programs(tmp_path):

@@ -18,7 +18,7 @@ from recstudy.report.kinds import shown
 from recstudy.report.names import DASH
 from recstudy.report.study_records import load_study
 from recstudy.report.table import Interval, Number, PrintedTable, TableEntry
-from recstudy.report.tables.render import narrow, table_shown
+from recstudy.report.tables.render import table_shown
 from recstudy.report.tables.table import table_data
 from recstudy.report.venues import VENUES, Paper, paper_of
 from recstudy.report.writers import latex
@@ -148,7 +148,7 @@ def test_a_terminal_shows_every_number_and_note_whole(records):
 
     console.print(table_shown(made).in_terminal())
 
-    text, page = console.export_text(), narrow(made)
+    text, page = console.export_text(), table_shown(made).page
     assert max(map(len, text.splitlines())) <= 80
     numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
     assert [number for number in numbers if number not in text] == []

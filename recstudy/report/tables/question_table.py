@@ -14,9 +14,9 @@ from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, metric, number, plain, plural
+from recstudy.report.names import DASH, axis_title, metric, plain, plural
 from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
-from recstudy.report.shown import Behind, Places, Shown
+from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Note, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.table_fields import Differences, Effects
@@ -33,7 +33,6 @@ TESTS = (
 )
 VERDICTS = "Supported and contradicted: the interval lies wholly inside, or wholly outside, of what is claimed"
 SIZE = "Size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis adds to the other's"
-COLUMNS = ("difference", "interval", "p (Holm)", "verdict", "seeds needed")  # what `explain` calls the numbers of a question
 ENDED = {"done": "without the metric", "stopped": "stopped early"}
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
@@ -216,12 +215,8 @@ def asked(records: StudyRecords, part: QuestionPart) -> Shown:
     rows.attrs["verdicts"] = said
     drawn = DrawnFigure(Forest(part.name, title=part.heading), rows, warnings(records))
 
-    def places() -> Places:
-        numbers = [[partial(question_behind, row=row)] * len(COLUMNS) for row in found.rows]
-        return Places(COLUMNS, list(zip((row.label for row in found.rows), numbers, strict=True)))
-
     page, plot = printed(records, part, found), None if drawn.data.empty else drawn
-    return Shown(part.name, said, plot, page, csv_text(found), behind=places)
+    return Shown(part.name, said, plot, page, csv_text(found))
 
 
 def _forest_rows(part: QuestionPart, found: Family) -> pd.DataFrame:
@@ -251,26 +246,3 @@ def _forest_rows(part: QuestionPart, found: Family) -> pd.DataFrame:
         ends = estimate.low, estimate.high, *(region or (None, None))
         rows.append((row.label, group, estimate.value, *ends, verdict_words(row), estimate.n, about, mark))
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})
-
-
-def question_behind(_: StudyRecords, row: QuestionRow) -> Behind:
-    """Return the runs of each variant, the estimate with interval and p, the verdict with reasons, and published values."""
-    answer = row.answer
-    runs = [pair for term in row.terms for pair in zip((run.id for run in term.runs), term.values, strict=True)]
-    lines = [f"Asked: {row.contrast or row.label}"]
-    lines += [f"    {term.weight:+.4g} * the mean of {term.label}" for term in row.terms if term.values]
-    if row.estimate.value is not None:
-        p = f"; p {p_words(answer.adjusted)} by Holm" if answer.p is not None else ""
-        lines.append(f"Estimate {row.estimate.value:.6g}, {interval_words(row)}{p}")
-    if row.items and row.items.interval:
-        ends = Interval(*row.items.interval, form(row.metric))
-        lines.append(f"Over seeds and test items: {ends}; over items alone p = {p_words(row.over_items_alone)} (McNemar)")
-    lines.append(f"Verdict: {verdict_words(row)}")
-    lines += [f"    {reason}" for reason in answer.reasons]
-    lines += [f"Not in it: {why}" for why in row.lost]
-    for one in row.published:
-        two = f"{number(row.metric, one.ours.value)} - {number(row.metric, one.theirs.value)} = {one.value:+.6g}"
-        lines.append(f"Published: {two}, of two numbers without seeds: {one.ours.target.cited} minus {one.theirs.target.cited}")
-        lines += [f"    not comparable: {'; '.join(one.reasons)}"] if one.reasons else []
-    heading = f"{metric(row.metric).heading} {signed(row.metric, row.estimate.value)}: {verdict_words(row)}"
-    return Behind(heading, tuple(runs), tuple(lines))

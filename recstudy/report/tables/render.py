@@ -1,24 +1,21 @@
 """A table's cells in words, the same for every format, and as CSV; and what is behind each number, of which `explain` tells."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 
-from recstudy.evidence import Answer, Estimate, Reason, Verdict, Why
+from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.report.caveats import IMPORTED
-from recstudy.report.cells import Cell, TableData, gap, with_items_of
-from recstudy.report.names import DASH, axis_title, improved, inline, metric, number, plain, plural, setting_name
-from recstudy.report.shown import Behind, Explained, Places, Shown
-from recstudy.report.study_records import StudyRecords
+from recstudy.report.cells import Cell, TableData
+from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
+from recstudy.report.shown import Shown
 from recstudy.report.table import PUBLISHED, Interval, Note, Number, Piece, PrintedTable, TableEntry
-from recstudy.report.targets import Placed, deviation_text
+from recstudy.report.targets import Placed
 from recstudy.report.writers import csv_file
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
 CSV_HEADS += ["low_items", "high_items"]
-MOST_ROWS = 40  # in the terminal: one screen
 LEADERS = 2  # that a heading names
 WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
 
@@ -139,28 +136,22 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
 
 def csv_text(table: TableData) -> str:
     """Write one line a cell, in full precision; a column for each field of the settings."""
-    lines = []
+    lines, group, counts = [], "", Counter(row.label for row in table.rows if row.cells)
     for row in table.rows:
+        group = group if row.cells else row.label
+        label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label  # of one label in several groups
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
             numbers = [cell.value, cell.low, cell.high, cell.n, cell.expected, len(cell.failed), cell.diverged]
             published = " ".join(dict.fromkeys(f"{target.value!r}" for target in cell.placed))
             verdicts, reasons = ", ".join(cell.verdicts), "; ".join(cell.reasons)
             words = [published, _sources(cell), verdicts, reasons, " ".join([*cell.run_ids, *cell.against])]
-            named = [row.label, column, cell.metric, metric(cell.metric).unit]
+            named = [label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
             assumed = "; ".join(filter(None, [cell.assumed, cell.imported]))
             behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, assumed]
             items = (cell.items.low, cell.items.high) if cell.items else (None, None)
             lines.append([*named, *numbers, *words, *behind, *items, *settings])
     return csv_file([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
-
-
-def narrow(table: TableData, most: int | None = None) -> PrintedTable:
-    """Fit a table to a terminal: what is published in a line under ours; the first `most` rows."""
-    page = printed(replace(table, rows=table.rows[:most], beneath=True))
-    told = [f"{len(table.unmatched_targets)} published values with no matching variant"] if table.unmatched_targets else []
-    told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
-    return replace(page, unmatched_targets=told)
 
 
 def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> TableEntry:
@@ -259,10 +250,7 @@ def unmatched_targets(table: TableData) -> list[str]:
 
 def table_shown(table: TableData) -> Shown:
     """Make a table whose every number carries the runs behind it."""
-    cut = partial(narrow, table, MOST_ROWS)
-    return Shown(
-        table.name, of_table(table), page=printed(table), csv=csv_text(table), narrow=cut, behind=partial(_places, table)
-    )
+    return Shown(table.name, of_table(table), page=printed(table), csv=csv_text(table))
 
 
 def of_table(table: TableData) -> str:
@@ -278,84 +266,3 @@ def of_table(table: TableData) -> str:
             return f"no significant difference by {inline(name)}"
         return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
     return ""
-
-
-def _places(table: TableData) -> Places:
-    """Return what is behind each number; rows of one label in several groups are called by their group too."""
-    group, count = "", Counter(row.label for row in table.rows if row.cells)
-    rows: list[tuple[str, Sequence[Explained]]] = []
-    for row in table.rows:
-        if not row.cells:
-            group = row.label
-            continue
-        settings = [dict(zip(fields, words, strict=True)) for fields, words in zip(table.settings, row.settings, strict=True)]
-        behind: list[Explained] = [partial(cell_behind, cell=cell) for cell in row.cells]
-        behind += [partial(setting_behind, setting=setting) for setting in settings]
-        rows.append((f"{group}, {row.label}" if count[row.label] > 1 else row.label, behind))
-    return Places([*table.columns, *map(settings_title, table.settings)], rows)
-
-
-def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
-    """Return the runs of a cell, of a ratio those of both variants, its estimate and interval, and its verdicts with reasons."""
-    name = improved(cell.metric) or cell.metric
-    scores = {row.id: row.value(name) for row in records.rows if row.id in cell.against}
-    runs = (*zip(cell.run_ids, cell.values, strict=True), *((run, float(scores[run] or 0.0)) for run in cell.against))
-    counted = {run for run, _ in runs}
-    variants = {row.variant for row in records.rows if row.id in counted}
-    lines = [*_estimate_lines(cell, with_items_of(records, cell).items)]
-    for row in records.rows:
-        if row.variant in variants and row.id not in counted:
-            why = gap(row, name) or "finished, and of another purpose than this cell"
-            lines.append(f"Not in it: run {row.id}, seed {row.seed}, {row.label}: {why}")
-    lines += [f"Not available: {why}" for why in cell.unavailable]
-    for placed, answer in cell.answers:
-        lines += _published_lines(placed, answer)
-    if not cell.placed:
-        lines.append("Published: no value belongs here.")
-    return Behind(f"{metric(cell.metric).heading} {cell_text(cell)}", runs, tuple(lines))
-
-
-def setting_behind(_: StudyRecords, setting: dict[str, str]) -> Behind:
-    """Return a setting of a row, by field."""
-    fields = [f"{path} = {word}" for path, word in setting.items()]
-    return Behind(settings_text(tuple(setting.values())), (), ("A setting of the row, from its config:", *fields))
-
-
-def _estimate_lines(cell: Cell, over_items: Estimate | None) -> Iterator[str]:
-    """Yield the estimate of a cell and its intervals, or the reason why there is none."""
-    estimate = cell.estimate
-    if not cell.values:
-        yield f"No number: {cell_text(cell)}"
-        return
-    if metric(improved(cell.metric) or cell.metric).computed and not cell.against:
-        yield f"Value: {cell.value:.10g}. It follows from the config, so that it has no interval."
-        return
-    kind = "Relative improvement of one mean over the other" if cell.against else f"Mean of {plural(len(cell.values), 'run')}"
-    yield f"{kind}: {cell.value:.10g}"
-    if estimate.split and not cell.against:
-        share = f"{100 * estimate.split.low:.0f} to {100 * estimate.split.high:.0f} %"
-        learned = f"{estimate.split.learned} of {estimate.split.of} seeds learned"
-        yield f"{learned} (exact interval {share}): no interval over both kinds"
-    elif estimate.interval is None:
-        near = "the row's own reaches 0, so that a ratio to it has no bound"
-        yield f"95 % interval: none, {near if estimate.why is Why.NEAR_ZERO else 'no spread over seeds is known'}."
-    else:
-        exact = ", exact (Clopper-Pearson) over the distinct test items" if estimate.why and not cell.against else ""
-        yield f"95 % interval over seeds: {Interval(*estimate.interval, '.6g')}{exact}"
-    if over_items and over_items.interval:
-        yield f"95 % interval over seeds and test items: {Interval(*over_items.interval, '.6g')}"
-
-
-def _published_lines(placed: Placed, answer: Answer[str]) -> Iterator[str]:
-    """Yield the published value, its source and settings, and the verdict with its reasons."""
-    target = placed.target
-    note = f" Note: {target.note}." if target.note else ""
-    yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.cited}.{note}"
-    yield f"    of {', '.join(f'{setting_name(path)} {plain(value)}' for path, value in target.where.items())}"
-    yield f"Verdict: {outcome_words(placed, answer)}"
-    if answer.verdict is Verdict.NOT_COMPARABLE:
-        yield f"    {'; '.join(answer.reasons)}"
-    elif answer.prediction and answer.prediction.interval:
-        margin = f"margin {answer.question.within:.4g} ({target.margin_reason or 'no reason stated'})"
-        yield f"    {margin}; one more run would lie in {Interval(*answer.prediction.interval, '.6g')}"
-    yield from (f"    although {deviation_text(one)}" for one in placed.deviations)
