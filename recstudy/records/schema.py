@@ -17,6 +17,7 @@ from recstudy.records.files import Json
 MOST = 2**64
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]  # one of 400 digits is no measurement, and no float
 Number = Whole | float
+Cosine = Annotated[float, Field(gt=-1.001, lt=1.001)]  # with room for rounding
 Values = dict[str, Number | None]  # what was measured, by its name
 
 FORMAT = 1
@@ -161,6 +162,39 @@ class Routing:
     load: tuple[tuple[Number, ...], ...]
     entropy: tuple[float, ...]
     dropped: tuple[Number, ...]
+
+
+@record
+class KeptCaption:
+    """A test image's reference captions, and what the model wrote."""
+
+    row: Whole
+    references: tuple[str, ...]
+    hypothesis: str
+
+
+@record
+class KeptCaptions:
+    """`captions.json` of a run."""
+
+    examples: tuple[KeptCaption, ...]
+
+
+@record
+class CosinePair:
+    """The cosine of a test image and its caption, before and after training."""
+
+    row: Whole
+    caption: str
+    before: Cosine
+    after: Cosine
+
+
+@record
+class CosinePairs:
+    """`alignment.json` of a run."""
+
+    pairs: tuple[CosinePair, ...]
 
 
 @record

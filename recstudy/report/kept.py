@@ -12,6 +12,7 @@ from recstudy.lazy import np
 from recstudy.opened import arrays
 from recstudy.programs.base import Program
 from recstudy.records import Json, Results, read_json
+from recstudy.records.reading import record_of
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import cut_note, shown_variants
@@ -76,17 +77,16 @@ def read_runs(
     return contents, notes
 
 
-def read_kept(path: Path, key: str, kinds: Mapping[str, Any]) -> list[Json]:
-    """Return the list under `key` of a run's JSON file, whose entries have fields of these `kinds` (StorageError)."""
-    content = read_json(path)
-    entries = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(entries, list):
-        raise damaged(path, f"it has no list of {key}")
-    for index, entry in enumerate(entries):
-        fields = entry if isinstance(entry, dict) else {}
-        if not all(isinstance(fields.get(name), kind) and not isinstance(fields[name], bool) for name, kind in kinds.items()):
-            raise damaged(path, f"{key}[{index}] lacks one of {', '.join(kinds)}")
-    return entries
+def read_kept(path: Path, kind: type[T]) -> T:
+    """Return a JSON file of a run as a record of this kind.
+
+    Raises:
+        StorageError: The file is damaged. The message names it and the field.
+    """
+    try:
+        return record_of(kind, read_json(path) or {})
+    except ValueError as error:
+        raise damaged(path, str(error)) from None
 
 
 def read_images(path: Path) -> dict[int, Pixels]:
@@ -100,6 +100,13 @@ def read_images(path: Path) -> dict[int, Pixels]:
         return dict(zip(map(int, archive["rows"]), pictures(archive["images"], archive["rows"]), strict=True))
 
     return read_archive(path, images)
+
+
+def kept_images(records: StudyRecords, where: Json, notes: list[str]) -> dict[tuple[str, int], Pixels]:
+    """Return the images that runs kept, by data set and row in its test split; add to `notes` which files are damaged."""
+    runs, damage = read_runs(records, where, IMAGES, read_images)
+    notes += [note for note in damage if note not in notes]
+    return {(records.variants[run.variant].data, row): image for run, kept in runs for row, image in kept.items()}
 
 
 def read_archive(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T:

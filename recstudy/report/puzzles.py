@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from recstudy.lazy import np
 from recstudy.records import Json
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from PIL.Image import Image
 
-    Numbers = npt.NDArray[np.float64]
     Tokens = npt.NDArray[np.int64]
 
 THINKING = "thinking.npz"
@@ -34,14 +33,6 @@ LETTERS = {0: "#0A5EA8", GIVEN: INK, WRONG: WARNING}
 FINE = 3  # pixels of a drawing for a pixel of its picture
 
 
-class PuzzleLook(NamedTuple):
-    """How a person sees a set's puzzles."""
-
-    symbols: list[str]  # of each token
-    colours: list[str]  # of each token, in place of symbols; or empty
-    box: list[int]  # its rows and columns; [0, 0] without
-
-
 @dataclass(frozen=True)
 class Thought:
     """The cells of one puzzle: the given ones at 0, then all after each segment.
@@ -49,7 +40,9 @@ class Thought:
     A cell that is not asked for shows what is given, and nothing where cells have colours.
     """
 
-    look: PuzzleLook
+    symbols: list[str]  # of each token
+    colours: list[str]  # of each token, in place of symbols; or empty
+    box: list[int]  # rows and columns of a box of cells; [0, 0] without
     row: int  # in the test set
     cells: Tokens  # (1 + T, R, C)
     marks: Tokens  # (1 + T, R, C) of GIVEN, WRONG, CHANGED
@@ -79,7 +72,7 @@ class Thought:
                 "changed": self.count(segment, CHANGED),
                 "halt": self.halt[segment - 1] if self.halt else None,
                 "halts": self.halts == segment,
-                "cells": " ".join(self.look.symbols[token] for token in self.cells[segment].ravel()),
+                "cells": " ".join(self.symbols[token] for token in self.cells[segment].ravel()),
             }
             for segment in range(1, self.segments + 1)
         ]
@@ -116,7 +109,7 @@ class Thought:
         """
         from PIL import Image, ImageDraw, ImageFont
 
-        cells, (symbols, colours, box) = self.cells[segment], self.look
+        cells, colours = self.cells[segment], self.colours
         rows, columns = cells.shape
         cell = FINE * max(4, side // max(rows, columns))
         thin, font = max(1, cell // 30), ImageFont.load_default(0.6 * cell)
@@ -135,8 +128,8 @@ class Thought:
                     draw.rectangle((x + near, y + near, x + far, y + far), None, color, width)
             if not colours:
                 middle, bold = (x + cell / 2, y + cell / 2), FINE / 3 if mark & GIVEN else 0
-                draw.text(middle, symbols[token], LETTERS[kind], font, "mm", stroke_width=bold)
-        tall, wide = box if any(box) else (rows, columns)
+                draw.text(middle, self.symbols[token], LETTERS[kind], font, "mm", stroke_width=bold)
+        tall, wide = self.box if any(self.box) else (rows, columns)
         for y in range(0, image.height + 1, tall * cell):
             draw.line((0, y, image.width, y), INK, 4 * thin)
         for x in range(0, image.width + 1, wide * cell):
@@ -155,35 +148,38 @@ def read_thoughts(path: Path, most: int) -> list[Thought]:
 
 def _thoughts(archive: Mapping[str, Any], most: int) -> list[Thought]:
     """Return the first puzzles of an archive whose arrays fit together; else raise ValueError."""
-    look = PuzzleLook(*(archive[name].tolist() for name in ("symbols", "colours", "boxes")))
-    (rows, columns), (tall, wide), halt, tokens = archive["shape"].tolist(), look.box, archive["halt"], len(look.symbols)
+    symbols, colours, box, (rows, columns) = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape"))
+    (tall, wide), halt = box, archive["halt"]
     count, segments = len(archive["rows"]), archive["cells"].shape[1]
     sides = {"cells": (count, segments, rows * columns), "given": (count, rows * columns), "answers": (count, rows * columns)}
     for name, side in sides.items():
         array = archive[name]
         if array.shape != side or not array.size or array.dtype != np.uint8:
             raise ValueError(f"{name} of {array.shape} {array.dtype} for {plural(count, 'puzzle')} of {rows}x{columns}")
-        if array.max() >= tokens:
-            raise ValueError(f"token {array.max()}, but {plural(tokens, 'symbol')}")
-    if look.colours and (len(look.colours) != tokens or not all(map(COLOR.fullmatch, look.colours))):
+        if array.max() >= len(symbols):
+            raise ValueError(f"token {array.max()}, but {plural(len(symbols), 'symbol')}")
+    if colours and (len(colours) != len(symbols) or not all(map(COLOR.fullmatch, colours))):
         raise ValueError("colours are not one #RRGGBB a token")
-    if any(look.box) and (min(look.box) < 1 or rows % tall or columns % wide):
+    if any(box) and (min(box) < 1 or rows % tall or columns % wide):
         raise ValueError(f"boxes of {tall, wide} in {rows}x{columns} cells")
     if halt.shape not in ((count, segments), (count, 0)) or not np.isfinite(halt).all():
         raise ValueError(f"halt of {halt.shape} for {plural(segments, 'segment')}")
+    probabilities = 0.5 * (1 + np.tanh(halt.astype(float) / 2))  # the logistic function, which cannot overflow
     grids = [archive[name].astype(int).reshape(count, -1, rows, columns) for name in sides]
-    puzzles = zip(archive["rows"].tolist(), halt.astype(float), *grids, strict=True)
-    return [_thought(look, *puzzle) for puzzle in islice(puzzles, most)]
+    puzzles = zip(archive["rows"].tolist(), probabilities.tolist(), *grids, strict=True)
+    return [
+        Thought(symbols, colours, box, row, *_marked(cells, given, answers, bool(colours)), halts)
+        for row, halts, cells, given, answers in islice(puzzles, most)
+    ]
 
 
-def _thought(look: PuzzleLook, row: int, halt: Numbers, cells: Tokens, given: Tokens, answers: Tokens) -> Thought:
-    """Return a puzzle with its marks, without the padding below and on the right."""
+def _marked(cells: Tokens, given: Tokens, answers: Tokens, has_colours: bool) -> tuple[Tokens, Tokens]:
+    """Return the cells of a puzzle and their marks, without the padding below and on the right."""
     is_asked = answers > 0
-    cells = np.where(is_asked, cells, 0 if look.colours else given)
+    cells = np.where(is_asked, cells, 0 if has_colours else given)
     is_wrong = is_asked & (cells != answers)
     has_changed = np.concatenate([np.zeros_like(is_wrong[:1]), cells[1:] != cells[:-1]])
     marks = GIVEN * (~is_wrong & (cells == given)) + WRONG * is_wrong + CHANGED * has_changed
     cells, marks = np.concatenate([given, cells]), np.concatenate([GIVEN * (~is_asked | (given == answers)), marks])
     rows, columns = np.argwhere(((given > 0) | is_asked)[0]).max(0, initial=0) + 1
-    probabilities = 0.5 * (1 + np.tanh(halt / 2))  # the logistic function, which cannot overflow
-    return Thought(look, row, cells[:, :rows, :columns], marks[:, :rows, :columns], probabilities.tolist())
+    return cells[:, :rows, :columns], marks[:, :rows, :columns]

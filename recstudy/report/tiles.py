@@ -1,4 +1,4 @@
-"""Images as tiles of one picture, sharp, with words under each; and pictures that are part of a page."""
+"""Images in figures, as tiles with words under each, and in pages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+
 from recstudy.lazy import go
 from recstudy.report.kept import Pixels
 from recstudy.report.look import folded
@@ -14,12 +16,14 @@ from recstudy.report.look import folded
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SIDE = 128  # pixels of a tile in the picture
-GAP = 0.09  # of a tile, beside it
-LINE = 0.043  # of a tile, times the tiles in a row: a line of words, at least 13 pixels on a screen 390 pixels wide
-WIDTH = 460  # pixels of the picture in a figure
-TITLE, LETTERS = 40, 34  # pixels above a panel, and letters of its title in a line
-SMALL = 64  # pixels: up to here an image is a PNG, which is exact
+SIDE = 128  # pixels of a tile's image
+WIDTH = 460  # pixels of all tiles in a row
+# Parts of the width: a panel's title, a line of words (13 pixels on a screen 390 pixels wide), an image's part of its tile, and
+# the space under it.
+TITLE, LINE, FILLED, SPACE = 0.11, 0.039, 0.92, 0.012
+LETTERS = 34  # of a line of a title
+SMALL, LARGEST = 64, 256  # pixels: up to here an image is a PNG, which is exact; and of an image in a page
+PICTURE = Markup('<img{} src="{}" width="{}" height="{}" alt="{}" loading="lazy">')
 
 
 class Tiles(NamedTuple):
@@ -30,49 +34,31 @@ class Tiles(NamedTuple):
     words: Sequence[str]
     hover: Sequence[str]
     across: int  # images in a row
-    side: int = SIDE  # pixels of a tile in the picture
-
-    def places(self) -> list[tuple[int, int]]:
-        """Return the left and the upper end of each tile in the picture, and of one in the row after the last."""
-        lines, rows = max(text.count("<br>") + 1 for text in self.words), -(-len(self.images) // self.across)
-        wide, high = (round(self.side * (1 + GAP + under)) for under in (0, LINE * self.across * lines))
-        positions = [*range(len(self.images)), rows * self.across]
-        return [(position % self.across * wide, position // self.across * high) for position in positions]
-
-    def picture(self) -> Image:
-        """Return all tiles as one picture, transparent between them; small images stay sharp."""
-        from PIL import Image, ImageOps
-
-        *places, (_, height) = self.places()
-        picture = Image.new("RGBA", (self.across * round(self.side * (1 + GAP)), height))
-        for image, place in zip(self.images, places, strict=True):
-            method = Image.Resampling.NEAREST if max(image.size) <= self.side else Image.Resampling.LANCZOS
-            picture.paste(ImageOps.pad(image.convert("RGBA"), (self.side, self.side), method, color=(0, 0, 0, 0)), place)
-        return picture
 
 
-def tile_figure(panels: Sequence[Tiles], *rows: tuple[str, float]) -> go.Figure:
-    """Return a figure of panels under each other, each below its title, and empty rows below them, of this title and height."""
-    from plotly.subplots import make_subplots
-
-    pictures = [panel.picture() for panel in panels]
-    heights = [WIDTH * picture.height / picture.width for picture in pictures] + [height for _, height in rows]
-    titles = [f"<b>{folded(title, LETTERS)}</b>" for title in [*(panel.title for panel in panels), *dict(rows)]]
-    height = sum(heights) + TITLE * (len(heights) - 1)
-    layout: dict[str, Any] = {"rows": len(heights), "row_heights": heights, "vertical_spacing": TITLE / height}
-    figure = make_subplots(**layout, subplot_titles=titles)
-    figure.update_annotations(x=0, xanchor="left", align="left", font_size=13)
-    figure.update_layout(height=height + TITLE + 20, margin={"t": TITLE, "l": 10, "r": 10, "b": 20}, hoverdistance=-1)
+def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
+    """Return a figure of panels under each other. The width of a row is the unit of both axes."""
+    images, words, titles, top = [], [], [], 0.0
+    for panel in panels:
+        top += TITLE
+        titles.append({"text": f"<b>{folded(panel.title, LETTERS)}</b>", "y": top})
+        side, lines = 1 / panel.across, max(text.count("<br>") + 1 for text in panel.words)
+        height = side + LINE * lines
+        for position, (image, text, hover) in enumerate(zip(panel.images, panel.words, panel.hover, strict=True)):
+            row, column = divmod(position, panel.across)
+            x, y = column * side, top + row * height
+            size = dict.fromkeys(("sizex", "sizey"), FILLED * side)
+            images.append({"source": picture_uri(image), "x": x, "y": y, "xref": "x", "yref": "y", **size})
+            words.append((x + FILLED * side / 2, y + FILLED * side + SPACE, text, hover))
+        top = y + height
+    figure = go.Figure(layout={"images": images, "height": WIDTH * top, "margin": dict.fromkeys("tlrb", 10), "hoverdistance": -1})
+    x_values, y_values, texts, hovers = zip(*words, strict=True)
     look: dict[str, Any] = {"mode": "text", "textposition": "bottom center", "textfont": {"size": 10}, "cliponaxis": False}
-    for row, (panel, picture) in enumerate(zip(panels, pictures, strict=True), 1):
-        figure.add_image(source=picture_uri(picture), zsmooth="fast", hoverinfo="skip", row=row, col=1)
-        middle, under = 0.5 * panel.side, (1 + GAP / 2) * panel.side
-        x, y = zip(*((left + middle, top + under) for left, top in panel.places()[:-1]), strict=True)
-        words = {"text": panel.words, "hovertext": panel.hover, "hoverinfo": "text", "showlegend": False}
-        figure.add_scatter(x=x, y=y, **words, **look, row=row, col=1)
-        figure.update_xaxes(visible=False, range=[0, picture.width], constraintoward="left", row=row)
-        figure.update_yaxes(visible=False, range=[picture.height, 0], constraintoward="top", row=row)
-    return figure
+    figure.add_scatter(x=x_values, y=y_values, text=texts, hovertext=hovers, hoverinfo="text", **look)
+    for title in titles:
+        figure.add_annotation(**title, x=0, xanchor="left", yanchor="bottom", align="left", showarrow=False, font_size=13)
+    figure.update_xaxes(visible=False, range=[0, 1], constrain="domain", constraintoward="left")
+    return figure.update_yaxes(visible=False, range=[top, 0], constrain="domain", constraintoward="top", scaleanchor="x")
 
 
 def image_of(pixels: Pixels) -> Image:
@@ -82,8 +68,28 @@ def image_of(pixels: Pixels) -> Image:
     return Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
 
 
-def picture_uri(picture: Image) -> str:
-    """Return the picture as text for a page: a small one as PNG, another as WebP."""
-    kind, file = "png" if max(picture.size) <= SMALL else "webp", io.BytesIO()
-    picture.save(file, format=kind, quality=90)
+def tile(pixels: Pixels) -> Image:
+    """Return an image for a tile; each pixel of a small one is a square."""
+    from PIL import Image
+
+    image, times = image_of(pixels), max(1, SIDE // max(pixels.shape))
+    image = image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
+    image.thumbnail((SIDE, SIDE))
+    return image
+
+
+def picture_uri(image: Image) -> str:
+    """Return an image as text for a page: a small one as PNG, another as WebP."""
+    kind, file = "png" if max(image.size) <= SMALL else "webp", io.BytesIO()
+    image.save(file, format=kind, quality=90)
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+
+
+def picture(pixels: Pixels | None, words: str) -> Markup:
+    """Return an image of a page, or a line that says there is none."""
+    if pixels is None:
+        return Markup('<p class="note">no image kept</p>')
+    image = image_of(pixels)
+    sharp, size = Markup(' class="sharp"' if max(image.size) <= SMALL else ""), image.size
+    image.thumbnail((LARGEST, LARGEST))
+    return PICTURE.format(sharp, picture_uri(image), *size, words)

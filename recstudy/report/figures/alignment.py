@@ -7,26 +7,31 @@ Differences are what is reported: the paper's "over a 1900% increase" divides on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from recstudy.evidence import Estimate, Fit
+from recstudy.evidence import Fit
 from recstudy.lazy import go, pd
 from recstudy.papers import Target, published
 from recstudy.records import Json
+from recstudy.records.schema import CosinePairs
 from recstudy.report.caveats import made_notes
-from recstudy.report.examples import FUNCTIONS, test_images
-from recstudy.report.kept import damaged, read_kept, read_runs
+from recstudy.report.kept import kept_images, read_kept, read_runs
 from recstudy.report.look import PALETTE, folded
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.tiles import picture
 from recstudy.report.variants import run_columns
 
+HALVES = (  # of a violin: cosine, color, side, where its points are, and the symbol of published cosines
+    ("before", PALETTE[1], "negative", -0.5, "diamond-open"),
+    ("after", PALETTE[0], "positive", 0.5, "diamond"),
+)
 FEW = 60  # pairs that are drawn as points too
 LETTERS = 20  # of a line beside a violin
 ROW, AROUND = 70, 150  # pixels of a violin, and above and below all
@@ -46,7 +51,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per pair of the first finished seed of the best variants, then the published pairs (without a row)."""
         runs, notes = read_runs(records, self.where, "alignment.json", read_pairs)
-        images = test_images(records, self.where, notes)
+        images = kept_images(records, self.where, notes)
         rows: list[Json] = []
         for run, pairs in runs:
             columns = {**run_columns(records, run), "published": False, "source": "", "_place": run.label}
@@ -72,26 +77,27 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         if data.empty:
             return ""
         parts = [part.to_dict("records") for _, part in data.groupby("variant", sort=False)]
-        values = {"parts": parts, "most": self.most, "theirs": data[data["published"]].to_dict("records"), "estimate": _estimate}
+        gains = [Fit({0: [pair["difference"] for pair in pairs]}).estimate(0) for pairs in parts]
         facts = made_notes(records, [pairs[0]["variant"] for pairs in parts], ("text", "image"))
-        return render("alignment.html.jinja", facts=facts, **values, **FUNCTIONS)
+        theirs = data[data["published"]].to_dict("records")
+        values = {"parts": list(zip(parts, gains, strict=True)), "theirs": theirs, "facts": facts}
+        return render("alignment.html.jinja", most=self.most, picture=picture, **values)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw the two distributions of each variant as halves of a violin, and each published pair beside them."""
         data = data.assign(place=[folded(place, LETTERS) for place in data["_place"]])
         ours, theirs = data[~data["published"]], data[data["published"]]
-        look: dict[str, Any] = {"orientation": "h", "width": 1, "meanline_visible": True, "box_visible": True, "hoverinfo": "x"}
-        look |= {"spanmode": "hard", "jitter": 0.2}  # hard: up to the last pair
-        look["points"] = "all" if ours["variant"].value_counts().max() <= FEW else False
+        points = "all" if ours["variant"].value_counts().max() <= FEW else False
         rows = data["place"].nunique()
         figure = go.Figure(layout={"violinmode": "overlay", "height": AROUND + ROW * rows, "meta": {"rows": True}})
-        for when, color, side, place in (("before", PALETTE[1], "negative", -0.5), ("after", PALETTE[0], "positive", 0.5)):
-            places = {"y": ours["place"], "side": side, "pointpos": place}
-            figure.add_violin(x=ours[when], name=when, line_color=color, **places, **look)
+        for when, color, side, place, symbol in HALVES:
+            shape: dict[str, Any] = {"side": side, "width": 1, "spanmode": "hard", "meanline_visible": True, "box_visible": True}
+            dots: dict[str, Any] = {"points": points, "pointpos": place, "jitter": 0.2, "hoverinfo": "x"}
+            figure.add_violin(x=ours[when], y=ours["place"], name=when, orientation="h", line_color=color, **shape, **dots)
             if len(theirs):
-                marker = {"symbol": "diamond-open" if when == "before" else "diamond", "size": 12, "color": color}
-                values = {"x": theirs[when], "y": theirs["place"], "hovertext": theirs["source"]}
-                figure.add_scatter(name=f"{when}, paper", mode="markers", marker=marker, **values)
+                marker = {"symbol": symbol, "size": 12, "color": color}
+                named = {"name": f"{when}, paper", "hovertext": theirs["source"]}
+                figure.add_scatter(x=theirs[when], y=theirs["place"], mode="markers", marker=marker, **named)
         figure.update_yaxes(range=[rows - 0.4, -0.6])  # room for the halves at both ends
         return figure.update_xaxes(title="cosine")
 
@@ -100,13 +106,10 @@ def read_pairs(path: Path) -> list[Json]:
     """Read each pair's `row`, `caption`, `before`, `after` and `difference`.
 
     Raises:
-        StorageError: The file is damaged, or a cosine is none. The message names it.
+        StorageError: The file is damaged. The message names it.
     """
-    pairs = read_kept(path, "pairs", {"row": int, "caption": str, "before": int | float, "after": int | float})
-    for index, pair in enumerate(pairs):
-        if not all(math.isfinite(pair[when]) and abs(pair[when]) < 1.001 for when in ("before", "after")):  # rounding
-            raise damaged(path, f"pairs[{index}] has a cosine outside -1 to 1")
-    return [{**pair, "difference": pair["after"] - pair["before"]} for pair in pairs]
+    pairs = read_kept(path, CosinePairs).pairs
+    return [{**asdict(pair), "difference": pair.after - pair.before} for pair in pairs]
 
 
 def published_pairs(targets: Sequence[Target]) -> list[Json]:
@@ -132,10 +135,6 @@ def published_pairs(targets: Sequence[Target]) -> list[Json]:
         for image, before in first.items()
         if image in last
     ]
-
-
-def _estimate(pairs: Sequence[Json]) -> Estimate:
-    return Fit({0: [pair["difference"] for pair in pairs]}).estimate(0)
 
 
 def _ends(values: pd.Series, form: str) -> str:

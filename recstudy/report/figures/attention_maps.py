@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
 ACROSS, LETTERS = 6, 8  # tiles in a row, and letters of a word
-TOKEN, LOWEST = 17, 220  # pixels of a token in the grid, and the least height of the grid
+TOKEN, LOWEST, GAP = 17, 220, 50  # pixels of a token in the grid, the least height of the grid, and those above it
 ORANGE = (230, 159, 0)  # light enough for the image under it
 STRENGTH, DIM = 0.85, 0.75  # of the strongest tint, and of the gray image under it, so that orange shows on white
 
@@ -55,70 +55,59 @@ class AttentionMaps(FigurePart, OfVariants):
         if trace is not None:
             side = range(1, trace.side + 1)
             places = [f"row {row}, column {column}" for row in side for column in side]
-            rows = _rows(self._selected(trace.cross_attention), trace.words[1:], places, "image")
+            rows = self._rows(trace.cross_attention, trace.words[1:], places, "image")
             if trace.self_attention is not None:
-                rows += _rows(self._selected(trace.self_attention), trace.words, trace.words, "caption")
+                rows += self._rows(trace.self_attention, trace.words, trace.words, "caption")
             of = {"layer": str(self.layer or "mean"), "head": str(self.head or "mean")}
             data = pd.DataFrame(rows).assign(**of, **trace.columns)[COLUMNS]
             if trace.image is None:
                 notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not kept")
-        data.attrs.update(notes=notes, trace=trace)
+            even = 100 / len(places)
+            most = data.loc[data["of"] == "image", "share"].max()
+            data.attrs.update(trace=trace, even=even, full=max(most, 2 * even))  # so that even attention looks even
+        data.attrs["notes"] = notes
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
-        trace, (even, full) = data.attrs["trace"], _scale(data)
-        counts = trace.cross_attention.shape
-        layers = f"layer {self.layer} of {counts[0]}" if self.layer else f"the mean of all {counts[0]} layers"
-        heads = f"head {self.head} of {counts[1]}" if self.head else f"the mean of all {counts[1]} heads"
-        caption = f"{trace.title}; {layers} and {heads}" if counts[:2] != (1, 1) else trace.title
-        caption += (
-            f". Over each word: where the model looked as it wrote it, {trace.side}x{trace.side} places; orange where it is "
-        )
-        caption += f"more than even attention, which is {even:.3g} %, and full at {full:.3g} %."
-        grid = " Below: how much each token (row) attends to itself and to the tokens before it (columns)."
-        return caption if trace.self_attention is None else caption + grid
+        trace, even, full = (data.attrs[name] for name in ("trace", "even", "full"))
+        layers, heads, *_ = trace.cross_attention.shape
+        layer = f"layer {self.layer} of {layers}" if self.layer else f"the mean of all {layers} layers"
+        head = f"head {self.head} of {heads}" if self.head else f"the mean of all {heads} heads"
+        sentences = [
+            f"{trace.title}; {layer} and {head}" if layers * heads > 1 else trace.title,
+            f"Over each word: where the model looked as it wrote it, {trace.side}x{trace.side} places; orange where it is more "
+            f"than even attention, which is {even:.3g} %, and full at {full:.3g} %",
+        ]
+        if trace.self_attention is not None:
+            sentences.append("Below: how much each token (row) attends to itself and to the tokens before it (columns)")
+        return ". ".join(sentences) + "."
 
     def describe(self, data: pd.DataFrame) -> str:
         return "" if data.empty else " ".join(data.attrs["trace"].words)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        grid = data[data["of"] == "caption"]
-        if grid.empty:
-            return tile_figure([_tiles(data)])
-        height = max(LOWEST, TOKEN * grid["place"].nunique())
-        figure = tile_figure([_tiles(data)], ("Attention of each token to those before it", height))
-        _draw_grid(figure, grid)
-        return figure
+        figure, grid = tile_figure([_tiles(data)]), data[data["of"] == "caption"]
+        return figure if grid.empty else _add_grid(figure, grid)
 
-    def _selected(self, shares: Numbers) -> Numbers:
-        """Return the shares (L, H, T, S) of one layer and head, or their mean, in percent."""
+    def _rows(self, shares: Numbers, words: Sequence[str], seen: Sequence[str], of: str) -> list[Json]:
+        """Return the shares (L, H, T, S) of one layer and head, or their mean, as rows."""
         for axis, (name, number) in enumerate({"layer": self.layer, "head": self.head}.items()):
             if number and number > shares.shape[axis]:
                 raise ConfigError(f"attention {self.name!r}: {name} must be at most {shares.shape[axis]}, but got {number}")
             shares = shares.take([number - 1], axis) if number else shares
-        return np.asarray(100 * shares.mean((0, 1)))
-
-
-def _rows(shares: Numbers, words: Sequence[str], seen: Sequence[str], of: str) -> list[Json]:
-    return [
-        {"place": token + 1, "word": words[token], "of": of, "at": place + 1, "seen": seen[place], "share": share}
-        for (token, place), share in np.ndenumerate(shares)
-        if of == "image" or place <= token
-    ]
-
-
-def _scale(data: pd.DataFrame) -> tuple[float, float]:
-    """Return even attention to the image, and the share with the strongest tint: at least twice the even one."""
-    even = 100 / data.attrs["trace"].side ** 2
-    return even, max(float(data.loc[data["of"] == "image", "share"].max()), 2 * even)
+        return [
+            {"place": token + 1, "word": words[token], "of": of, "at": place + 1, "seen": seen[place], "share": share}
+            for (token, place), share in np.ndenumerate(100 * shares.mean((0, 1)))
+            if of == "image" or place <= token
+        ]
 
 
 def _tiles(data: pd.DataFrame) -> Tiles:
     """Return the image as it is, then once for each word: in darker gray, with orange where the attention is more than even."""
     from PIL import Image
 
-    cells, trace, (even, full) = data[data["of"] == "image"].reset_index(drop=True), data.attrs["trace"], _scale(data)
-    size = (SIDE, SIDE)
+    cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
+    trace, even, full = (data.attrs[name] for name in ("trace", "even", "full"))
     image = Image.new("RGB", size, "gray") if trace.image is None else image_of(trace.image).resize(size).convert("RGB")
     gray, orange = image.convert("L").point(lambda value: DIM * value).convert("RGB"), Image.new("RGB", size, ORANGE)
     shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
@@ -131,17 +120,27 @@ def _tiles(data: pd.DataFrame) -> Tiles:
     return Tiles("Attention to the image, by the word that was written", images, words, hover, ACROSS)
 
 
-def _draw_grid(figure: go.Figure, grid: pd.DataFrame) -> None:
-    """Draw tokens by tokens into the second panel; the places of later tokens are empty, and have the color bar."""
+def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
+    """Draw tokens by tokens below the tiles; the places of later tokens are empty, and have the color bar."""
     x, y = (
         grid[number].astype(str) + " " + grid[name].map(lambda word: clipped(word, LETTERS))
         for number, name in (("at", "seen"), ("place", "word"))
     )
     hover = "token %{y}, to token %{x}: %{z:.3g} %<extra></extra>"
-    figure.add_heatmap(x=x, y=y, z=grid["share"], hovertemplate=hover, coloraxis="coloraxis", row=2, col=1)
+    figure.add_heatmap(x=x, y=y, z=grid["share"], hovertemplate=hover, coloraxis="coloraxis", xaxis="x2", yaxis="y2")
     most = max(float(grid.loc[grid["place"] > 1, "share"].max()), 100 / grid["place"].max())  # the first attends to itself alone
-    low, high = figure.layout.yaxis2.domain
-    bar = {"title": {"text": "% of attention"}, "x": 1, "xanchor": "right", "y": high, "yanchor": "top", "len": (high - low) / 2}
-    figure.update_layout(coloraxis={"colorscale": list(SHADES), "cmin": 0, "cmax": most, "colorbar": bar})
-    axes = {"tickfont": {"size": 10}, "showgrid": False, "ticks": "", "type": "category"}
-    figure.update_xaxes(**axes, tickangle=-90, row=2).update_yaxes(**axes, autorange="reversed", row=2)
+    height = max(LOWEST, TOKEN * y.nunique())
+    whole = figure.layout.height + GAP + height
+    top = height / whole
+    bar = {"title": {"text": "% of attention"}, "x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}
+    axis = {"tickfont": {"size": 10}, "showgrid": False, "ticks": "", "type": "category"}
+    title = "<b>Attention of each token<br>to those before it</b>"
+    place = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom", "align": "left", "showarrow": False}
+    figure.add_annotation(text=title, x=0, y=top, font_size=13, **place)
+    return figure.update_layout(
+        height=whole,
+        coloraxis={"colorscale": list(SHADES), "cmin": 0, "cmax": most, "colorbar": bar},
+        xaxis2={**axis, "anchor": "y2", "tickangle": -90},
+        yaxis2={**axis, "anchor": "x2", "autorange": "reversed", "domain": [0, top]},
+        yaxis_domain=[top + GAP / whole, 1],
+    )

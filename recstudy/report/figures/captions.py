@@ -8,22 +8,24 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from markupsafe import Markup, escape
 from pydantic import Field
 
 from recstudy.lazy import pd
 from recstudy.records import Json
+from recstudy.records.schema import KeptCaptions
 from recstudy.report.caveats import made_notes, warnings
-from recstudy.report.examples import FUNCTIONS, test_images
-from recstudy.report.kept import damaged, read_kept, read_runs
+from recstudy.report.kept import kept_images, read_kept, read_runs
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, OfVariants
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.tiles import picture
 from recstudy.report.variants import run_columns
 
 if TYPE_CHECKING:
@@ -49,17 +51,15 @@ class Captions(OfVariants):
         from recstudy.report.shown import Shown
 
         runs, notes = read_runs(records, self.where, "captions.json", partial(read_captions, most=self.most))
-        images = test_images(records, self.where, notes)
+        images = kept_images(records, self.where, notes)
         rows = [{**run_columns(records, run), **example} for run, examples in runs for example in examples]
-        data = pd.DataFrame(rows, columns=COLUMNS)
-        cards = []
-        for _, part in data.groupby(["data", "row"], sort=False):
-            answers = part.to_dict("records")
-            title, row, references = answers[0]["data"], answers[0]["row"], json.loads(answers[0]["references"])
-            card = {"name": f"{title}, test image {row}", "image": images.get((title, row)), "references": references}
-            cards.append({**card, "answers": answers})
+        cards: dict[tuple[str, int], list[Json]] = {}
+        for row in rows:
+            cards.setdefault((row["data"], row["row"]), []).append(row)
         facts = made_notes(records, [run.variant for run, _ in runs], ("decode", "text", "image"))
-        body = render("captions.html.jinja", cards=cards, facts=facts, known_words=known_words, **FUNCTIONS)
+        functions = {"known_words": known_words, "marked": marked, "picture": picture}
+        body = render("captions.html.jinja", cards=cards, images=images, facts=facts, **functions)
+        data = pd.DataFrame(rows, columns=COLUMNS)
         return Shown(self.name, csv=data.to_csv(index=False), body=body, notes=(*warnings(records), *notes))
 
 
@@ -69,13 +69,16 @@ def read_captions(path: Path, most: int) -> list[Json]:
     Raises:
         StorageError: The file is damaged. The message names it.
     """
-    examples = read_kept(path, "examples", {"row": int, "references": list, "hypothesis": str})[:most]
-    if not all(isinstance(text, str) for example in examples for text in example["references"]):
-        raise damaged(path, "a reference is no text")
-    for example in examples:
-        example |= _scores(example["hypothesis"], example["references"])
-        example["references"] = json.dumps(example["references"], ensure_ascii=False)
-    return examples
+    return [
+        {
+            "row": example.row,
+            "references": json.dumps(example.references, ensure_ascii=False),
+            "_references": example.references,
+            "hypothesis": example.hypothesis,
+            **_scores(example.hypothesis, example.references),
+        }
+        for example in read_kept(path, KeptCaptions).examples[:most]
+    ]
 
 
 def known_words(references: Iterable[str]) -> Counter[str]:
@@ -86,7 +89,7 @@ def known_words(references: Iterable[str]) -> Counter[str]:
     return known
 
 
-def _scores(hypothesis: str, references: list[str]) -> Json:
+def _scores(hypothesis: str, references: Sequence[str]) -> Json:
     words = _words(hypothesis)
     shared, length = (words & known_words(references)).total(), words.total()
     closest = min((_words(text).total() for text in references), key=lambda other: (abs(other - length), other), default=0)
@@ -97,3 +100,14 @@ def _scores(hypothesis: str, references: list[str]) -> Json:
 
 def _words(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+", text.lower()))
+
+
+def marked(text: str, rest: dict[str, int]) -> Markup:
+    """Return the text with those of its words marked that `rest` counts, and take them from it."""
+    parts = []
+    for part in re.split(r"(\w+)", text):
+        word = part.lower()
+        if is_shared := rest.get(word, 0) > 0:
+            rest[word] -= 1
+        parts.append(Markup("<mark>{}</mark>").format(part) if is_shared else escape(part))
+    return Markup().join(parts)

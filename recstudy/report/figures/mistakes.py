@@ -16,11 +16,11 @@ from recstudy.report.look import clipped
 from recstudy.report.names import plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tiles import Tiles, image_of, tile_figure
+from recstudy.report.tiles import Tiles, tile, tile_figure
 from recstudy.report.variants import run_columns
 
 COLUMNS = ["variant", "label", "seed", "row", "true", "predicted", "synthetic"]
-LETTERS = 9  # of a class under a tile
+LETTERS = 10  # of a class under a tile
 SHORT = 3  # letters of classes of which ten have room side by side
 
 
@@ -56,7 +56,7 @@ class Mistakes(FigurePart, OfVariants):
             images = part.to_dict("records")
             words = [f"T {_short(image['true'])}<br>P {_short(image['predicted'])}" for image in images]
             hover = [f"{image['_answer']}, test image {image['row']}, seed {image['seed']}" for image in images]
-            panels.append(Tiles(str(label), list(map(image_of, part["_image"])), words, hover, 10 if longest <= SHORT else 5))
+            panels.append(Tiles(str(label), list(map(tile, part["_image"])), words, hover, 10 if longest <= SHORT else 5))
         return tile_figure(panels)
 
 

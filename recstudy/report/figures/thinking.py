@@ -6,11 +6,11 @@ import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from recstudy.lazy import go, np, pd
+from recstudy.lazy import go, pd
 from recstudy.report.caveats import warnings
 from recstudy.report.kept import read_runs
 from recstudy.report.markup import render
@@ -21,14 +21,12 @@ from recstudy.report.tiles import Tiles, tile_figure
 from recstudy.report.variants import run_columns
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from recstudy.report.shown import Shown
 
 COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
 SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13  # pixels of the animation: a puzzle, around puzzles, a line, and its letters
 STILL = 360  # pixels of a puzzle in the strip
-LINES = 6  # of words with a row of puzzles
+ROW = SLOT + 6 * LINE  # pixels of a row of puzzles, with its words
 COLORS = 64
 TIMES = 1200, 450, 2500  # milliseconds of the first, of a middle and of the last frame
 
@@ -72,7 +70,7 @@ class ThinkingStrip(FigurePart):
     """Stills of the first puzzle of each variant, or of all puzzles of one variant."""
 
     def caption(self, data: pd.DataFrame) -> str:
-        has_symbols = any(not thought.look.colours for thought in data["_thought"])
+        has_symbols = any(not thought.colours for thought in data["_thought"])
         sentences = ["Gray: given. Blue: right. Orange, struck through: wrong." if has_symbols else "Struck through: wrong."]
         sentences.append("Outlined: changed since the segment before.")
         if data["halt"].notna().any():
@@ -87,7 +85,7 @@ class ThinkingStrip(FigurePart):
             segments = sorted({0, *(2**power for power in range(last.bit_length())), last})
             images = [thought.picture(segment, STILL) for segment in segments]
             words = ["<br>".join([f"after {segment}"] * (segment > 0) + thought.words(segment)) for segment in segments]
-            panels.append(Tiles(title, images, words, words, len(segments) if len(segments) <= 4 else 3, STILL))
+            panels.append(Tiles(title, images, words, words, len(segments) if len(segments) <= 4 else 3))
         return tile_figure(panels)
 
 
@@ -96,34 +94,28 @@ def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> by
 
     All frames have the same colours, so that the file keeps of each only what has changed: less than half the bytes.
     """
-    from PIL import Image
+    from PIL import Image, ImageDraw, ImageFont
 
     segments = max(thought.segments for thoughts in runs.values() for thought in thoughts)
-    pictures = [_frame(runs, segment, [f"segment {segment} of {segments}", *notes]) for segment in range(segments + 1)]
-    film = Image.fromarray(np.concatenate(list(map(np.asarray, pictures)))).quantize(COLORS, dither=Image.Dither.NONE)
-    width, height = pictures[0].size
+    width = EDGE + max(map(len, runs.values())) * (SLOT + EDGE)
+    head = [line for note in notes for line in wrap(note, width // 7)]
+    height = EDGE + LINE * (1 + len(head)) + ROW * len(runs)
+    film = Image.new("RGB", (width, height * (segments + 1)), PAPER)  # the frames under each other
+    write = partial(ImageDraw.Draw(film).multiline_text, fill=INK, font=ImageFont.load_default(LETTER))
+    for segment in range(segments + 1):
+        bottom = (segment + 1) * height
+        write((EDGE, bottom - height + EDGE), "\n".join([f"segment {segment} of {segments}", *head]))
+        for row, (title, thoughts) in enumerate(runs.items()):
+            top = bottom - ROW * (len(runs) - row)
+            write((EDGE, top + LINE / 2), title)
+            for column, thought in enumerate(thoughts):
+                left, now = EDGE + column * (SLOT + EDGE), min(segment, thought.segments)
+                grid = thought.picture(now, SLOT)
+                film.paste(grid, (left, top + 2 * LINE))
+                write((left, top + 2 * LINE + grid.height), "\n".join(thought.words(now)))
+    film = film.quantize(COLORS, dither=Image.Dither.NONE)
     frames = [film.crop((0, top, width, top + height)) for top in range(0, film.height, height)]
     first, middle, last = TIMES
     file, times = io.BytesIO(), [first, *[middle] * (segments - 1), last]
     frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
     return file.getvalue()
-
-
-def _frame(runs: Mapping[str, Sequence[Thought]], segment: int, lines: Sequence[str]) -> Image:
-    from PIL import Image, ImageDraw, ImageFont
-
-    width = EDGE + max(map(len, runs.values())) * (SLOT + EDGE)
-    head = [part for line in lines for part in wrap(line, width // 7)]
-    top = EDGE + LINE * len(head)
-    picture = Image.new("RGB", (width, top + len(runs) * (SLOT + LINES * LINE) + EDGE), PAPER)
-    draw, look = ImageDraw.Draw(picture), dict[str, Any](fill=INK, font=ImageFont.load_default(LETTER))
-    draw.multiline_text((EDGE, EDGE), "\n".join(head), **look)
-    for title, thoughts in runs.items():
-        draw.text((EDGE, top + LINE / 2), title, **look)
-        for index, thought in enumerate(thoughts):
-            left, now = EDGE + index * (SLOT + EDGE), min(segment, thought.segments)
-            grid = thought.picture(now, SLOT)
-            picture.paste(grid, (left, top + 2 * LINE))
-            draw.multiline_text((left, top + 2 * LINE + grid.height + 4), "\n".join(thought.words(now)), **look)
-        top += SLOT + LINES * LINE
-    return picture
