@@ -28,14 +28,13 @@ from recstudy.papers import Target, by_name, named
 from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
-from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
+from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.figures.replications import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
 from recstudy.report.kinds import cells, shown
 from recstudy.report.names import DASH
 from recstudy.report.questions import family
 from recstudy.report.study_records import load_study
-from recstudy.report.tables import entries
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import make_plan
@@ -131,7 +130,7 @@ def take(results: Results, name: str, preset: str) -> None:
     )  # fmt: skip
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     made = {part.name: shown(records, part).printed for part in records.parts if not isinstance(part, FigurePart)}
-    texts = {name: entries.markdown(page) for name, page in made.items() if page}
+    texts = {name: writers.markdown(page) for name, page in made.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
         "command": records.plan.command,
@@ -236,7 +235,7 @@ def claims(study: Study | Search, taken: dict[str, Any]) -> list[str]:
     for preset in study.presets:
         content = taken.get(f"{study.name}.{preset}")
         for text, contrast in stated_by(study, preset).items():
-            lines.append(f"| {entries.md(text)} | {preset} | {outcome(contrast, content)} |")
+            lines.append(f"| {writers.md(text)} | {preset} | {outcome(contrast, content)} |")
     if not lines:
         return []
     head = ["", "## Claims", "", "| claim | preset | verdict |", "| --- | --- | --- |"]
@@ -264,7 +263,7 @@ def deviations(study: Study | Search) -> list[str]:
     rows = [(one.field, BLANK if one.paper is None else str(one.paper), str(one.ours), one.why) for one in stated]
     lines = ["", "## Where the preset `paper` is not its paper's", ""]
     lines += ["| setting | its paper's | here | why |", "| --- | --- | --- | --- |"]
-    return lines + [f"| {' | '.join(by_name(entries.md(word)) for word in row)} |" for row in rows]
+    return lines + [f"| {' | '.join(by_name(writers.md(word)) for word in row)} |" for row in rows]
 
 
 def others() -> str:
@@ -287,7 +286,7 @@ def others() -> str:
             value = DASH if one["value"] != one["value"] else f"{one['value']:g}"
             counts = {"published": "no: the published run", "retrained": "yes"}.get(one["kind"], f"no: {one['apart']}")
             lines.append(
-                f"| {' | '.join(entries.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
+                f"| {' | '.join(writers.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
             )
     return "\n".join(lines) + "\n"
 
@@ -303,9 +302,9 @@ def fields() -> str:
     for title, parts in groups.items():
         lines += ["", f"## {title}"]
         for name, (kind, prefix) in parts.items():
-            lines += ["", f"### {name}", "", by_name(entries.md((kind.__doc__ or "").split("\n")[0]))]
+            lines += ["", f"### {name}", "", by_name(writers.md((kind.__doc__ or "").split("\n")[0]))]
             lines += ["", "| field | type | default | a search tries | what it is |", "| --- | --- | --- | --- | --- |"]
-            lines += [f"| {' | '.join(by_name(entries.md(word)) for word in row)} |" for row in described(kind, prefix)]
+            lines += [f"| {' | '.join(by_name(writers.md(word)) for word in row)} |" for row in described(kind, prefix)]
     return "\n".join(lines) + "\n"
 
 
@@ -336,7 +335,7 @@ def earlier(study: Study | Search, preset: str, content: dict[str, Any]) -> str:
     labels, others = content.get("ids", {}), changed(study, preset, content)
     if not others:
         return ""
-    named = entries.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
+    named = writers.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
     what = "all variants" if len(others) == len(labels) else f"{len(others)} of {len(labels)} variants ({named})"
     return f" **Of an earlier revision**: what computes {what}, or their settings, has changed since."
 
@@ -353,7 +352,7 @@ def changed(study: Study | Search, preset: str, content: dict[str, Any]) -> list
 
 def sentences(content: dict[str, Any]) -> list[str]:
     """The sentences that its page opens with."""
-    said = [f"- {by_name(entries.md(one))}" for one in content.get("findings", ())]
+    said = [f"- {by_name(writers.md(one))}" for one in content.get("findings", ())]
     return ["", *said] if said else []
 
 

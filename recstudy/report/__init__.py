@@ -6,7 +6,7 @@ The parts of a report are declared here. What draws them is loaded when it is fi
 from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import named
-from recstudy.report.claims import Claim, Claims, Gain
+from recstudy.report.claims import Claim, Claims, Differences, Effects, Gain
 from recstudy.report.figures.alignment import Alignment
 from recstudy.report.figures.attention_maps import AttentionMaps
 from recstudy.report.figures.captions import Captions
@@ -37,18 +37,18 @@ from recstudy.report.parts import (
     dump_report,
     read_report,
 )
-from recstudy.report.table_fields import Arithmetic, Budgets, Differences, Effects, Table, Tuned
+from recstudy.report.tables.arithmetic import Arithmetic
 from recstudy.report.tables.best import Best
+from recstudy.report.tables.budgets import Budgets
+from recstudy.report.tables.table import Table, Tuned
 
 if TYPE_CHECKING:
     from recstudy.report.cells import Cell, TableData, TableRow, cell_of_values
-    from recstudy.report.figures.layout import Drawn
     from recstudy.report.kept import answers_of
     from recstudy.report.study_records import StudyRecords
 
 LAZY = {
     **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.report.cells"),
-    "Drawn": "recstudy.report.figures.layout",
     "answers_of": "recstudy.report.kept",
     "StudyRecords": "recstudy.report.study_records",
 }
@@ -67,7 +67,6 @@ __all__ = [
     "Claims",
     "Curve",
     "Differences",
-    "Drawn",
     "Effects",
     "Effort",
     "ExpertLoad",

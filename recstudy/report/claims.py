@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -30,7 +30,11 @@ from recstudy.programs.settings import canonical
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain
-from recstudy.report.parts import PARTS, Part
+from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
+
+if TYPE_CHECKING:
+    from recstudy.report.shown import Shown
+    from recstudy.report.study_records import StudyRecords
 
 Where = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
@@ -104,8 +108,19 @@ class Claim:
         return f"at least {self.by:g}" if self.by else "above 0"
 
 
+class QuestionPart(Part):
+    """A part that asks questions: a table with a row per question, below a forest plot."""
+
+    explained: ClassVar[bool] = True
+
+    def shown(self, records: "StudyRecords") -> "Shown":
+        from recstudy.report.tables.question_table import asked  # which needs the classes below
+
+        return asked(records, self)
+
+
 @PARTS.add("claims")
-class Claims(Part):
+class Claims(QuestionPart):
     """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and the seeds that it needs.
 
     A study's own claims stand at the head of its report by themselves (`Study(claims=...)`).
@@ -113,7 +128,6 @@ class Claims(Part):
 
     name: str = "claims"
     claims: tuple[Claim, ...] = ()
-    explained: ClassVar[bool] = True
     default_title: ClassVar[str] = "Claims"
 
     @property
@@ -133,6 +147,37 @@ class Claims(Part):
 
     def scored_by(self, score: str) -> Self:
         return replace(self, claims=tuple(replace(claim, metric=claim.metric or score) for claim in self.claims))
+
+
+@PARTS.add("differences")
+class Differences(QuestionPart, OfVariants, BesidePublished):
+    """Each variant minus its base, by the spread of all: interval, Holm-adjusted p, verdict, what could be detected.
+
+    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a label, that one
+    for all. Beside it stands the difference of the two published numbers, where `targets` has both. A forest plot stands over it.
+    """
+
+    name: str = "differences"
+    metric: str = "top1_accuracy"
+    base: str = ""
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}: differences"
+
+
+@PARTS.add("effects")
+class Effects(QuestionPart, OfVariants):
+    """Main effects and interactions of a two-level `factorial`, with intervals."""
+
+    name: str = "effects"
+    metric: str = "top1_accuracy"
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}: main effects and interactions"
 
 
 def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> Weights:

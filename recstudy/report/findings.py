@@ -18,14 +18,13 @@ from recstudy.errors import ConfigError
 from recstudy.evidence import MOST_SEEDS, Answer, Kind, Reason, Verdict
 from recstudy.report.caveats import some
 from recstudy.report.cells import Cell, TableData, cell
-from recstudy.report.claims import Claims
+from recstudy.report.claims import Claims, Effects, QuestionPart
 from recstudy.report.kinds import cells
 from recstudy.report.names import inline, metric, number, plural, points, quantity
 from recstudy.report.parts import BesidePublished, OfVariants, TablePart
-from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
+from recstudy.report.questions import Family, QuestionRow, family
 from recstudy.report.rows import STATUSES, distinct
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table_fields import Effects
 from recstudy.report.tables.best import Best
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.report.tables.render import cell_text, outcome_words

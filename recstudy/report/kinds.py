@@ -1,67 +1,47 @@
-"""Which function makes each of recstudy's kinds of parts; one of a user's defines its own method (`report/parts.py`).
+"""Makes the parts of a report: calls their methods, checks what these return, and adds what the whole study must say."""
 
-A figure: a function gives a `Drawn`, whose data tests read and which draws them for any size. A table: cells, each with the runs
-behind it. The others are made whole.
-"""
+from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
-from recstudy import report as parts
 from recstudy.errors import ConfigError, RecstudyError
 from recstudy.lazy import pd
-from recstudy.report import budgets
 from recstudy.report.caveats import caption, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
-from recstudy.report.figures.layout import Drawn
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import Shown, check_made
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables import arithmetic, question_table, render, table
+from recstudy.report.tables.render import table_shown
 
 log = logging.getLogger(__name__)
-MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
-    # tables of cells
-    parts.Budgets: budgets.budgets_data,
-    parts.Table: table.table_data,
-    parts.Tuned: table.tuned_data,
-    # made whole
-    parts.Arithmetic: arithmetic.arithmetic_shown,
-    parts.Claims: question_table.asked,
-    parts.Differences: question_table.asked,
-    parts.Effects: question_table.asked,
-}
+P = TypeVar("P", bound=Part)
 
 
-def drawn(records: StudyRecords, part: FigurePart) -> Drawn | DrawnFigure:
-    """Draw a figure, with what must be known before any number of the study, whoever draws it.
+def drawn(records: StudyRecords, part: FigurePart) -> DrawnFigure:
+    """Return a part's figure, with what a reader must know before any number of the study.
 
     Raises:
-        ConfigError: it names what the study does not have; or a user's kind lacks its method.
+        ConfigError: The part names what the study does not have, or a user's class lacks a method.
     """
-    if type(part).data is not FigurePart.data:
-        data = part.data(records)
-        check_made(data, pd.DataFrame, "data")
-        notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
-        return DrawnFigure(part, data, notes, part.below(records, data))
-    made = _make(records, part, "drawn")
-    check_made(made, Drawn, "drawn")
-    return replace(made, notes=tuple(dict.fromkeys([*warnings(records), *made.notes])))
+    data = _defined(part, FigurePart, "data").data(records)
+    check_made(data, pd.DataFrame, "data")
+    notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
+    return DrawnFigure(part, data, notes, part.below(records, data))
 
 
 def cells(records: StudyRecords, part: TablePart) -> TableData:
     """Return a table's rows of cells, which page, terminal, LaTeX and findings all read. Raises as `drawn`."""
 
-    def made() -> TableData:
-        table = _make(records, part, "cells")
+    def make() -> TableData:
+        table = _defined(part, TablePart, "cells").cells(records)
         check_made(table, TableData, "cells")
-        told = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
-        return replace(table, warnings=told, caption=table.caption or caption(records, range(len(records.variants))))
+        notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
+        return replace(table, warnings=notes, caption=table.caption or caption(records, range(len(records.variants))))
 
-    return made() if part.live else records.once((type(part), repr(part), "cells"), made)
+    return make() if part.live else records.once((type(part), repr(part), "cells"), make)
 
 
 def shown(records: StudyRecords, part: Part) -> Shown:
@@ -69,28 +49,19 @@ def shown(records: StudyRecords, part: Part) -> Shown:
     if isinstance(part, Undrawable):
         raise ConfigError(part.reason)
     if isinstance(part, FigurePart):
-        made = drawn(records, part)
-        return Shown(part.name, made.finding, made)
+        figure = drawn(records, part)
+        return Shown(part.name, figure.finding, figure)
     if isinstance(part, TablePart):
-        data = cells(records, part)
-        return (
-            render.table_shown(data)
-            if part.live
-            else records.once((type(part), repr(part), "shown"), lambda: render.table_shown(data))
-        )
-    made = _make(records, part, "shown")
-    assert isinstance(made, Shown)
-    return made
+        table = cells(records, part)
+        return table_shown(table) if part.live else records.once((type(part), repr(part), "shown"), lambda: table_shown(table))
+    return _defined(part, Part, "shown").shown(records)
 
 
-def _make(records: StudyRecords, part: Part, method: str) -> Any:
-    """Make a part by its own method, or as one of recstudy's kinds, or as the one that it derives from."""
-    if own := getattr(part, method, None):
-        return own(records)
-    kind = next((kind for kind in type(part).__mro__ if kind in MAKERS), None)
-    if kind is None:
-        raise ConfigError(f"{type(part).__name__} does not define how it is made: see recstudy.report.parts")
-    return MAKERS[kind](records, part)
+def _defined(part: P, base: type[Part], method: str) -> P:
+    """Return the part, if its class defines the method."""
+    if getattr(type(part), method) is getattr(base, method):
+        raise ConfigError(f"{type(part).__name__} does not define `{method}`: see recstudy.report.parts")
+    return part
 
 
 def heading(part: Part) -> str:
@@ -103,10 +74,10 @@ def heading(part: Part) -> str:
 
 
 def problem(part: Part, error: Exception) -> str:
-    """Say in one line why a part cannot be drawn; what is no clear line by itself is in the log with its traceback."""
+    """Say in one line why a part cannot be drawn. The log has the traceback, unless the error is a clear line by itself."""
     if isinstance(error, RecstudyError):
         log.warning("%s: %s", part.name, error)
         return str(error)
-    said = f"{part.name!r} cannot be drawn: {type(error).__name__}: {error}".partition("\n")[0]
-    log.error(said, exc_info=error)
-    return said
+    message = f"{part.name!r} cannot be drawn: {type(error).__name__}: {error}".partition("\n")[0]
+    log.error(message, exc_info=error)
+    return message

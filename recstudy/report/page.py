@@ -1,23 +1,24 @@
 """The report as one HTML page, which carries all that it needs: style sheets, scripts and the drawing library."""
 
+from __future__ import annotations
+
 import base64
 import gzip
 import json
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import plotly
 from markupsafe import Markup
-from plotly.io.json import to_json_plotly
 
 from recstudy.lazy import go
 from recstudy.report.look import DARK, PALETTE, channels
 from recstudy.report.markup import markup, render
 
-LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+LIBRARY = Path(str(getattr(find_spec("plotly"), "origin", ""))).parent / "package_data" / "plotly.min.js"
 GZIP_LEVEL = 5  # half the time of level 9, for 1 % more bytes
 CSS, VIEWER_CSS, VIEWER, COPY, UNPACK, DRAW = (
     (files("recstudy.report") / "web" / name).read_text(encoding="utf-8")
@@ -84,5 +85,7 @@ def safe_names(names: Sequence[str]) -> list[str]:
 
 def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
     """Return the place of a figure and its data; what a reader zoomed into stays where new numbers come in."""
+    from plotly.io.json import to_json_plotly
+
     data = to_json_plotly(figure.update_layout(uirevision="kept").to_plotly_json())  # which writes `<` and `/` as escapes
     return markup("figure", data, label, notes, caption)

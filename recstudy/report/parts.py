@@ -1,16 +1,17 @@
-"""What a part of a report is: data in a study's file and its plan, which says what to draw and knows who draws it.
+"""What a part of a report is: a class whose fields stand in a study's file and its plan, and whose methods make the part.
 
-A kind of part is a class, registered by the name that plans have for it. What draws recstudy's own is named in
-`report/kinds.py`, so that a study loads neither pandas nor Plotly; one of yours has a method that does. A figure:
+A kind of part is registered by the name that plans have for it. A figure of your own:
 
     @PARTS.add("reliability_diagram")
     class ReliabilityDiagram(FigurePart, OfVariants):
         name: str = "reliability"
         bins: int = Field(default=15, ge=1)
 
-        def drawn(self, records: StudyRecords) -> Drawn:
-            data = pd.DataFrame(...)  # a row a point: it stands as CSV beside the figure
-            return Drawn(lambda size: px.line(data, x="confidence", y="accuracy", color="label"), data, self.heading)
+        def data(self, records: StudyRecords) -> pd.DataFrame:
+            return pd.DataFrame(...)  # a row per point: the CSV beside the figure
+
+        def draw(self, data: pd.DataFrame) -> go.Figure:
+            return px.line(data, x="confidence", y="accuracy", color="label")
 
 `records` has the study's `variants`, those `chosen(self.where)`, and the rows of their runs (`by_variant[at]`), each with what
 was measured; `answers_of(records, row)` gives what a run answered on the test split, `results.run(row.id).path` its folder.
@@ -28,8 +29,8 @@ A table gives rows of cells, each a number with the runs behind it, which `recst
             return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
 
 Fields are checked by pydantic, and may be whatever it writes as JSON; those that `axes_in` and `metrics_in` list are checked
-against the study before any run starts. The bases are in `recstudy.report`; `StudyRecords`,
-`Drawn`, `TableData`, `TableRow`, `answers_of` and `cell_of_values` in `recstudy.report`.
+against the study before any run starts. The bases are in `recstudy.report`; so are `StudyRecords`,
+`TableData`, `TableRow`, `answers_of` and `cell_of_values`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from recstudy.report.cells import TableData
+    from recstudy.report.shown import Shown
     from recstudy.report.study_records import StudyRecords
 
 PARTS: "Registry[type[Part]]" = Registry("report part")
@@ -102,6 +105,10 @@ class Part(_Declared):
         """Return what stands in the fields that this class and its bases list under `which`."""
         fields = [field for kind in type(self).__mro__ for field in vars(kind).get(which, ())]
         return [word for field in fields for word in _words(getattr(self, field))]
+
+    def shown(self, records: "StudyRecords") -> "Shown":
+        """Return what a page, a folder of files, the terminal and a notebook take of a part that is neither figure nor table."""
+        raise NotImplementedError
 
     def scored_by(self, score: str) -> Self:
         """Return the part in a search whose families are judged by this metric."""
@@ -172,12 +179,17 @@ class FigurePart(Part):
 
 
 class TablePart(Part):
-    """A table whose every number carries the runs behind it. A kind of yours defines `cells(self, records) -> TableData`.
+    """A table whose numbers carry the runs behind them. A kind of yours defines `cells`.
 
-    ConfigError where the part names what the study does not have.
+    Raises:
+        ConfigError: `cells` found that the part names what the study does not have.
     """
 
     explained: ClassVar[bool] = True
+
+    def cells(self, records: "StudyRecords") -> "TableData":
+        """Return the rows of cells."""
+        raise NotImplementedError
 
 
 class Undrawable(Part):

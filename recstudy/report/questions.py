@@ -35,19 +35,17 @@ from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import MOST_RUNS, Cell, cell, gap, item_scores
-from recstudy.report.claims import Claim, Claims, Gain, weights, weights_each
+from recstudy.report.claims import Claim, Claims, Differences, Effects, Gain, QuestionPart, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, metric, plain
 from recstudy.report.registration import Statement, post_hoc
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table_fields import Differences, Effects
 from recstudy.report.tables.table import best_by
 from recstudy.report.targets import Placed, Placement, place
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
 SETTLED = ("done", "diverged", "failed", "stopped")
-QuestionPart = Claims | Differences | Effects
 
 
 @dataclass(frozen=True)
@@ -199,6 +197,7 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
                 return _differences(records, part)
             case Effects():
                 return _effects(records, part)
+        raise TypeError(f"{type(part).__name__} asks no question that is known here")
 
     return records.once(("family", repr(part)), answered)
 

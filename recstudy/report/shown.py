@@ -4,20 +4,19 @@ Of a figure an HTML page that opens without a network, the numbers behind it, an
 LaTeX and CSV, and what is behind each of its numbers.
 """
 
+from __future__ import annotations
+
 import io
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import pandas as pd
-import plotly.graph_objects as go
 from markupsafe import escape
-from PIL import Image
 
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.lazy import go, pd
 from recstudy.report.drawn import DrawnFigure
-from recstudy.report.figures.layout import Drawn
 from recstudy.report.markup import markup
 from recstudy.report.page import LIBRARY, figure_box
 from recstudy.report.table import PrintedTable
@@ -45,7 +44,7 @@ class Shown:
 
     name: str
     finding: str = ""
-    drawn: Drawn | DrawnFigure | None = None
+    drawn: DrawnFigure | None = None
     page: PrintedTable | None = None
     csv: str = ""
     body: str | None = None
@@ -158,7 +157,7 @@ NO_BROWSER = (
 
 
 def write_figure(
-    drawn: Drawn | DrawnFigure, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE
+    drawn: DrawnFigure, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE
 ) -> str | None:
     """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
 
@@ -200,7 +199,7 @@ def check_export(formats: Sequence[str]) -> None:
             raise ConfigError(f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}")
 
 
-def printed(drawn: Drawn | DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
+def printed(drawn: DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
     """Return the figure at its size on paper, and whether it goes across both columns."""
     figure = drawn.printed(paper.column)
     if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:
@@ -211,6 +210,7 @@ def printed(drawn: Drawn | DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:
     """Render at the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
     from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
+    from PIL import Image
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network
     page.header = page.header.replace("Kaleido-fier", str(escape(title))) + FLUSH

@@ -23,12 +23,13 @@ class Mine(FigurePart):
     name: str = "mine"
     default_title = "{title}"
 
-    def drawn(self, records):
+    def data(self, records):
         import pandas as pd
+        return pd.DataFrame({{"x": [1, 2], "y": [1, 2]}})
+
+    def draw(self, data):
         import plotly.express as px
-        from recstudy.report import Drawn
-        data = pd.DataFrame({{"x": [1, 2], "y": [1, 2]}})
-        return Drawn(lambda size: px.line(data, x="x", y="y"), data, "{title}")
+        return px.line(data, x="x", y="y")
 """
 
 

@@ -2,10 +2,10 @@
 
 import pandas as pd
 import plotly.express as px
+import plotly.graph_objects as go
 
 from recstudy.report import (
     PARTS,
-    Drawn,
     FigurePart,
     OfVariants,
     StudyRecords,
@@ -23,12 +23,14 @@ class ReliabilityDiagram(FigurePart, OfVariants):
 
     name: str = "reliability"
 
-    def drawn(self, records: StudyRecords) -> Drawn:
+    def data(self, records: StudyRecords) -> pd.DataFrame:
         rows = [row for at in records.chosen(self.where) for row in records.by_variant[at]]
         kept = [answers for row in rows if (answers := answers_of(records, row)[0])]
         points = [(one.probabilities.max(1).mean(), (one.predicted == one.labels).mean()) for one in kept]
-        data = pd.DataFrame(points, columns=["confidence", "right"])
-        return Drawn(lambda size: px.line(data, x="confidence", y="right"), data, self.heading)
+        return pd.DataFrame(points, columns=["confidence", "right"])
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        return px.line(data, x="confidence", y="right")
 
 
 @PARTS.add("confidence")
@@ -52,16 +54,16 @@ class Faulty(FigurePart):
     """Fails where it is told to."""
 
     name: str = "faulty"
-    at: str = "drawn"
+    at: str = "data"
 
     @property
     def heading(self) -> str:
         return str(1 / 0) if self.at == "heading" else "A fault"
 
-    def drawn(self, records: StudyRecords) -> Drawn:
-        if self.at == "drawn":
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        if self.at == "data":
             raise RuntimeError("no such column\nand more")
-        data = pd.DataFrame({"x": [1]})
-        if self.at == "return":
-            return data
-        return Drawn(lambda size: px.line(data, x="y" if self.at == "figure" else "x"), data, "A fault")
+        return [1] if self.at == "return" else pd.DataFrame({"x": [1]})
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        return px.line(data, x="y" if self.at == "figure" else "x")

@@ -106,7 +106,7 @@ def test_a_broken_module_is_the_reason(tmp_path):
     [
         ({"kind": "faulty", "name": "f"}, "'f' cannot be drawn: RuntimeError: no such column"),
         ({"kind": "faulty", "name": "f", "at": "figure"}, "'f' cannot be drawn: ValueError: Value of 'x' is not the name"),
-        ({"kind": "faulty", "name": "f", "at": "return"}, "f: its method `drawn` must return Drawn, but gave DataFrame"),
+        ({"kind": "faulty", "name": "f", "at": "return"}, "f: its method `data` must return DataFrame, but gave list"),
         ({"kind": "faulty", "name": "f", "at": "heading"}, "'f' cannot be drawn: ZeroDivisionError: "),
     ],
 )

@@ -1,14 +1,18 @@
 """Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from pydantic import Field
+
+from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import Verdict
-from recstudy.papers import Target
+from recstudy.papers import Target, published
 from recstudy.report.names import in_own_unit, metric
+from recstudy.report.parts import PARTS, BesidePublished
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
-from recstudy.report.table_fields import Arithmetic
 from recstudy.report.writers import csv_file
 
 APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it
@@ -31,6 +35,35 @@ STATEMENTS = {
 }
 HEADS = ("statement", "published", "counted", "verdict", "note")
 CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")
+
+
+@PARTS.add("arithmetic")
+class Arithmetic(BesidePublished):
+    """Published claims that can be checked by counting, beside our own counts and a verdict.
+
+    `counted` gives our number by the targets' metric: in single parameters where the paper prints millions, in percent
+    where it prints a fraction or percent. Targets that are not in it are named under the table. `given`: those of them that the
+    study itself has put in, which counting does not reproduce.
+    """
+
+    name: str = "arithmetic"
+    counted: dict[str, float] = Field(default_factory=dict)
+    given: tuple[str, ...] = ()
+    targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True)
+    default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
+
+    def __post_init__(self) -> None:
+        known = list(dict.fromkeys(target.metric for target in self.targets))
+        for name in self.counted:
+            if name not in known:
+                raise ConfigError(f"counted {name!r}, but the targets have {choices(known)}.{nearest(name, known)}")
+        for name in self.given:
+            if name not in self.counted:
+                raise ConfigError(f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}")
+
+    def shown(self, records: StudyRecords) -> Shown:
+        """Return a row per published claim."""
+        return Shown(self.name, page=printed(self), csv=csv_text(self))
 
 
 @dataclass(frozen=True)

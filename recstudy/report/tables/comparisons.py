@@ -7,8 +7,11 @@ The latter is a column of 003's Table I, in percent of the other's score:
 Both are means over all runs of a variant; the paper takes (1) of two printed numbers: 6.33 of 0.638 and 0.600.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from recstudy.evidence import ALPHA, Estimate, Question, asked, contrast, holm, ratio
 from recstudy.report.caveats import LEAK
@@ -16,8 +19,10 @@ from recstudy.report.cells import Cell, TableRow, cell, nearest_placed
 from recstudy.report.fits import weighted
 from recstudy.report.names import improved, metric, number, plain
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table_fields import Table
 from recstudy.report.targets import Placement, place
+
+if TYPE_CHECKING:
+    from recstudy.report.tables.table import Table
 
 NOTHING = Estimate(None)
 ZERO = "no percentage of a score of 0 or less"

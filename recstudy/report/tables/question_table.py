@@ -9,17 +9,16 @@ import pandas as pd
 from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
 from recstudy.report.caveats import caption, text_notes, warnings
 from recstudy.report.cells import commit
-from recstudy.report.claims import Claims
+from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, plain, plural
-from recstudy.report.questions import Family, QuestionPart, QuestionRow, family
+from recstudy.report.questions import Family, QuestionRow, family
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Note, Number, Piece, PrintedTable, TableEntry
-from recstudy.report.table_fields import Differences, Effects
 from recstudy.report.tables.render import entry, seeds_text
 from recstudy.report.targets import deviation_notes
 from recstudy.report.writers import csv_file

@@ -9,23 +9,123 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import sqrt
+from typing import Any, ClassVar, Self
 
-from recstudy.errors import NotYetError
+from pydantic import Field
+
+from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import ALPHA, mean_of
 from recstudy.evidence.replications import agreement
 from recstudy.papers import by_name
 from recstudy.report.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
 from recstudy.report.cells import Cell, TableData, TableRow, cell, damaged_notes, items_note, with_items
 from recstudy.report.fits import spread_notes
-from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered, same, setting_name
+from recstudy.report.names import (
+    DASH,
+    axis_title,
+    improved,
+    inline,
+    metric,
+    number,
+    plain,
+    plural,
+    registered,
+    same,
+    setting_name,
+)
+from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table_fields import Table, Tuned
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
 from recstudy.report.targets import Placement, deviation_notes, place
 
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
 Layout = tuple[tuple[str, ...], list[TableRow]]
+
+
+@PARTS.add("tuned")
+class Tuned(TablePart, OfVariants):
+    """The paper's layout of one metric, in each cell at the level of `over` with the best score on the selection split.
+
+    So a learning rate can be tuned for every model and batch size without a look at the test set.
+    """
+
+    name: str = "tuned"
+    metric: str = "top1_accuracy"
+    rows: str = "model"
+    columns: str = "batch_size"
+    over: str = "learning_rate"
+    by: str = "selection_top1_accuracy"
+    axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    reads_in: ClassVar[tuple[str, ...]] = ("by",)
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}, {axis_title(self.over)} tuned in each cell"
+
+    def of_metrics(self, metrics: Sequence[str]) -> Self:
+        if self.by not in metrics:
+            known = choices(metrics)
+            raise ConfigError(f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {known}")
+        return super().of_metrics(metrics)
+
+    def cells(self, records: StudyRecords) -> TableData:
+        return tuned_data(records, self)
+
+
+@PARTS.add("table")
+class Table(TablePart, OfVariants, BesidePublished):
+    """Mean, 95 % interval and n of each metric, beside the published value and a verdict.
+
+    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or, with `across`,
+    one row a metric and one column a variant, without the metrics that no run has. `auroc.*` stands for all metrics of
+    that beginning which the runs have. `group` puts the rows of each level of an axis (`data`) under a heading, or, by the
+    name of a cost (`gflops`, `params`), those within a tenth of each other; the best is then that of its group.
+
+    `settings` are config fields that stand as columns before the metrics, several in one column where they are a tuple
+    (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model": "MicarVLMoE"}`): a metric
+    `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in percent of it, paired by seed.
+    """
+
+    metrics: tuple[str, ...] = ("top1_accuracy", "params", "gflops")
+    rows: str | None = None
+    columns: str | None = None
+    across: bool = False
+    group: str | None = None
+    settings: tuple[str | tuple[str, ...], ...] = ()
+    improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
+    axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "group", "settings", "improvement")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
+
+    @property
+    def heading(self) -> str:
+        """The title, or what is measured and by what: `Top-1 accuracy by model and batch size`, `AUROC of each variant`."""
+        names = [name.removesuffix(".*") for name in self.metrics]
+        measured = [name for name in names if not metric(name).computed] or names
+        titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
+        several = [*titles[:2], "other metrics"] if len(titles) > 3 else titles
+        said = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
+        axes = " and ".join(axis_title(axis) for axis in (self.rows, self.columns) if axis)
+        return self.title or (f"{said} by {axes}" if axes else f"{said} of each variant")
+
+    def __post_init__(self) -> None:
+        given = {"group": self.group is not None, "settings": bool(self.settings), "improvement": bool(self.improvement)}
+        for field in (field for field, used in given.items() if used):
+            if self.across or self.rows is not None or self.columns is not None:
+                raise ConfigError(
+                    f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns nor across"
+                )
+        if self.across and (self.rows is not None or self.columns is not None):
+            raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
+        if bool(self.improvement) != any(improved(name) for name in self.metrics):
+            raise ConfigError(
+                f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
+                "but only one of them is given"
+            )
+
+    def cells(self, records: StudyRecords) -> TableData:
+        return table_data(records, self)
 
 
 def table_data(records: StudyRecords, spec: Table) -> TableData:

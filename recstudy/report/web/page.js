@@ -1,35 +1,5 @@
-// Does again what layout.py does (dress, arrange), for the width at hand, and follows the reader's choice of dark or
-// light. `COLORS` stands before it: each colour with its form on a dark page.
-const arrange = (figure, width) => {
-  const layout = figure.layout, grid = layout.meta.grid, inner = width - 24;
-  const across = Math.min(layout.meta.panels, Math.max(1, Math.floor(inner / grid.narrow)));
-  const side = inner / across, wide = Math.min(side - grid.left - grid.right, grid.widest);
-  const high = grid.high || grid.ratio * wide, row = grid.above + high + grid.below;
-  const whole = row * Math.ceil(layout.meta.panels / across);
-  for (let at = 0; at < layout.meta.panels; at++) {
-    const x = at % across * side + grid.left, axis = at ? at + 1 : "";
-    const y = Math.floor(at / across) * row + grid.above;
-    layout["xaxis" + axis].domain = [x / inner, (x + wide) / inner];
-    layout["yaxis" + axis].domain = [Math.max(0, 1 - (y + high) / whole), 1 - y / whole];
-  }
-  if (grid.columns) figure.data.forEach(trace => {
-    if (trace.mode === "text") trace.textfont.size = Math.max(9, Math.min(12, wide / grid.columns / 7.5));
-    if (trace.mode === "markers") trace.marker.size = 0.9 * wide / grid.columns;
-  });
-  layout.margin = {l: 12, r: 12, t: grid.columns ? 0 : 24, b: grid.bottom};  // above, the buttons
-  layout.height = whole + layout.margin.t + grid.bottom;
-};
-const older = (figure, width) => {
-  const layout = figure.layout;
-  const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
-  const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
-  layout.margin.b = 70 + 22 * (names.length > 1 ? Math.ceil(names.length / across) : 0);
-  layout.height = 300 * layout.meta.panels + layout.margin.t + layout.margin.b;
-  layout.width = width;
-  layout.title.text = undefined;
-  layout.margin.t = 20;
-  if (layout.meta.grid) arrange(figure, width);
-};
+// Draws the figures of a page, and follows the reader's choice of dark or light. `COLORS` stands before it: each colour with its
+// form on a dark page.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 const draw = box => {
@@ -39,7 +9,6 @@ const draw = box => {
   const layout = figure.layout;
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
   layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
-  if (layout.meta?.panels) older(figure, box.clientWidth);
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
   if (layout.meta?.axes) layout.width = Math.max(box.clientWidth, 50 + 100 * layout.meta.axes);  // the page scrolls to the rest
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};

@@ -1,13 +1,26 @@
 """The ways to spend FLOPs on a puzzle at test, with the same weights, and what each brings, as a table."""
 
+from typing import ClassVar
+
 from recstudy.report.caveats import caption, leaky_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, cell_of_values
 from recstudy.report.figures.effort import SCORE, budgets
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import metric
+from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table_fields import Budgets
 from recstudy.report.targets import deviation_notes, place
+
+
+@PARTS.add("budgets")
+class Budgets(TablePart, OfVariants, BesidePublished):
+    """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more and each count."""
+
+    name: str = "budgets"
+    default_title: ClassVar[str] = "Exact accuracy by FLOPs at test, same weights"
+
+    def cells(self, records: StudyRecords) -> TableData:
+        return budgets_data(records, self)
 
 
 def budgets_data(records: StudyRecords, spec: Budgets) -> TableData:
