@@ -66,10 +66,10 @@ def read_runs(
         The runs with what was read, and notes on left out variants and damaged files.
     """
     runs = [records.first_run(index, file, ("done",)) for index in records.chosen(where)]
-    found = {run.variant: run for run in runs if run is not None}
+    first_runs = {run.variant: run for run in runs if run is not None}
     contents: list[tuple[Row, T]] = []
-    notes = list(cut_note(records, len(found), most))
-    for run in (found[index] for index in shown_variants(records, most, found)):
+    notes = list(cut_note(records, len(first_runs), most))
+    for run in (first_runs[index] for index in shown_variants(records, most, first_runs)):
         try:
             contents.append((run, read(records.results.run(run.id).path / file)))
         except StorageError as damage:
@@ -106,7 +106,7 @@ def kept_images(records: StudyRecords, where: Json, notes: list[str]) -> dict[tu
     """Return the images that runs kept, by data set and row in its test split; add to `notes` which files are damaged."""
     runs, damage = read_runs(records, where, IMAGES, read_images)
     notes += [note for note in damage if note not in notes]
-    return {(records.variants[run.variant].data, row): image for run, kept in runs for row, image in kept.items()}
+    return {(records.variants[run.variant].data, row): image for run, images in runs for row, image in images.items()}
 
 
 def read_archive(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T:

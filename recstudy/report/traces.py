@@ -69,9 +69,9 @@ def first_trace(records: StudyRecords, where: Json, example: int, experts: bool)
             with suppress(StorageError):  # without it the maps are still good
                 image = read_images(records.results.run(run.id).path / IMAGES).get(trace.row)
             return replace(trace, image=image, columns={**run_columns(records, run), "row": trace.row}), notes
-    kind, which = "experts" if experts else "attention", f" (example {example})" if example else ""
+    kind, place = "experts" if experts else "attention", f" (example {example})" if example else ""
     labels = some([records.variants[index].label for index in records.chosen(where)])
-    return None, [*notes, f"no finished run has kept the {kind} of a caption{which}: {labels}"]
+    return None, [*notes, f"no finished run has kept the {kind} of a caption{place}: {labels}"]
 
 
 def read_trace(path: Path, example: int) -> CaptionTrace | None:
@@ -86,11 +86,11 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
             return None
         length = int(archive["lengths"][example])
         kinds = {**dict.fromkeys(ARRAYS, float), "chosen": int}
-        kept = {name: archive[name][example][..., :length, :].astype(kind) for name, kind in kinds.items() if name in archive}
-        if "self_attention" in kept:
-            kept["self_attention"] = kept["self_attention"][..., :length]
+        shares = {name: archive[name][example][..., :length, :].astype(kind) for name, kind in kinds.items() if name in archive}
+        if "self_attention" in shares:
+            shares["self_attention"] = shares["self_attention"][..., :length]
         words = [str(word) for word in archive["words"][example][: length + 1]]
-        return _checked(CaptionTrace(int(archive["rows"][example]), words, **kept))
+        return _checked(CaptionTrace(int(archive["rows"][example]), words, **shares))
 
     return read_archive(path, caption)
 

@@ -58,8 +58,8 @@ class AttentionMaps(FigurePart, OfVariants):
             rows = self._rows(trace.cross_attention, trace.words[1:], places, "image")
             if trace.self_attention is not None:
                 rows += self._rows(trace.self_attention, trace.words, trace.words, "caption")
-            of = {"layer": str(self.layer or "mean"), "head": str(self.head or "mean")}
-            data = pd.DataFrame(rows).assign(**of, **trace.columns)[COLUMNS]
+            selection = {"layer": str(self.layer or "mean"), "head": str(self.head or "mean")}
+            data = pd.DataFrame(rows).assign(**selection, **trace.columns)[COLUMNS]
             if trace.image is None:
                 notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not kept")
             even = 100 / len(places)

@@ -57,7 +57,7 @@ class Captions(OfVariants):
         for row in rows:
             cards.setdefault((row["data"], row["row"]), []).append(row)
         facts = made_notes(records, [run.variant for run, _ in runs], ("decode", "text", "image"))
-        functions = {"known_words": known_words, "marked": marked, "picture": picture}
+        functions = {"reference_words": reference_words, "marked": marked, "picture": picture}
         body = render("captions.html.jinja", cards=cards, images=images, facts=facts, **functions)
         data = pd.DataFrame(rows, columns=COLUMNS)
         return Shown(self.name, csv=data.to_csv(index=False), body=body, notes=(*warnings(records), *notes))
@@ -81,17 +81,17 @@ def read_captions(path: Path, most: int) -> list[Json]:
     ]
 
 
-def known_words(references: Iterable[str]) -> Counter[str]:
+def reference_words(references: Iterable[str]) -> Counter[str]:
     """Count each word as often as the reference that has it most: what BLEU lets a hypothesis match."""
-    known: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for reference in references:
-        known |= _words(reference)
-    return known
+        counts |= _words(reference)
+    return counts
 
 
 def _scores(hypothesis: str, references: Sequence[str]) -> Json:
     words = _words(hypothesis)
-    shared, length = (words & known_words(references)).total(), words.total()
+    shared, length = (words & reference_words(references)).total(), words.total()
     closest = min((_words(text).total() for text in references), key=lambda other: (abs(other - length), other), default=0)
     precision = shared / length if length else 0.0
     penalty = min(1.0, exp(1 - closest / length)) if length else 1.0

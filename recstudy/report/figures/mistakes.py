@@ -36,7 +36,7 @@ class Mistakes(FigurePart, OfVariants):
         """Return a row per image, of the first finished seed of each of the best variants."""
         runs, notes = read_runs(records, self.where, "mistakes.npz", partial(read_mistakes, most=self.most))
         rows = [{**run_columns(records, run), **image} for run, images in runs for image in images]
-        data = pd.DataFrame(rows, columns=[*COLUMNS, "_image", "_answer"])
+        data = pd.DataFrame(rows, columns=[*COLUMNS, "_image"])
         data.attrs["notes"] = [*notes, *(f"{run.label}: no test image is misclassified" for run, images in runs if not images)]
         return data
 
@@ -46,8 +46,8 @@ class Mistakes(FigurePart, OfVariants):
         return f"T: true class, P: predicted class. The first {images} {order}."
 
     def describe(self, data: pd.DataFrame) -> str:
-        variants = data.groupby("label", sort=False)["_answer"]
-        return " ".join(f"{label}: {', '.join(answers)}." for label, answers in variants)
+        answers = "T " + data["true"] + ", P " + data["predicted"]
+        return " ".join(f"{label}: {', '.join(part)}." for label, part in answers.groupby(data["label"], sort=False))
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         longest = max(map(len, [*data["true"], *data["predicted"]]))
@@ -55,7 +55,7 @@ class Mistakes(FigurePart, OfVariants):
         for label, part in data.groupby("label", sort=False):
             images = part.to_dict("records")
             words = [f"T {_short(image['true'])}<br>P {_short(image['predicted'])}" for image in images]
-            hover = [f"{image['_answer']}, test image {image['row']}, seed {image['seed']}" for image in images]
+            hover = ["T {true}, P {predicted}, test image {row}, seed {seed}".format_map(image) for image in images]
             panels.append(Tiles(str(label), list(map(tile, part["_image"])), words, hover, 10 if longest <= SHORT else 5))
         return tile_figure(panels)
 
@@ -72,10 +72,7 @@ def read_mistakes(path: Path, most: int) -> list[Json]:
         names = {label: " ".join(str(name).split()) for label, name in enumerate(archive["names"])}
         classes = ([names[label] for label in column] for column in (labels, predicted))
         columns = zip(rows, *classes, pictures(images, rows, labels, predicted), strict=True)
-        return [
-            {"row": row, "true": true, "predicted": answer, "_image": image, "_answer": f"T {true}, P {answer}"}
-            for row, true, answer, image in columns
-        ]
+        return [{"row": row, "true": true, "predicted": answer, "_image": image} for row, true, answer, image in columns]
 
     return read_archive(path, mistakes)
 
