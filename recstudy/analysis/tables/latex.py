@@ -18,7 +18,7 @@ from recstudy.report.names import DASH
 from recstudy.report.venues import ARTICLE, POINTS, Paper
 
 NUMBERED = re.compile(r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE)  # of another paper: LaTeX numbers this one
-BROKEN = re.compile(r"((?:\\_|\\textgreater\{\}|[=/@]|,(?!\d))(?=[^\s{}]))")  # after these marks a name may be broken: rather at a space
+BROKEN = re.compile(r"((?:\\_|\\textgreater\{\}|[=/@]|,(?!\d))(?=[^\s{}]))")  # a name may be broken after these
 PACKAGES = "booktabs,graphicx,siunitx,tabularx"
 SETUP = r"\sisetup{group-digits=integer,group-separator={,},group-minimum-digits=4,retain-explicit-plus,detect-weight,mode=text}"
 SIZES = {r"\small": 1, r"\footnotesize": 2}  # points less than the class's own letters
