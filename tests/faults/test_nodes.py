@@ -116,7 +116,7 @@ def test_6_a_new_head_goes_on_from_disk_alone(shell, tmp_path, fault):
     assert driver.returncode == 9
     (line,) = errors.splitlines()
     assert line.startswith("ClusterError: the head node of the Ray cluster, ")
-    assert line.endswith(f"as soon as a cluster answers: python {shell.study.name} --results {shell.place} {shlex.join(chosen)}")
+    assert line.endswith(f"this goes on from there: python {shell.study.name} --results {shell.place} {shlex.join(chosen)}")
     finished = shell.records()
     assert 2 <= len(finished) < 6
 

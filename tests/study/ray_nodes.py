@@ -28,14 +28,15 @@ def head_of(port: int, dashboard: int = 0) -> tuple[str, ...]:
     return "--head", f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={free_port()}"
 
 
-def answers(port: int, within: float = 600) -> bool:
+def answers(port: int, within: float = 180) -> bool:
     """Whether a head node answers whoever has the token."""
     deadline = time.monotonic() + within
     command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]
-    while subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN}).returncode:
-        if time.monotonic() > deadline:
-            return False
-    return True
+    while time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if not subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN}, timeout=90).returncode:
+                return True
+    return False
 
 
 def namespace(kind: str) -> list[str]:
