@@ -1,4 +1,4 @@
-"""Runs on Ray Tune: how it is set up and called, and what it calls in turn: one run after another is handed out and heard of.
+"""Runs on Ray Tune: sets up the tuner, hands out one run after another, and passes on what they report.
 
 Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours.
 """
@@ -203,7 +203,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
             old.config = old.evaluated_params = {}
 
     def _run(self, trial: TuneTrial) -> Run | None:
-        """Whose trial it is; None where its outcome is known: its process died behind it, and Tune has begun another one."""
+        """Return the run of a trial; None if its outcome is known, because its process died afterwards and Tune began another."""
         return self.sweep.runs.get(trial.config["trial"].run_id)
 
 

@@ -53,7 +53,7 @@ class NotebookCell:
 
 
 class Listener:
-    """Is told what happens to runs."""
+    """Receives what happens to runs."""
 
     def started(self, run: Run) -> None:
         """Hear that a process of the run has begun, for the first time or again."""

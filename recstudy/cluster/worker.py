@@ -174,7 +174,7 @@ class Stopped(BaseException):
 
 
 def work_in_group(settings: dict[str, Any]) -> None:
-    """Do one run as one worker, in step with the others of its group, of which any may be on a node that is wanted back."""
+    """Execute a run as one worker of its group. Any of the workers may be on a node that Ray is about to take away."""
     trial = settings["trial"]
     work, messages = cloudpickle.loads(settings["load"])
     group, leave = worker_group(trial), Leave(messages)

@@ -195,7 +195,7 @@ class Program:
         return None
 
     def recompute(self, file: Path, metrics: Sequence[str]) -> "tuple[MeasuredMetrics, int]":
-        """Compute these metrics again from the answers that a run kept, and count these.
+        """Compute metrics again from the answers in a run's folder; return them with the number of answers.
 
         Raises:
             NotAvailable: there are not all answers, or they are of a task that is not imported.

@@ -14,7 +14,7 @@ from recstudy.errors import ConfigError, raised_at
 from recstudy.plugins import named, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
-from recstudy.programs.own import OwnProgram, measured, not_finite, number, plain
+from recstudy.programs.own import OwnProgram, measured, not_finite, number, python_scalar
 from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_process
 from recstudy.programs.watchdog import alive, waiting, watched
 from recstudy.records import EpochLine, Json, append_line, read_log
@@ -71,7 +71,7 @@ class RunContext:
             ConfigError: `step` is not a whole number of at least 0, or a value is not a number or has a name of recstudy's own.
         """
         name, records = self._execution.settings.program_name, self._execution.records
-        step = plain(step)
+        step = python_scalar(step)
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
         if reserved := [key for key in values if key in LINE]:

@@ -236,14 +236,14 @@ def measured(name: str, given: Any, metrics: Iterable[str]) -> dict[str, float]:
 
 def number(name: str, metric: str, value: Any) -> float:
     """Return a number of numpy's, torch's or Python's as a float (ConfigError)."""
-    value = plain(value)
+    value = python_scalar(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name}: {metric} must be a number, but it is {value!r}")
     return float(value)
 
 
-def plain(value: Any) -> Any:
-    """Return a scalar of numpy's or torch's as Python's; anything else as it is."""
+def python_scalar(value: Any) -> Any:
+    """Return the number in an array of NumPy or torch that has one; any other value as it is."""
     return value.item() if hasattr(value, "item") else value
 
 

@@ -63,7 +63,7 @@ def is_free(folder: str, store: str) -> bool:
 
 
 def _local(folder: str, store: str) -> Path:
-    """Return the run's folder here: apart from the driver's copy of all records, which others here read and renew."""
+    """Return the run's folder on this machine, apart from the driver's copy of all records, which other processes renew."""
     return scratch(store).with_suffix(".work") / Path(folder).name
 
 

@@ -91,7 +91,7 @@ def json_value(value: Any, name: str) -> Any:
         converted = python_value(part)
         if converted is part:
             kinds = "a number, a text, true, false, none, or a list or dict of these"
-            raise ConfigError(f"{name} has {brief(part)}, but a setting is {kinds}. Give a name that the program looks up")
+            raise ConfigError(f"{name} contains {brief(part)}, but a setting is {kinds}. Give a name for it instead")
         return converted
 
     return to_jsonable_python(value, fallback=convert)

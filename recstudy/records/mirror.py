@@ -146,7 +146,7 @@ class Mirror:
         return all(info.base_name.startswith(PROBE) for info in self.listed(self.base))
 
     def still(self) -> AbstractContextManager[None]:
-        """Let nobody else here read the store, so that a file may be changed and sent."""
+        """Keep other processes of this machine from reading the store while a file is changed and sent."""
         return locked(self.root.with_suffix(".lock"), wait=True)
 
     def check(self) -> None:

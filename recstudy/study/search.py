@@ -35,7 +35,7 @@ class Search(Stated):
         name: of its folder of results.
         presets: name -> run configs, one a model family; the first preset is the default, and so is its first family.
         vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
-        ranges: other ranges for some of them, for every preset or by preset.
+        ranges: other ranges for some of them, for every preset, by preset, or both; those of a preset count first.
         objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on the selection
             split; always the way in which that metric is better), `gflops`, `params`, `train_gflops`. The first is the one that
             rankings use.

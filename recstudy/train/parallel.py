@@ -86,7 +86,7 @@ def average_buffers(network: nn.Module) -> None:
 
 
 class Workers(Group):
-    """The group of Ray Train workers that this process is in; alone it is a group of one."""
+    """The group of Ray Train workers that this process belongs to; without Ray Train, a group of one."""
 
     def __init__(self) -> None:
         self.rank, self.world = rank_and_world()

@@ -102,7 +102,11 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
         ({"depth": 1}, {"depth": ["a"]}, "'depth' must be an integer, but got 'a'"),
         ({"depth": 1}, {"seed": [1]}, "'seed' is not a setting of train: run.seed has the seed"),
         ({"seed": 1}, {"depth": [1]}, "must not have 'seed': run.seed has the seed"),
-        ({"depth": 1}, {"depth": [2, print]}, "the setting 'depth' has <built-in function print>, but a setting is a number"),
+        (
+            {"depth": 1},
+            {"depth": [2, print]},
+            "the setting 'depth' contains <built-in function print>, but a setting is a number",
+        ),
         ([1], {"depth": [1]}, "must be a dictionary with defaults, a dataclass or a pydantic model"),
     ],
 )

@@ -16,7 +16,7 @@ def new(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def write(*words: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as end:
+        with pytest.raises(SystemExit, match=r"^(None|\d)?$") as end:
             main(["new", *words])
         output = capsys.readouterr()
         return end.value.code or 0, output.out + output.err

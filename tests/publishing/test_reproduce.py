@@ -15,7 +15,7 @@ def reproduce(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def typed(*words: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit, match=r"^(None|\d)?$") as ended:
             main(["reproduce", *map(str, words), "--no-ray"])
         said = capsys.readouterr()
         assert ended.value.code == code, said.out + said.err

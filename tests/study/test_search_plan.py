@@ -78,6 +78,13 @@ def test_the_first_family_is_the_default_and_its_own_settings_come_first():
     ]
 
 
+def test_ranges_for_every_preset_and_of_one_add_up():
+    widths, rates = Tunable([16, 32]), Tunable(1e-4, 1e-3, log=True)
+    both = search(ranges={"train.batch_size": widths, "quick": {"train.learning_rate": rates}})
+
+    assert dict(both.ranges["quick"]) == {"train.batch_size": widths, "train.learning_rate": rates}
+
+
 def test_a_presets_own_settings_outside_the_ranges_are_not_tried_and_named_ones_are():
     given = search(ranges={"train.batch_size": Tunable([16, 32])}, first=({"train.batch_size": 32},))
 
