@@ -11,6 +11,7 @@ from recstudy.programs.metric import METRICS
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import TablePart
 from recstudy.report.findings import findings
+from recstudy.report.names import with_word_labels
 from recstudy.report.rows import Outcome, Row
 from recstudy.report.status import last_change
 from recstudy.report.study_records import StudyRecords
@@ -54,13 +55,13 @@ class Sources:
             raise ConfigError(f"no study {study[0]!r} with the preset {study[1]!r}: {here}.{nearest(' '.join(study), names)}")
         if planned.error:
             raise ConfigError(planned.error)
-        plan = planned.plan
+        plan, variants = planned.plan, with_word_labels(planned.plan.variants)
         outcomes = [self.poller.outcome(run.id) for run in plan.runs]
         before, earlier, records = self._records.get(study, (None, (), None))
         code = self.trust and bool(plan.plugins)  # which may have changed
         if records is None or code or before is not planned or any(a is not b for a, b in zip(earlier, outcomes, strict=True)):
             rows = [
-                Row.of(outcome, run.variant, plan.variants[run.variant], run.seed, run.id)
+                Row.of(outcome, run.variant, variants[run.variant], run.seed, run.id)
                 for run, outcome in zip(plan.runs, outcomes, strict=True)
             ]
             records = StudyRecords(self.poller.results, plan, rows, trust=self.trust)

@@ -1,6 +1,6 @@
 """What metrics are called, what they are measured in, how their numbers are printed; and which variants a selector names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,8 @@ DASH = "\N{EN DASH}"  # stands where there is no number
 SPLITS = {"selection_": "selection", "train_": "training"}
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
 SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
+
+NAMING = ("model", "data", "variant")  # axes whose levels are names
 
 
 def improved(name: str) -> str:
@@ -104,6 +106,46 @@ def plural(count: int, word: str) -> str:
 def axis_title(name: str | None) -> str:
     """Return what a table or figure calls an axis: `train.batch_size` is `batch size`."""
     return (name or "").rpartition(".")[2].replace("_", " ")
+
+
+def level_words(axis: str, level: Any) -> str:
+    """Return a level of an axis in words.
+
+    Examples:
+        >>> level_words("latent_steps", 1), level_words("learning_rate", 0.001), level_words("model", "TRM")
+        ('1 latent step', 'learning rate 0.001', 'TRM')
+        >>> level_words("ema", False), level_words("halting", None)
+        ('without ema', 'without halting')
+    """
+    title = axis_title(axis)
+    if axis in NAMING and isinstance(level, str):
+        return level
+    if level is None or isinstance(level, bool):
+        return f"{'with' if level else 'without'} {title}"
+    if isinstance(level, int) and title.endswith("s") and not title.endswith("ss"):
+        return plural(level, title.removesuffix("s"))
+    return f"{title} {plain(level)}"
+
+
+def with_word_labels(variants: Sequence[VariantRecord]) -> tuple[VariantRecord, ...]:
+    """Return variants whose generated labels are words, without the axes on which all variants have one level.
+
+    `latent_steps=2, supervision_steps=1` becomes `2 latent steps`. A label that a study gives itself stays. All labels stay if
+    two would become equal.
+    """
+    axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
+    constant = {axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) == 1}
+    labels = [_word_label(variant, constant) for variant in variants]
+    if len(set(labels)) < len(labels):
+        return tuple(variants)
+    return tuple(replace(variant, label=label) for variant, label in zip(variants, labels, strict=True))
+
+
+def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
+    generated = {f"{axis}={level}": axis for axis, level in variant.levels.items()}
+    parts = [(generated.get(part, ""), part) for part in variant.label.split(", ")]
+    varying = [pair for pair in parts if pair[0] not in constant] or parts
+    return ", ".join(level_words(axis, variant.levels[axis]) if axis else part for axis, part in varying)
 
 
 def level_of(variant: VariantRecord, config: Json, name: str) -> Any:

@@ -255,9 +255,10 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
     chosen = records.chosen(part.where)
     if part.base:
         labels = [variant.label for variant in records.variants]
-        if part.base not in labels:
+        label = records.label_of(part.base)
+        if label not in labels:
             raise ConfigError(f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}")
-        base = labels.index(part.base)
+        base = labels.index(label)
         return {index: base for index in chosen if index != base}
     bases = {index: own for index in chosen if (own := records.variants[index].base) is not None}
     if not bases:

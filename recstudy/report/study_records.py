@@ -24,7 +24,7 @@ from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import fits, level_of, plain, same, setting_name
+from recstudy.report.names import fits, level_of, plain, same, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import post_hoc
 from recstudy.report.rows import ENDED, Row, imported_outcomes, outcome_of
@@ -193,9 +193,17 @@ class StudyRecords:
         place = self.called or self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
         return shlex.quote(place)
 
-    @property
+    @cached_property
     def variants(self) -> Sequence[VariantRecord]:
-        return self.plan.variants
+        """The variants of the plan, their generated labels as words."""
+        return with_word_labels(self.plan.variants)
+
+    def label_of(self, name: str) -> str:
+        """Return the label of the variant that its study calls `name`; `name` itself if no variant is called so."""
+        labels = (
+            variant.label for planned, variant in zip(self.plan.variants, self.variants, strict=True) if planned.label == name
+        )
+        return next(labels, name)
 
     @cached_property
     def design(self) -> Design:
@@ -296,6 +304,8 @@ class StudyRecords:
 
     def chosen(self, where: Json) -> list[int]:
         """Return the variants at these levels, in the study's order."""
+        if isinstance(name := where.get("variant"), str):
+            where = {**where, "variant": self.label_of(name)}
         return [index for index in range(len(self.variants)) if fits(where, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:
@@ -348,10 +358,11 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
 def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
     """Return what the results folder has of a plan's runs, whether the plan is there or not."""
     imported = imported_outcomes(results.study(plan.study, plan.folder)) if plan.imported else {}
+    variants = with_word_labels(plan.variants)
     rows = []
     for run in plan.runs:
         outcome = imported.get(run.id) or outcome_of(results, run.id)
-        rows.append(Row.of(outcome, run.variant, plan.variants[run.variant], run.seed, run.id))
+        rows.append(Row.of(outcome, run.variant, variants[run.variant], run.seed, run.id))
     return StudyRecords(results, plan, rows)
 
 

@@ -29,8 +29,8 @@ def test_pages_are_read_with_the_metrics_of_their_study(results):
 
     assert ["Accuracy (%)" in text for text in pages] == [True, False, True] * 2
     index = page(sources, "/")
-    assert "Best: by accuracy, 4 92.1 [" in index
-    assert "Best: by accuracy, 2 0.861 [" in index
+    assert "Best: by accuracy, depth 4 92.1 [" in index
+    assert "Best: by accuracy, depth 2 0.861 [" in index
 
 
 def test_a_run_is_told_in_the_words_of_its_program(results):

@@ -112,7 +112,7 @@ def test_a_changed_value_is_refused_unless_the_file_replaces_what_was_imported(j
     assert len(values(folder)) == 12
     judge(changed, replace=True)
     assert len(values(folder)) == 11
-    assert values(folder)["lr=0.1, depth=1, 3"] == 84.8
+    assert values(folder)["lr 0.1, depth 1, 3"] == 84.8
 
 
 def test_a_failed_run_is_replaced_by_its_repetition(judge):
@@ -170,7 +170,7 @@ def test_published_values_stand_beside_the_variants_that_they_are_of(judge):
     Path("paper.csv").write_text("metric,value,unit,depth,lr\naccuracy,90.2,percent,2,0.01\naccuracy,20,percent,1,0.1\n")
     loaded = recstudy.load(judge(ROWS, published=Path("paper.csv")))
     verdicts = loaded.table("results").frame.dropna(subset="verdict").set_index("row").verdict
-    assert verdicts.to_dict() == {"lr=0.01, depth=2": "consistent", "lr=0.1, depth=1": "differs"}
+    assert verdicts.to_dict() == {"lr 0.01, depth 2": "consistent", "lr 0.1, depth 1": "differs"}
 
 
 def test_damaged_imports_are_one_line(judge, tmp_path):

@@ -116,7 +116,7 @@ def test_what_is_against_either_published_number_is_against_their_delta(tmp_path
         reasons.append([cell.reasons for cell in table(results, targets=SOTA).rows[0].cells])
 
     assert reasons == [
-        [(), ("no published Avg-BLEU has the settings of data=COVCTR, model=MicarVLMoE",)],
+        [(), ("no published Avg-BLEU has the settings of MicarVLMoE",)],
         [("epochs 50, not 100",), ("epochs 50, not 100",)],
     ]
 
@@ -135,7 +135,7 @@ def test_runs_that_either_side_lost_are_said(tmp_path):
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        ({"MicarVLMoE": ["failed"] * 3}, "not available (data=COVCTR, model=MicarVLMoE: no value)"),
+        ({"MicarVLMoE": ["failed"] * 3}, "not available (MicarVLMoE: no value)"),
         ({"SAT": [0.0] * 3}, "not available (no percentage of a score of 0 or less)"),
         ({"SAT": [None] * 3}, "\N{EN DASH} not run"),
     ],

@@ -59,7 +59,9 @@ def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
     assert first.startswith("initial weights, order of training; the same for all seeds: images (")
     assert (
         second
-        == "initial weights, order of training, subset of a limit; the same for all seeds: images (" + made[1]["label"] + ")"
+        == "initial weights, order of training, subset of a limit; the same for all seeds: images ("
+        + records.variants[1].label
+        + ")"
     )
     assert not others
 

@@ -39,7 +39,7 @@ def test_epochs_have_a_row_a_run_and_epoch(loaded):
 
     assert len(epochs) == 6 * 5
     last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 5)].iloc[0]
-    assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch_size=64", 2, pytest.approx(91.2))
+    assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch size 64", 2, pytest.approx(91.2))
 
 
 def test_parts_show_themselves(loaded):
@@ -48,7 +48,7 @@ def test_parts_show_themselves(loaded):
     assert isinstance(loaded["by_batch"], go.Figure)
     assert "93.1 [91.6, 94.5]</td>" in table._repr_html_()
     assert table.frame["mean"].iloc[0] == pytest.approx(93.1)
-    assert "| ViTRM, batch\\_size=64 |" in repr(table)
+    assert "| ViTRM, batch size 64 |" in repr(table)
     assert "siunitx" in table.latex
     assert list(loaded.parts) == ["scores", "table1", "by_batch", "learning_curves"]
     assert repr(loaded).startswith("made_up (paper): 12 runs; scores, ")

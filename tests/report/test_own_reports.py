@@ -74,7 +74,7 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
         side = shown(records, records.parts[2]).printed
 
     assert side is not None
-    assert side.heads[:3] == ["depth", "rate", "Accuracy (%)"]
+    assert side.heads[:3] == ["variant", "rate", "Accuracy (%)"]
     assert [line[1].text for line in side.lines] == ["0.1", "0.1"]
     assert "Supported: deeper is better" in load(results.root).findings[0]
     assert (
@@ -118,7 +118,7 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
     results = run_study(tmp_path / "r", report=[part])
     records = load_study(results, "depth", "default")
     with records.standing():
-        cells = [find(records, name).fields for name in ("t:1:accuracy", "t:4:accuracy", "t:2:latency")]
+        cells = [find(records, name).fields for name in ("t:depth 1:accuracy", "t:depth 4:accuracy", "t:depth 2:latency")]
 
     assert [cell["verdict"] for cell in cells] == ["consistent", "not comparable", "not comparable"]
     assert [cell["reasons"] for cell in cells[1:]] == ["its source does not state rate", "rate 0.1, not 0.2"]

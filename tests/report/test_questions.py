@@ -85,7 +85,7 @@ def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
     assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(Looks((1,)).level(3) / 3))
     assert (same.verdict, same.left, same.answer.p) == (Verdict.INTERIM, 2, None)
     assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,), None)
-    assert fewer.lost == ("steps=4, seed 0: diverged", "steps=4, seed 1: failed: code")
+    assert fewer.lost == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
     assert fewer.ended == {"diverged": 1, "failed": 1}
 
 
@@ -128,7 +128,7 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
 
-    assert [term.label for term in row.terms] == ["steps=1", "steps=16"]  # 90.0 selected, before 40.0
+    assert [term.label for term in row.terms] == ["1 step", "16 steps"]  # 90.0 selected, before 40.0
 
 
 def test_a_gain_is_a_difference_of_differences(tmp_path):
@@ -240,7 +240,7 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
     ("fields", "message"),
     [
         ({}, r"no variant has a base\. Name one with base=LABEL, or use leave_one_out\."),
-        ({"base": "ViTRM, batch_size=46"}, r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch_size=64'\?"),
+        ({"base": "ViTRM, batch_size=46"}, r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch size 64'\?"),
         ({"metric": "params", "base": "ViTRM, batch_size=64"}, "params follows from the config"),
     ],
 )
@@ -278,7 +278,7 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     found = effects(tmp_path, factorial(axes(2)), lambda on, seed: "failed" if seed == 1 and on["a"] else 80.0 + seed + on["b"])
 
     assert {row.verdict for row in found.rows} == {Verdict.UNDECIDED}
-    assert found.rows[0].lost == ("a=1, b=0, seed 1: failed: code", "a=1, b=1, seed 1: failed: code")
+    assert found.rows[0].lost == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_every_part_writes_its_files(tmp_path):
         "tables/captions.csv",
     }
     assert page.read_text().count('class="figure"') == 5
-    assert "Misclassified test images. ViTRM, batch_size=64: T cat, P dog, T dog, P cat." in page.read_text()
+    assert "Misclassified test images. ViTRM, batch size 64: T cat, P dog, T dog, P cat." in page.read_text()
 
 
 def test_synthetic_data_is_said_once_a_page_and_in_every_file(tmp_path):

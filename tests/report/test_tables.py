@@ -35,17 +35,20 @@ def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("levels", "corner", "labels"),
     [
-        ([{"layers": 2}, {"layers": 4}], "layers", ["2", "4"]),
-        ([{"model": "ViTRM"}, {"batch_size": 8}], "variant", ["ViTRM", "batch_size=8"]),
+        ([{"layers": 1, "width": 8}, {"layers": 4, "width": 8}], "variant", ["1 layer", "4 layers"]),
+        ([{"model": "ViTRM"}, {"model": "TRM"}], "model", ["ViTRM", "TRM"]),
+        ([{"model": "ViTRM"}, {"batch_size": 8}], "variant", ["ViTRM", "batch size 8"]),
+        ([{"rate": 0.1, "ema": True}, {"rate": 0.1, "ema": False}], "variant", ["with ema", "without ema"]),
+        ([{"rate": "a b"}, {"rate": "a b"}], "variant", ["rate=a b", "rate=a b"]),
     ],
 )
-def test_a_level_stands_alone_only_under_the_name_of_its_axis(tmp_path, levels, corner, labels):
-    records = load_study(write_study(tmp_path / "r", variants=of_levels(*levels, *levels)[:4]), "made_up", "paper")
+def test_labels_are_words_for_the_levels_that_vary(tmp_path, levels, corner, labels):
+    records = load_study(write_plan(tmp_path / "r", plan(variants=of_levels(*levels))), "made_up", "paper")
 
     table = table_data(records, Table("t"))
 
-    assert (table.corner, [row.label for row in table.rows][: len(labels)]) == (corner, labels)
-    assert list(table_data(records, Table("t", across=True)).columns)[: len(labels)] == labels
+    assert (table.corner, [row.label for row in table.rows]) == (corner, labels)
+    assert list(table_data(records, Table("t", across=True)).columns) == labels
 
 
 def test_csv_has_full_precision_and_one_line_a_cell(records):

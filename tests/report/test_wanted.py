@@ -31,7 +31,7 @@ def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path
 
 @pytest.mark.parametrize(
     ("seeds", "how", "more", "why"),
-    [(3, "not run", 0, ""), (3, "failed", None, "steps=16, seed 1: failed: code"), (1, "", 1, "")],
+    [(3, "not run", 0, ""), (3, "failed", None, "16 steps, seed 1: failed: code"), (1, "", 1, "")],
 )
 def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(tmp_path, seeds, how, more, why):
     """One seed more is wanted where too few are known to spread."""
@@ -45,9 +45,9 @@ def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_s
     found = [(one.text, one.variants, one.verdict, one.more) for one in wanted(load_study(write_study(tmp_path / "r"), *MADE_UP))]
 
     assert found == [
-        ("ViTRM, batch_size=64: top-1 accuracy 92.6 %, ViTRM Table 1 (002_table1_cifar10#2)", (0,), "consistent", None),
+        ("ViTRM, batch size 64: top-1 accuracy 92.6 %, ViTRM Table 1 (002_table1_cifar10#2)", (0,), "consistent", None),
         (
-            "ViTRM, batch_size=128: top-1 accuracy 93.1 %, ViTRM Table 1 (002_table1_cifar10#3)",
+            "ViTRM, batch size 128: top-1 accuracy 93.1 %, ViTRM Table 1 (002_table1_cifar10#3)",
             (1,),
             f"undecided: {Reason.RUNS_LOST}",
             None,

@@ -22,7 +22,6 @@ from recstudy.report import (
     TablePart,
     Tuned,
 )
-from recstudy.report.kinds import MAKERS
 from recstudy.report.writing import check_drawable
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
@@ -109,7 +108,7 @@ def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
 
 
 def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
-    monkeypatch.setitem(MAKERS, Table, lambda records, part: 1 / 0)
+    monkeypatch.setattr(Table, "cells", lambda part, records: 1 / 0)
 
     with pytest.raises(ZeroDivisionError, match="division by zero") as fault:
         check_drawable(plan_record(make_plan(study(Table("t")))))

@@ -22,9 +22,11 @@ from recstudy.report.cells import Cell, TableData, TableRow, cell, damaged_notes
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
+    NAMING,
     axis_title,
     improved,
     inline,
+    level_words,
     metric,
     number,
     plain,
@@ -145,7 +147,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         variants = [index for index in variants if not records.leaks(index)]
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
     else:
-        corner = "metric" if spec.across else axis_title(only_axis(records, variants, spec.group or "")) or "variant"
+        corner = "metric" if spec.across else corner_of(records, variants, spec.group or "")
     arrange = _crossed if crossed else _across if spec.across else _grouped if spec.group else _listed
     columns, plain_rows = arrange(records, spec, variants, placement)
     rows = with_items(records, plain_rows if spec.group else marked(records, spec, variants, plain_rows))
@@ -220,18 +222,15 @@ def pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple
 # -------------------------------------------------------------------------------------------------------------- layouts
 
 
-def _listed(
-    records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement, among: Sequence[int] = ()
-) -> Layout:
-    """Return one row a variant, one column a metric; labelled as rows `among` these, where there are others."""
-    axis = only_axis(records, among or variants, spec.group or "")
+def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+    """Return one row a variant, one column a metric."""
     rows = []
     for index in variants:
         cells = [
             improvement_cell(records, spec, index, name, placement) if improved(name) else cell(records, [index], name, placement)
             for name in spec.metrics
         ]
-        label = label_within(records, index, spec.group or "", axis)
+        label = label_within(records, index, spec.group or "")
         rows.append(TableRow(label, tuple(cells), settings_of(records, index, spec)))
     return tuple(metric(name).heading for name in spec.metrics), rows
 
@@ -240,7 +239,7 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     """List them under a heading for each group. The best is that of its group, on one data set."""
     rows: list[TableRow] = []
     for heading, group in groups(records, variants, spec.group or ""):
-        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement, variants)[1])]
+        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement)[1])]
     return tuple(metric(name).heading for name in spec.metrics), rows
 
 
@@ -250,8 +249,7 @@ def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placeme
         TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
         for name in spec.metrics
     ]
-    axis = only_axis(records, variants, "")
-    return tuple(label_within(records, index, "", axis) for index in variants), rows
+    return tuple(records.variants[index].label for index in variants), rows
 
 
 def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
@@ -339,23 +337,19 @@ def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tu
     return [*found, *([(f"{metric(name).title}: no run has finished", unknown)] if unknown else [])]
 
 
-def label_within(records: StudyRecords, index: int, by: str, axis: str = "") -> str:
-    """Return a variant's label without what the heading of its group says; its level alone of the one `axis` that rows part in,
-    and of models and data sets, which are names."""
-    label, levels = str(records.variants[index].label), records.variants[index].levels
-    said = {name: f"{name}={level}" for name, level in levels.items()}
-    if label != ", ".join(said.values()):
-        return label  # a name of its own
-    left = [name for name in levels if name != by]
-    return plain(levels[left[0]]) if left in ([axis], ["model"], ["data"]) else ", ".join(said[name] for name in left) or label
+def label_within(records: StudyRecords, index: int, group: str) -> str:
+    """Return a variant's label without the level that the heading of its group states."""
+    label, levels = records.variants[index].label, records.variants[index].levels
+    heading = level_words(group, levels[group]) if group in levels else ""
+    return ", ".join(part for part in label.split(", ") if part != heading) or label
 
 
-def only_axis(records: StudyRecords, variants: Sequence[int], by: str) -> str:
-    """Return the one axis that these variants differ in within their groups; empty where there are others, or own names."""
-    left = {axis for index in variants for axis in records.variants[index].levels if axis != by}
-    axis = next(iter(left)) if len(left) == 1 else ""
-    levels = [plain(records.variants[index].levels.get(axis)) for index in variants]
-    return axis if axis and levels == [label_within(records, index, by, axis) for index in variants] else ""
+def corner_of(records: StudyRecords, variants: Sequence[int], group: str) -> str:
+    """Return the head of the labels: `model` or `data` if these are names of models or data sets."""
+    labels = [label_within(records, index, group) for index in variants]
+    axes = (axis for axis in NAMING if axis != group)
+    named = (axis for axis in axes if labels == [records.variants[index].levels.get(axis) for index in variants])
+    return next(named, "variant")
 
 
 def settings_of(records: StudyRecords, index: int, spec: Table) -> tuple[tuple[str, ...], ...]:
