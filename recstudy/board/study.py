@@ -18,9 +18,9 @@ from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.markup import markup
 from recstudy.report.page import figure_box
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.summary import asked, found, ran
+from recstudy.report.summary import answer, overview, question
 from recstudy.report.writers import html
-from recstudy.report.writing import LAST
+from recstudy.report.writing import last_sections
 from recstudy.terminal import duration
 
 LINES = 12  # runs in the figure of those under way
@@ -48,8 +48,9 @@ def study_page(sources: Sources, address: Address) -> Page:
     now = [make_part("now", "Now", lambda: _now(state))] if state.running or state.todo else []
     curves = [make_part("underway", "Runs under way", lambda: _curves(state))] if state.running else []
     runs = make_part("runs", "Runs", lambda: run_list(records, Address(("runs", name, preset)), running))
-    last = [make_part(title.lower().replace(" ", "-"), title, partial(make, records)) for title, make in LAST.items()]
-    head = [make_part(key, "", partial(make, records)) for key, make in (("head", asked), ("findings", found), ("facts", ran))]
+    last = [make_part(title.lower().replace(" ", "-"), title, partial(make, records)) for title, make in last_sections().items()]
+    heads = {"head": question, "findings": answer, "facts": overview}
+    head = [make_part(key, "", partial(make, records)) for key, make in heads.items()]
     parts = [*head, *now, *report[:1], *curves, *report[1:], runs, *last]
     return Page(f"{name} ({preset})", [part for part in parts if part.body])
 

@@ -9,7 +9,7 @@ from recstudy.records.reading import dumped
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.summary import summary
+from recstudy.report.summary import costs, facts, origins
 from recstudy.report.writers import md
 
 NOBODY = "not named"
@@ -30,7 +30,7 @@ def files(records: StudyRecords, about: About, authors: Sequence[str], licence: 
     plan = records.plan
     with records.standing():
         answers = [f"**{md(finding.word)}:** {md(finding.said)}." for finding in findings(records)]
-        facts = [f"{md(name)}: {md(value)}" for name, value in summary(records)]
+        lines = [f"{md(name)}: {md(value)}" for name, value in [*facts(records), *costs(records), *origins(records)] if value]
     code = [f"`{CODE}/{name}`: {words}" for name, words in sorted(about.code.items())]
     lists = {"Data:": _data(records), "Code:": code, "Left out:": about.left_out}
     parts = "".join(f"{title}\n\n{_list(items)}\n" for title, items in lists.items() if items)
@@ -62,7 +62,7 @@ A paper that prints it binds its readers to these records: `recstudy verify` com
 
 ## What is in it
 
-{_list(facts)}
+{_list(lines)}
 {parts}Names of machines and accounts, paths and secrets were taken out of the records; of a path, `.../name` is left.
 """
     citation = f"""cff-version: 1.2.0

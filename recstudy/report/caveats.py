@@ -59,8 +59,8 @@ def caption(records: StudyRecords, variants: Sequence[int], before: str = "") ->
     return Note(f"{facts}. Mean and 95 % interval over seeds", screen=finish)
 
 
-def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
-    """Return what is drawn anew for each seed, so that intervals over seeds hold for it, and what is not."""
+def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:
+    """Return what the random seed controls, and what is fixed across seeds."""
     having: dict[str, list[str]] = {}
     for index in () if records.is_own else variants:
         config = records.configs[index]
@@ -71,7 +71,7 @@ def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
         own = [what for what, follows in drawn.items() if follows and config.get("data.drawing") == "per seed"]
         same = [what for what in drawn if what not in own]
         told = ", ".join(["initial weights", "order of training", *own])
-        told += f"; the same for all seeds: {', '.join(same)}" if same else ""
+        told += f"; fixed across seeds: {', '.join(same)}" if same else ""
         having.setdefault(told, []).append(records.variants[index].label)
     return "; ".join(told if len(having) == 1 else f"{told} ({some(labels)})" for told, labels in having.items())
 

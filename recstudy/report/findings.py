@@ -17,25 +17,24 @@ from typing import NamedTuple
 from recstudy.errors import ConfigError
 from recstudy.evidence import MOST_SEEDS, Answer, Kind, Reason, Verdict
 from recstudy.report.caveats import some
-from recstudy.report.cells import Cell, TableData, cell
+from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
 from recstudy.report.kinds import cells
 from recstudy.report.names import inline, metric, number, plural, points, quantity
-from recstudy.report.parts import BesidePublished, OfVariants, TablePart
+from recstudy.report.parts import TablePart
+from recstudy.report.published import published_values
 from recstudy.report.questions import Family, QuestionRow, family
 from recstudy.report.rows import STATUSES, distinct
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.best import Best
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.report.tables.render import cell_text, outcome_words
-from recstudy.report.targets import place
 
 MOST = 5
 HOW = (
-    f"At most {MOST} sentences, made from the verdicts and intervals below. First what is shown: decided claims, then "
-    "differences and effects with p below 0.05 by Holm, in the order of the page and of each kind one before a second of any; "
-    "where the study asks for none of these, the best of its first table. Then a sentence each, where there is something to say: "
-    "what cannot be told yet and the seeds that it would take, how published values compare, and what failed or is missing"
+    f"Findings: at most {MOST} sentences, made from verdicts and intervals. First decided claims, then differences and effects "
+    "with p below 0.05 (Holm); a study that asks for none of these names the best variant of its first table. Then one sentence "
+    "each for what is undecided and the seeds that it needs, for published values, and for failed or missing runs."
 )
 NOTHING = "Nothing is known yet"
 UNTOLD = "No significant difference"
@@ -228,29 +227,24 @@ def _search(table: TableData) -> Sentence | None:
 
 
 def _published(records: StudyRecords) -> list[Sentence]:
-    """Say how the published values that the report shows compare, each once."""
-    found: dict[tuple[str, str, float, Verdict], tuple[str, Cell]] = {}
-    for part in (part for part in records.parts if isinstance(part, BesidePublished) and part.targets):
-        placement = place(records, part.targets, records.chosen(part.where) if isinstance(part, OfVariants) else [], part.shows)
-        for index, name in placement.placed:
-            one = cell(records, [index], name, placement)
-            for target, answer in one.answers:
-                known = target.target.source, one.metric, target.value, answer.verdict
-                found.setdefault(known, (records.variants[index].label, one))
-    measured, counted = (
-        Counter(str(verdict) for _, name, _, verdict in found if metric(name).computed is known) for known in (False, True)
-    )
-    differing = []
-    for label, one in (named for (*_, verdict), named in found.items() if verdict is Verdict.DIFFERS):
-        theirs = ", ".join(dict.fromkeys(placed.text for placed in one.placed))
-        differing.append(f"{label}, {inline(one.metric)}: {theirs} published, {cell_text(one)} here")
-    reasons = [target.reasons for _, one in found.values() for target in one.placed if target.reasons]
-    least = min(reasons, key=len, default=())  # the fewest of any value
+    """Count the verdicts on published values; parameters and FLOPs, which no training decides, on their own."""
+    values = published_values(records)
+    if not values:
+        return []
+    differing = [
+        f"{value.label}, {inline(value.cell.metric)}: {value.placed.text} published, {cell_text(value.cell)} here"
+        for value in values
+        if value.answer.verdict is Verdict.DIFFERS
+    ]
+    least = min((value.placed.reasons for value in values if value.placed.reasons), key=len, default=())
     lacks = "".join(least[:1]) + (f", and {plural(len(least) - 1, 'more reason')}" if len(least) > 1 else "")
     why = {str(Verdict.DIFFERS): some(differing, ", "), str(Verdict.NOT_COMPARABLE): lacks}
-    said = [_counted(measured, PUBLISHED, "value", why)] if measured else []
-    said += [f"of parameters and FLOPs, {_counted(counted, PUBLISHED, 'value', {})}"] if counted else []  # no training decides
-    return [Sentence("Published", "; ".join(said))] if said else []
+    counts = {is_computed: Counter[str]() for is_computed in (False, True)}
+    for value in values:
+        counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
+    words = [_counted(counts[False], PUBLISHED, "value", why)] if counts[False] else []
+    words += [f"of parameters and FLOPs, {_counted(counts[True], PUBLISHED, 'value', {})}"] if counts[True] else []
+    return [Sentence("Published", "; ".join(words))]
 
 
 def _missing(records: StudyRecords, waiting: Sequence[str]) -> list[Sentence]:

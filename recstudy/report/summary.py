@@ -8,11 +8,12 @@ from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
+from recstudy.report.caveats import SELECTIONS, is_synthetic, seed_words, to_evaluate, warnings
 from recstudy.report.changes import change_lines, study_changes
+from recstudy.report.claims import QuestionPart
 from recstudy.report.findings import HOW, findings
 from recstudy.report.machines import Price, machines_used
-from recstudy.report.markup import escape, fold, markup, words_table
+from recstudy.report.markup import Html, escape, fold, markup, words_table
 from recstudy.report.names import metric, plain, plural, quantity, setting_name
 from recstudy.report.registration import registration_words
 from recstudy.report.rows import STATUSES, Row, distinct, origin
@@ -24,7 +25,16 @@ from recstudy.terminal import duration, flops
 OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
     f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")
 )
+ANSWER = 2  # sentences beside the question
 LAST_LINES = 12  # of a traceback
+INTERVALS = (
+    "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own variance is "
+    "moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is significantly better."
+)
+ON_P = (
+    "p (Holm): the p value of a two-sided t test, adjusted for all questions of its table. It decides the verdict; the 95 % "
+    "interval beside it is not adjusted."
+)
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
     "commit": "commit",
@@ -41,33 +51,23 @@ PROVENANCE = {
 }
 
 
-def asked(records: StudyRecords) -> str:
-    """Return title, question, and what a reader must know before any number."""
+def question(records: StudyRecords) -> str:
+    """Return the title, the question, and what a reader must know before any number."""
     return markup("question", records.plan, by_name(records.plan.question), warnings(records), template="study")
 
 
-def found(records: StudyRecords) -> str:
-    """Return the findings as a list, and how they are made."""
-    return answer(records) + more(records)
-
-
 def answer(records: StudyRecords) -> str:
-    """Return the first of the findings, which answers the question."""
-    return markup("findings", findings(records)[:1], "Answer", template="study")
+    """Return the first findings, which answer the question."""
+    return markup("findings", findings(records)[:ANSWER], "Answer", template="study")
 
 
-def more(records: StudyRecords) -> str:
-    """Return the other findings, and how all are made."""
-    how = fold("How these sentences are made", markup("notes", [f"{HOW}."]))
-    return markup("findings", findings(records)[1:], "Findings", template="study") + how
-
-
-def ran(records: StudyRecords, price: Price | None = None) -> str:
-    """Return other warnings, the facts, with money where a GPU hour has a price, and the author's own words."""
+def overview(records: StudyRecords) -> str:
+    """Return the other findings, warnings, what was run, and the description by the study's author."""
     about = flowing(by_name(records.plan.description.strip()))
     notes = [*failed_metrics(records), *records.not_here, *lacking(records), *change_lines(study_changes(records))]
-    words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    return markup("warnings", notes) + markup("facts", summary(records, price)) + words
+    words = fold("Description", Html(f'<pre class="about">{escape(about)}</pre>')) if about else ""
+    more = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
+    return more + markup("warnings", notes) + markup("facts", facts(records)) + words
 
 
 def lacking(records: StudyRecords) -> tuple[Note, ...]:
@@ -92,51 +92,83 @@ def flowing(text: str) -> str:
     return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
-def summary(records: StudyRecords, price: Price | None = None) -> list[tuple[str, str]]:
-    """Say as facts what this report shows: runs, data, protocol, cost."""
-    runs, of_plan = distinct(records.rows), records.plan
+def facts(records: StudyRecords) -> list[tuple[str, str]]:
+    """Return what was run: runs, variants and seeds or the search, data and selection."""
+    runs, plan = distinct(records.rows), records.plan
     counts = Counter(row.status for row in runs)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
     data = dict.fromkeys(
         variant.data + " (synthetic)" * (is_synthetic(records, [index]) and "synthetic" not in variant.data)
         for index, variant in enumerate(records.variants)
     )
-    chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
+    selections = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
-    seeds = sorted(set(Counter(run.variant for run in of_plan.runs).values()))  # of a variant; not of all the same
-    several = f"{seeds[0]} to " if seeds[1:] else ""
-    plan = f"{plural(len(records.variants), 'variant')}, {several}{plural(len(of_plan.seeds), 'seed')}"
-    plan += f"; {plural(shared, 'run')} under a second label" if shared else ""
-    uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
+    seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))  # variants may have different numbers of seeds
+    planned = (
+        f"{plural(len(records.variants), 'variant')}, {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
+    )
+    planned += f"; {plural(shared, 'run')} under a second label" if shared else ""
+    notes = dict.fromkeys(note for row in runs for note in row.found.notes)
+    return [
+        ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
+        *([("Plan", planned)] if plan.search is None else searched(records, plan.search)),
+        (
+            "Changed on the command line",
+            ", ".join(f"{setting_name(path)} = {plain(value)}" for path, value in plan.changes.items()),
+        ),
+        ("Data", ", ".join(data)),
+        ("Selection", "; ".join(SELECTIONS.get(name, name) for name in selections) * (not records.is_own)),
+        ("Note", "; ".join(notes) * records.is_own),
+    ]
+
+
+def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, str]]:
+    """Return the compute of the runs and the machines, with money if a GPU hour has a price."""
+    runs = distinct(records.rows)
+    seconds = sum(row.paid for row in runs)
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
-    folder, ids = records.results.study(of_plan.study, of_plan.folder), {row.id for row in runs}
-    earlier = len(earlier_runs(records.results, folder, of_plan.definition, ids))
+    stopped = sum(row.status == "stopped" for row in runs)
+    used = f"{duration(seconds)} of runs{'' if records.is_own else f', {flops(pflop)}'}"
+    used += f", without the {stopped:,} stopped" if stopped else ""
+    used = used if seconds or not records.is_own else ""  # imported results may have no times
+    return [("Compute", used), ("Machines", machines_used(runs, records.configs, price))]
+
+
+def origins(records: StudyRecords) -> list[tuple[str, str]]:
+    """Return when the study was registered and read, what seeds control, and what was added to its records later."""
+    plan, rows = records.plan, records.rows
+    folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
+    earlier = len(earlier_runs(records.results, folder, plan.definition, ids))
     looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
     looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
-    cut = dict.fromkeys((kept.kept, kept.of) for row in records.rows if (kept := row.found.answers) and kept.kept < kept.of)
-    later = Counter((name, how) for row in records.rows for name, how in row.later.items() if "." not in name)
-    paid = sum(row.paid for row in runs)
-    used = f"{duration(paid)} of runs{'' if records.is_own else f', {flops(pflop)}'}{uncounted}"
-    used = used if paid or not records.is_own else ""  # imported results may have no times
-    repeated = sum(row.provenance.earlier > 0 for row in records.rows)
-    found = [
-        ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
-        *([("Plan", plan)] if of_plan.search is None else searched(records, of_plan.search)),
-        ("Set", ", ".join(f"{setting_name(path)} = {plain(value)}" for path, value in of_plan.changes.items())),
-        ("Definition", f"{of_plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
+    cut = dict.fromkeys(
+        (answers.kept, answers.of) for row in rows if (answers := row.found.answers) and answers.kept < answers.of
+    )
+    later = Counter((name, how) for row in rows for name, how in row.later.items() if "." not in name)
+    computed = [f"{metric(name).title} of {plural(count, 'run')} from {source}" for (name, source), count in later.items()]
+    repeated = sum(row.provenance.earlier > 0 for row in rows)
+    return [
         ("Registered", registration_words(records)),
-        ("Looks", looks),
-        ("Data", ", ".join(data)),
-        ("Note", "; ".join(dict.fromkeys(note for row in runs for note in row.found.notes)) * records.is_own),
-        ("Answers kept", "; ".join(f"of the first {n:,} of {of:,} test images, as many as fit 4 MiB a run" for n, of in cut)),
-        ("Computed later", ", ".join(f"{metric(one).title} of {plural(n, 'run')} from {how}" for (one, how), n in later.items())),
-        ("Run again", f"{plural(repeated, 'run')}; the records of before are kept in runs/ID/attempt-N" * bool(repeated)),
-        ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen) * (not records.is_own)),
-        ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
-        ("Compute used", used),
-        ("Machines used", machines_used(runs, records.configs, price)),
+        ("Looks (interim analyses)", looks),
+        ("The random seed controls", seed_words(records, range(len(records.variants)))),
+        ("Definition", f"{plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
+        ("Answers saved", "; ".join(cut)),
+        (
+            "Computed later",
+            ", ".join(computed),
+        ),
+        ("Rerun", f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated)),
     ]
-    return [(name, value) for name, value in found if value]
+
+
+def reproducibility(records: StudyRecords) -> str:
+    """Return the study's command, what its numbers come from, and all settings."""
+    return command(records) + markup("facts", origins(records)) + settings(records) + fold("Provenance", provenance(records))
+
+
+def reading_notes(records: StudyRecords) -> str:
+    """Return how to read the page: said once here, and not below each table."""
+    return markup("notes", [INTERVALS, *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []), HOW])
 
 
 def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str]]:
@@ -210,15 +242,15 @@ def provenance(records: StudyRecords) -> str:
     return words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
 
 
-def again(records: StudyRecords) -> str:
-    """Show the command that the plan records, and what it did where that was its study's: whose it is, this cannot tell."""
+def command(records: StudyRecords) -> str:
+    """Return the command that the plan records, and what it does now."""
     runs = distinct(records.rows)
-    left = sum(row.status not in ("done", "diverged") for row in runs)
-    words = "Every run has finished; the study's command draws the report again, and finished runs are never run twice."
+    unfinished = sum(row.status not in ("done", "diverged") for row in runs)
+    words = "Every run has finished. This command draws the report again and repeats no run:"
     if records.plan.search is not None:
-        words = "The search's command resumes it and draws the report again; nothing is run twice."
+        words = "This command resumes the search and draws the report again. It repeats no finished trial:"
     elif records.plan.imported:
-        words = "The runs were finished elsewhere and imported. The command imports the file again and draws the report."
-    elif left:
-        words = f"{plural(left, 'run')} of {len(runs):,} are still to do; the study's command runs those and no other."
-    return f"<p>{escape(words)} As its plan records it:</p>" + markup("code", records.plan.command)
+        words = "The runs were finished elsewhere. This command imports the file again and draws the report:"
+    elif unfinished:
+        words = f"{plural(unfinished, 'run')} of {len(runs):,} have not finished. This command runs them and skips finished runs:"
+    return f"<p>{escape(words)}</p>" + markup("code", records.plan.command)

@@ -28,23 +28,21 @@ from recstudy.report.machines import Price
 from recstudy.report.markup import markup, words_table
 from recstudy.report.page import FIGURE, Section, page, safe_names
 from recstudy.report.parts import BesidePublished, FigurePart, OfVariants, Part, Undrawable
+from recstudy.report.published import published_html
 from recstudy.report.rows import distinct
 from recstudy.report.shown import Shown, check_export
 from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
-    again,
     answer,
-    asked,
+    costs,
     failed_metrics,
     failures,
-    found,
     lacking,
-    more,
-    provenance,
-    ran,
-    settings,
-    summary,
+    overview,
+    question,
+    reading_notes,
+    reproducibility,
 )
 from recstudy.report.table import matches
 from recstudy.report.venues import ARTICLE, Paper
@@ -158,17 +156,17 @@ def write_files(
             tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
         sections.append(section(records, part, out, file, export, paper))
     out.finish()
-    sections += [Section(title, content) for title, make in LAST.items() if (content := make(records))]
+    sections += [Section(title, content) for title, make in last_sections(price).items() if (content := make(records))]
     told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
-    question = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
+    title = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
     tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
-    write_whole(folder / "report.md", "\n".join([question, "\n".join(told) + "\n", *tables]))
+    write_whole(folder / "report.md", "\n".join([title, "\n".join(told) + "\n", *tables]))
     write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
     pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
     for column in paper.without:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
-    head = [asked(records) + answer(records), more(records), ran(records, price)]
+    head = [question(records), answer(records), overview(records)]
     drawn = [at for at, one in enumerate(sections) if FIGURE in one.content]
     alone = [at for at in drawn if at < len(files) and isinstance(records.parts[at], FigurePart)]
     picture = next(iter([*alone, *drawn]), None)  # a figure, else the first table that has one over it
@@ -176,14 +174,16 @@ def write_files(
     return folder / "report.html"
 
 
-# What a page has after the report's parts: heading -> its HTML, empty if there is nothing to say.
-LAST: dict[str, Callable[[StudyRecords], str]] = {
-    "What failed": failures,
-    TITLE: lambda records: audit_html(audit(records)),
-    "Settings": settings,
-    "Provenance": provenance,
-    "Finish or repeat": again,
-}
+def last_sections(price: Price | None = None) -> dict[str, Callable[[StudyRecords], str]]:
+    """Return the sections of a page after the report's parts: heading -> its HTML, empty if there is nothing to say."""
+    return {
+        "Published values": published_html,
+        "Failed runs": failures,
+        "Costs": lambda records: markup("facts", costs(records, price)),
+        "Reproducibility": reproducibility,
+        TITLE: lambda records: audit_html(audit(records)),
+        "How to read this page": reading_notes,
+    }
 
 
 def section(
@@ -348,7 +348,7 @@ class Loaded:
                 else (name, type(part).__name__, heading(part))
                 for name, part in self.parts.items()
             ]
-            head = found(self.records) + markup("facts", summary(self.records))
+            head = question(self.records) + answer(self.records) + overview(self.records)
         return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
 
     def __repr__(self) -> str:

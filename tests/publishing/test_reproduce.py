@@ -61,7 +61,7 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
     assert "Not bit-equal: 0 of 2 runs gave every metric to the last digit" in said
     assert ", 1 worker of 7 threads, here on " in said
     assert "The last digits agree for equal workers and threads only, and these differ." in said
-    assert "Different: depths, row '1', column 'NLL (nats)': here minus theirs -40 [-40." in said
+    assert "Different: depths, row '1 latent step', column 'NLL (nats)': here minus theirs -40 [-40." in said
 
 
 def test_a_missing_number_or_claim_is_refused(published_once, reproduce, tmp_path):

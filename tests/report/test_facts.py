@@ -2,10 +2,10 @@ import pytest
 from made_up import as_result, base, result, run_id, variants, write_study
 
 from recstudy.errors import ConfigError
-from recstudy.report.caveats import drawn_anew
+from recstudy.report.caveats import seed_words
 from recstudy.report.machines import Price
 from recstudy.report.study_records import load_study
-from recstudy.report.summary import flowing, ran, summary
+from recstudy.report.summary import costs, flowing, reproducibility
 from recstudy.report.writing import write_report
 
 
@@ -27,14 +27,14 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({"name": "cifar10"}, "initial weights, order of training; the same for all seeds: images, validation split"),
+        ({"name": "cifar10"}, "initial weights, order of training; fixed across seeds: images, validation split"),
         (
             {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "per seed"},
             "initial weights, order of training, puzzles, validation split",
         ),
         (
             {"name": "cifar10", "limit": 500, "drawing": "per seed"},
-            "initial weights, order of training, subset of a limit, validation split; the same for all seeds: images",
+            "initial weights, order of training, subset of a limit, validation split; fixed across seeds: images",
         ),
         (
             {"name": "digits", "drawing_seed": 0, "drawing": "per seed"},
@@ -42,11 +42,11 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
         ),
     ],
 )
-def test_a_page_says_what_each_seed_draws_anew(tmp_path, data, told):
+def test_a_page_says_what_the_random_seed_controls(tmp_path, data, told):
     records = load_study(write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper")
 
-    assert drawn_anew(records, range(4)) == told
-    assert f"<dt>Drawn anew for each seed</dt><dd>{told}</dd>" in ran(records)
+    assert seed_words(records, range(4)) == told
+    assert f"<dt>The random seed controls</dt><dd>{told}</dd>" in reproducibility(records)
 
 
 def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
@@ -54,14 +54,12 @@ def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
     made[1]["changes"] = made[1]["changes"] | {"data.drawing": "per seed", "data.limit": 500}
     records = load_study(write_study(tmp_path / "r", variants=made), "made_up", "paper")
 
-    first, second, *others = drawn_anew(records, range(4)).split("); ")
+    first, second, *others = seed_words(records, range(4)).split("); ")
 
-    assert first.startswith("initial weights, order of training; the same for all seeds: images (")
+    assert first.startswith("initial weights, order of training; fixed across seeds: images (")
     assert (
         second
-        == "initial weights, order of training, subset of a limit; the same for all seeds: images ("
-        + records.variants[1].label
-        + ")"
+        == "initial weights, order of training, subset of a limit; fixed across seeds: images (" + records.variants[1].label + ")"
     )
     assert not others
 
@@ -73,7 +71,7 @@ def test_sentences_flow_and_commands_keep_their_lines():
 
 
 def used(results, price=None):
-    return dict(summary(load_study(results, "made_up", "paper"), price)).get("Machines used", "")
+    return dict(costs(load_study(results, "made_up", "paper"), price))["Machines"]
 
 
 def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
@@ -89,7 +87,7 @@ def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
     assert used(results) == "1.0 cores and 75 % of a GPU on average, at most 1,200 MB, 3 GPU hours"
     assert used(results, Price.parse("2.5EUR")).endswith("3 GPU hours, 7.50 EUR at 2.5 an hour")
     records = load_study(results, "made_up", "paper")
-    assert "7.50 EUR at 2.5 an hour" in ran(records, Price.parse("2.5 EUR"))
+    assert "7.50 EUR at 2.5 an hour" in dict(costs(records, Price.parse("2.5 EUR")))["Machines"]
 
 
 @pytest.mark.parametrize("given", ["2.5", "EUR", "-1EUR", "1e9EUR"])

@@ -21,7 +21,7 @@ from recstudy.report import Best, History, Table
 from recstudy.report.kinds import cells, drawn
 from recstudy.report.rows import Outcome
 from recstudy.report.status import show_status, status
-from recstudy.report.summary import summary
+from recstudy.report.summary import origins
 from recstudy.report.trials import (
     ranked,
     trial_table,
@@ -135,4 +135,4 @@ def test_runs_of_earlier_definitions_are_counted(results):
     append_line(study / "trials-abc.jsonl", trial_line(0, {}) | {"id": "x"})
     results.run("x").path.mkdir()
 
-    assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier definitions in runs/") in summary(read(results))
+    assert ("Definition", "3f2a9c0d1e4b; 1 run of earlier definitions in runs/") in origins(read(results))
