@@ -11,6 +11,7 @@ const draw = box => {
   layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
   if (layout.meta?.axes) layout.width = Math.max(box.clientWidth, 50 + 100 * layout.meta.axes);  // the page scrolls to the rest
+  if (printing) layout.width = box.clientWidth;  // Plotly keeps the width of the window otherwise
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
   const kept = zoomed[layout.meta?.across];
   if (kept) axesAcross(layout).forEach(axis => { layout[axis].range = [...kept]; });
@@ -20,6 +21,7 @@ const draw = box => {
     box.on("plotly_relayout", change => zoomAll(box, change));
     box.on("plotly_afterplot", () => oneStop(box));
   }
+  else if (!printing) Plotly.Plots.resize(box);
   oneStop(box);
 };
 // Figures along the same axis, such as epochs, are zoomed together: what one shows of it, all show.

@@ -1,0 +1,44 @@
+"""The report's page in a real Chromium: it fits a phone, a screen and paper."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from made_up import specs, write_study
+
+from recstudy.report import dump_report
+from recstudy.report.writing import write_report
+
+pytestmark = pytest.mark.whole
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("no Chromium here (Debian: apt-get install chromium)", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
+PAPER = 680  # pixels of paper between its margins, as page.css has them
+WIDEST = "() => Math.max(...[...document.querySelectorAll('.figure .main-svg')].map(svg => svg.getBoundingClientRect().width))"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_figures_fit_the_window_and_the_paper(browser, tmp_path, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(write_report(write_study(tmp_path / "r", report=dump_report(specs())), "made_up", "paper").as_uri())
+    page.wait_for_selector(".main-svg")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(WIDEST) <= PAPER
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
