@@ -1,21 +1,20 @@
-"""What a study found, in two to five sentences, made from the verdicts, intervals and counts that its report has.
+"""The findings of a study: two to five sentences made from the verdicts, intervals and counts of its report.
 
-`HOW` says which, in which order, on the page. What failed, is missing, is open or was published has a sentence each, or none, and
-leaves the others of `MOST` places to what is shown. The first sentence is the study's line on the overview. Of a smoke run, and
-before any run has finished, it says that nothing is known.
+`HOW` describes their choice and order, and the page prints it. The first sentence stands in the index of studies. A smoke run,
+or a study without a finished run, has no finding.
 
-`--until decided` goes by which questions are open, and about how many more seeds would decide each (`wanted`).
+`open_questions` tells `--until decided` which claims and published values need more seeds.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 from recstudy.errors import ConfigError
-from recstudy.evidence import MOST_SEEDS, Answer, Kind, Reason, Verdict
+from recstudy.evidence import MOST_SEEDS, Answer, Reason, Verdict
 from recstudy.report.caveats import some
 from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
@@ -23,7 +22,7 @@ from recstudy.report.kinds import cells
 from recstudy.report.names import inline, metric, number, plural, points, quantity
 from recstudy.report.parts import TablePart
 from recstudy.report.published import published_values
-from recstudy.report.questions import Family, QuestionRow, family
+from recstudy.report.questions import QuestionRow, family
 from recstudy.report.rows import STATUSES, distinct
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.best import Best
@@ -37,7 +36,8 @@ HOW = (
     "each for what is undecided and the seeds that it needs, for published values, and for failed or missing runs."
 )
 NOTHING = "Nothing is known yet"
-UNTOLD = "No significant difference"
+NO_DIFFERENCE = "No significant difference"
+SIGNIFICANT = (Verdict.HIGHER, Verdict.LOWER)
 SIDES = ("better", "worse", "higher", "lower")
 PUBLISHED = (
     Verdict.REPRODUCED, Verdict.WITHIN_MARGIN, Verdict.CONSISTENT, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM,
@@ -58,169 +58,181 @@ class Sentence(NamedTuple):
         return f"{self.word}: {self.said}."
 
 
-class Said(NamedTuple):
-    """What one part of the report was asked: what it shows, what it leaves open, and how many of its claims wait for runs."""
+class PartFindings(NamedTuple):
+    """The findings of one part: decided questions, undecided questions, and how many of its claims wait for runs."""
 
-    shown: Sequence[Sentence] = ()
-    open: Sequence[Sentence] = ()
+    decided: Sequence[Sentence] = ()
+    undecided: Sequence[Sentence] = ()
     waiting: str = ""
 
 
 def findings(records: StudyRecords) -> list[Sentence]:
-    """Return the study's findings, the most telling first."""
-    return records.once("findings", lambda: _found_in(records))
+    """Return the study's findings, the most important first."""
+    return records.once("findings", lambda: _findings(records))
 
 
-def _found_in(records: StudyRecords) -> list[Sentence]:
-    unknown = "a smoke run tries the code, and its numbers mean nothing" if records.plan.smoke else "no run has finished"
-    if records.plan.smoke or not any(run.done for run in records.rows):
-        return [Sentence(NOTHING, unknown), *_missing(records, [])]
-    answers = [_of(records, part) for part in records.parts]
-    answers = answers if any(one.shown or one.open for one in answers) else [*answers, _best(records)]
-    left = [sentence for one in answers for sentence in one.open][:1]
-    last = [*left, *_published(records), *_missing(records, [one.waiting for one in answers if one.waiting])]
-    shown = [sentence for one in answers for sentence in one.shown]
-    words = [sentence.word for sentence in shown]
-    turns = sorted(range(len(shown)), key=lambda at: words[:at].count(words[at]))  # of each word the first, then the second
-    told = [*(shown[at] for at in sorted(turns[: MOST - len(last)])), *last]
-    return told or [Sentence(UNTOLD, "the report has no two values to compare")]
+def _findings(records: StudyRecords) -> list[Sentence]:
+    if records.plan.smoke:
+        return [Sentence(NOTHING, "a smoke run tries the code, and its numbers mean nothing"), *_missing(records, [])]
+    if not any(run.done for run in records.rows):
+        return [Sentence(NOTHING, "no run has finished"), *_missing(records, [])]
+    parts = [_part_findings(records, part) for part in records.parts if isinstance(part, QuestionPart)]
+    if not any(part.decided or part.undecided for part in parts):
+        parts.append(_best_variant(records))
+    undecided = [sentence for part in parts for sentence in part.undecided][:1]
+    waiting = [part.waiting for part in parts if part.waiting]
+    last = [*undecided, *_published(records), *_missing(records, waiting)]
+    decided = [sentence for part in parts for sentence in part.decided]
+    sentences = [*_first_of_each_word(decided, MOST - len(last)), *last]
+    return sentences or [Sentence(NO_DIFFERENCE, "the report has no two values to compare")]
 
 
-def _of(records: StudyRecords, part: object) -> Said:
-    if not isinstance(part, QuestionPart):
-        return Said()
+def _first_of_each_word(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
+    """Choose sentences: the first with each word (supported, contradicted), then the second. Their order stays."""
+    words = [sentence.word for sentence in sentences]
+    order = sorted(range(len(words)), key=lambda position: words[:position].count(words[position]))
+    return [sentences[position] for position in sorted(order[:count])]
+
+
+def _part_findings(records: StudyRecords, part: QuestionPart) -> PartFindings:
     try:
-        found = family(records, part)
-    except Exception:  # said in its own section and in the log
-        return Said()
-    if isinstance(part, Effects):
-        return _effects(found, part.metric)
-    return _claims(found) if found.rows and found.rows[0].answer.question.kind is Kind.CLAIM else _differences(found.rows)
+        questions = family(records, part)
+    except Exception:  # its section and the log state the problem
+        return PartFindings()
+    if isinstance(part, Claims):
+        return _claims(questions.rows)
+    return _effects(questions.rows, part.metric) if isinstance(part, Effects) else _differences(questions.rows)
 
 
 # ------------------------------------------------------------------------------------------------------------ questions
 
 
-def _claims(found: Family) -> Said:
-    shown = []
-    for row in found.rows:
+def _claims(rows: Sequence[QuestionRow]) -> PartFindings:
+    decided = []
+    for row in rows:
         if row.verdict in (Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER):
             word = "contradicted" if row.verdict is Verdict.SMALLER else str(row.verdict)
-            word += f" ({', '.join(row.marks)})" if row.marks else ""
-            shown.append(Sentence(word.capitalize(), f"{row.label}: {estimate_words(row)}"))
-    left = [row for row in found.rows if row.verdict is Verdict.UNDECIDED]
-    waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in found.rows)
-    asked = plural(len(found.rows), "claim")
-    undecided = []
-    if left:  # the one that is nearest to a verdict is named, the others are counted
-        nearest = min(left, key=lambda row: row.answer.seeds_needed or inf)
-        of = f"{len(left)} of {asked}, the nearest to a verdict being: " if len(left) > 1 else ""
-        why = next((str(reason) for reason in nearest.answer.reasons if reason is not Reason.WIDE), "")
-        needed = needed_words(nearest)
-        lacks = f"; seeds needed: {needed}" if needed else f"; {why}" if why else ""
-        undecided.append(Sentence("Undecided", f"{of}{nearest.label}: {estimate_words(nearest)}{lacks}"))
-    return Said(shown, undecided, f"{waiting} of {asked}" if waiting else "")
+            marks = f" ({', '.join(row.marks)})" if row.marks else ""
+            decided.append(Sentence(word.capitalize() + marks, f"{row.label}: {estimate_words(row)}"))
+    claims = plural(len(rows), "claim")
+    waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in rows)
+    open_rows = [row for row in rows if row.verdict is Verdict.UNDECIDED]
+    undecided = [_nearest_to_verdict(open_rows, claims)] if open_rows else []
+    return PartFindings(decided, undecided, f"{waiting} of {claims}" if waiting else "")
+
+
+def _nearest_to_verdict(rows: Sequence[QuestionRow], claims: str) -> Sentence:
+    """Name the undecided claim that needs the fewest seeds, and count the others."""
+    row = min(rows, key=lambda row: row.answer.seeds_needed or inf)
+    count = f"{len(rows)} of {claims}, the nearest to a verdict being: " if len(rows) > 1 else ""
+    reason = next((str(reason) for reason in row.answer.reasons if reason is not Reason.WIDE), "")
+    seeds = needed_words(row)
+    lacks = f"seeds needed: {seeds}" if seeds else reason
+    return Sentence("Undecided", f"{count}{row.label}: {estimate_words(row)}{f'; {lacks}' if lacks else ''}")
 
 
 def estimate_words(row: QuestionRow) -> str:
-    """Return `exact accuracy 92.1 % vs 1.0 %, +91.03 points (98.33 % interval [+90.00, +92.07], n=3)`."""
+    """Return `exact accuracy 92.1 % vs 1.0 %, +91.03 points (95 % CI [+90.00, +92.07], n=3)`."""
     unit = f" {metric(row.metric).unit}".rstrip()
     sides = " vs ".join(number(row.metric, side) + unit for side in row.sides or ())
-    against = f"{inline(row.metric)} {sides}, " if row.sides else ""
-    interval = f"{interval_words(row)}, " if row.estimate.interval else ""
+    sides = f"{inline(row.metric)} {sides}, " if sides else ""
     claimed = f", where {row.margin} is claimed" if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER) else ""
-    return f"{against}{_size(row)} ({interval}n={row.estimate.n}){claimed}"
+    return f"{sides}{_size(row)}{claimed}"
 
 
-def _size(row: QuestionRow) -> str:
-    return points(row.metric, signed(row.metric, row.estimate.value))
+def _size(row: QuestionRow, count: bool = True) -> str:
+    """Return `+91.03 points (95 % CI [+90.00, +92.07], n=3)`."""
+    words = [interval_words(row) if row.estimate.interval else "", f"n={row.estimate.n}" if count else ""]
+    size = points(row.metric, signed(row.metric, row.estimate.value))
+    return f"{size} ({', '.join(filter(None, words))})"
 
 
-def _differences(rows: Sequence[QuestionRow]) -> Said:
-    """Make a sentence for each base and verdict, in which the surest rows stand first."""
-    shown, open = [], []
+def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
+    """Write a sentence for each base and verdict, with the rows of the smallest p first."""
+    decided, undecided = [], []
     for base in dict.fromkeys(row.group for row in rows):
-        own = [row for row in rows if row.group == base]
-        told = [row for row in own if row.verdict in (Verdict.HIGHER, Verdict.LOWER)]
-        told.sort(key=lambda row: row.answer.adjusted or 0.0)
+        of_base = [row for row in rows if row.group == base]
         for word in SIDES:
-            if found := [row for row in told if verdict_words(row) == word]:
-                shown.append(Sentence(f"{word.capitalize()} than {base}", _each(found)))
-        if ties := [row for row in own if row.verdict is Verdict.NO_DIFFERENCE]:
-            open.append(Sentence(f"{UNTOLD} from {base}", _each(ties) + _seeds(ties)))
-    if alone := sum(Reason.NO_SPREAD in row.answer.reasons for row in rows):
-        open.append(Sentence("Undecided", f"{plural(alone, 'difference')} of single runs, whose spread is unknown"))
-    return Said(shown, open)
+            significant = [row for row in of_base if row.verdict in SIGNIFICANT and verdict_words(row) == word]
+            significant.sort(key=lambda row: row.answer.adjusted or 0.0)
+            if significant:
+                decided.append(Sentence(f"{word.capitalize()} than {base}", _sizes(significant)))
+        if ties := [row for row in of_base if row.verdict is Verdict.NO_DIFFERENCE]:
+            undecided.append(Sentence(f"{NO_DIFFERENCE} from {base}", _sizes(ties) + _seeds_needed(ties)))
+    if single := sum(Reason.NO_SPREAD in row.answer.reasons for row in rows):
+        undecided.append(Sentence("Undecided", f"{plural(single, 'difference')} of single runs, whose variance is unknown"))
+    return PartFindings(decided, undecided)
 
 
-def _each(rows: Sequence[QuestionRow]) -> str:
-    """Return `by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
-    said = [f"{row.label} {_size(row)} ({interval_words(row)}, n={row.estimate.n})" for row in rows]
-    return f"by {inline(rows[0].metric)}, {some(said, ', ')}"
+def _sizes(rows: Sequence[QuestionRow]) -> str:
+    """Return `by exact accuracy, HRM -78.60 points (95 % CI [-91.81, -65.39], n=3), ...`."""
+    return f"by {inline(rows[0].metric)}, {some([f'{row.label} {_size(row)}' for row in rows], ', ')}"
 
 
-def _seeds(rows: Sequence[QuestionRow]) -> str:
-    """Say what it would take to show differences of these sizes."""
+def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
+    """State how many more seeds would show differences of these sizes."""
     seeds = sorted(row.answer.seeds_needed for row in rows if row.answer.seeds_needed)
     if not seeds:
         return ""
-    few, many = plural(seeds[0], "more seed"), f"{seeds[0]:,} to {plural(seeds[-1], 'more seed')}"
-    return f"; about {few if seeds[0] == seeds[-1] else many} of each would show such a difference"
+    least = "" if seeds[0] == seeds[-1] else f"{seeds[0]:,} to "
+    return f"; about {least}{plural(seeds[-1], 'more seed')} of each would show such a difference"
 
 
-def _effects(found: Family, measured: str) -> Said:
-    name, n = inline(measured), f"n={min((row.estimate.n for row in found.rows), default=0)}"
-    told = [row for row in found.rows if row.verdict in (Verdict.HIGHER, Verdict.LOWER)]
-    untold = [row.label for row in found.rows if row.verdict is Verdict.NO_DIFFERENCE]
-    shown = [f"{row.label} {_size(row)} ({interval_words(row)})" for row in told]
-    return Said(
-        [Sentence("Effects shown", f"on {name}, {some(shown, ', ')} ({n})")] if shown else [],
-        [Sentence("No effect shown", f"on {name}, of {some(untold, ', ')} ({n})")] if untold else [],
-    )
+def _effects(rows: Sequence[QuestionRow], name: str) -> PartFindings:
+    count = f"n={min((row.estimate.n for row in rows), default=0)}"
+    significant = [f"{row.label} {_size(row, count=False)}" for row in rows if row.verdict in SIGNIFICANT]
+    others = [row.label for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
+    shown = [Sentence("Effects shown", f"on {inline(name)}, {some(significant, ', ')} ({count})")] if significant else []
+    not_shown = [Sentence("No effect shown", f"on {inline(name)}, of {some(others, ', ')} ({count})")] if others else []
+    return PartFindings(shown, not_shown)
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
-def _best(records: StudyRecords) -> Said:
-    """Say of a study that asks for no comparison who leads its first table that tells."""
+def _best_variant(records: StudyRecords) -> PartFindings:
+    """Name the best variant of the first table that ranks variants, for a study without questions."""
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         try:
-            found = (_search if isinstance(part, Best) else _leaders)(cells(records, part))
-        except Exception:  # said in its own section and in the log
+            sentence = (_best_trial if isinstance(part, Best) else _leaders)(cells(records, part))
+        except Exception:  # its section and the log state the problem
             continue
-        if found is not None:
-            return Said([found])
-    return Said()
+        if sentence is not None:
+            return PartFindings([sentence])
+    return PartFindings()
 
 
 def _leaders(table: TableData) -> Sentence | None:
-    """Name the best by the first measured metric that any two values have, or say that none can be told; None without two."""
-    every = [(row.label, column, one) for row in table.rows for column, one in zip(table.columns, row.cells, strict=False)]
-    known = [(label, column, one) for label, column, one in every if one.value is not None and (one.best or one.tied)]
-    ranked = {one.metric for _, _, one in known if not metric(one.metric).computed}
-    name = next((one.metric for _, _, one in every if one.metric in ranked), None)  # in the order of the table
+    """Name the best variants by the first measured metric by which variants are ranked; None if there is none."""
+    entries = [(row.label, column, cell) for row in table.rows for column, cell in zip(table.columns, row.cells, strict=False)]
+    ranked = [(label, column, cell) for label, column, cell in entries if cell.value is not None and (cell.best or cell.tied)]
+    metrics = {cell.metric for _, _, cell in ranked if not metric(cell.metric).computed}
+    name = next((cell.metric for _, _, cell in entries if cell.metric in metrics), None)  # in the order of the table
     if name is None:
         return None
-    named = [(label if column == metric(name).heading else f"{label}, {column}", one) for label, column, one in known]
-    own = [(label, one) for label, one in named if one.metric == name]
-    best = [f"{label} {cell_text(one)}" for label, one in own if one.best]
+    of_metric = [
+        (label if column == metric(name).heading else f"{label}, {column}", cell)
+        for label, column, cell in ranked
+        if cell.metric == name
+    ]
+    best = [f"{label} {cell_text(cell)}" for label, cell in of_metric if cell.best]
     if best:
         return Sentence("Best", f"by {inline(name)}, {some(best, ', ')}, 95 % intervals over seeds")
-    least, most = (end(one.n for _, one in own) for end in (min, max))
-    n = f"n={most}" if least == most else f"n={least} to {most}"
-    why = "one run of each, and no spread is known" if most < 2 else n
-    return Sentence(UNTOLD, f"between variants by {inline(name)} ({why})")
+    counts = sorted({cell.n for _, cell in of_metric})
+    seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+    why = "one run of each, so their variance is unknown" if counts[-1] < 2 else f"n={seeds}"
+    return Sentence(NO_DIFFERENCE, f"between variants by {inline(name)} ({why})")
 
 
-def _search(table: TableData) -> Sentence | None:
-    """Name the first of a search's best trials, by its fresh seeds where there are any."""
-    known = [one for row in table.rows[:1] for one in row.cells if one.value is not None and not metric(one.metric).computed]
-    if not known:
+def _best_trial(table: TableData) -> Sentence | None:
+    """Name the first of a search's best trials, by its fresh seeds if it has any."""
+    entries = table.rows[0].cells if table.rows else ()
+    measured = [cell for cell in entries if cell.value is not None and not metric(cell.metric).computed]
+    if not measured:
         return None
-    first = known[0].metric
-    last = [one for one in known if one.metric in (first, first.removeprefix("selection_"))][-1]  # that of fresh seeds
-    return Sentence("Best trial", f"{table.rows[0].label}: {inline(last.metric)} {cell_text(last)}")
+    objective = measured[0].metric
+    confirmed = [cell for cell in measured if cell.metric in (objective, objective.removeprefix("selection_"))][-1]
+    return Sentence("Best trial", f"{table.rows[0].label}: {inline(confirmed.metric)} {cell_text(confirmed)}")
 
 
 # ------------------------------------------------------------------------------------------------- published and missing
@@ -270,17 +282,17 @@ def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A question, how it stands, and what would settle it.
+class OpenQuestion:
+    """A claim or a published value, its verdict, and what would decide it.
 
     Args:
-        text: the sentence that is claimed, or the published value with its place.
-        variants: whose runs answer it, by their place in the plan.
-        verdict: as the page says it.
-        decided: no more seeds are wanted.
-        more: about how many more seeds of each of its variants settle it; 0 where it is decided, or while runs that are planned
-            have not ended; None where seeds do not settle it.
-        why: then, the reason.
+        text: The claim, or the published value with its source.
+        variants: The positions of the variants whose runs answer it.
+        verdict: The verdict, as the page prints it.
+        decided: Whether the verdict is final.
+        more: About how many more seeds of each variant decide it. 0 if it is decided or waits for planned runs, None if
+            seeds do not decide it.
+        why: The reason that seeds do not decide it.
     """
 
     text: str
@@ -291,40 +303,43 @@ class Wanted:
     why: str = ""
 
 
-def wanted(records: StudyRecords) -> list[Wanted]:
-    """Return every claim, then every comparable published value that stands in a table of cells, each once.
+def open_questions(records: StudyRecords) -> list[OpenQuestion]:
+    """Return every claim, then every comparable published value in a table of the report, each once.
 
     Raises:
-        ConfigError: a claim names what the study has not, or what cannot be compared.
+        ConfigError: A claim names a variant or metric that the study does not have, or compares incomparable variants.
     """
-    asked = []
+    questions = []
     for row in (row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows):
-        more, why = _further(row.answer, row.left, min((len(term.values) for term in row.terms), default=0))
+        more, why = _seeds_to_verdict(row.answer, row.left, min((len(term.values) for term in row.terms), default=0))
         variants = tuple(term.variant for term in row.terms)
-        asked.append(Wanted(row.label, variants, verdict_words(row), row.verdict.decided, more, "; ".join(row.lost) or why))
-    of_run = {row.id: row.variant for row in reversed(records.rows)}  # of runs under two labels, the first
+        why = "; ".join(row.lost) or why
+        questions.append(OpenQuestion(row.label, variants, verdict_words(row), row.verdict.decided, more, why))
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         with suppress(ConfigError):  # a table that no run has given anything for so far
-            for label, one in ((line.label, one) for line in cells(records, part).rows for one in line.cells):
-                variants = tuple(sorted({of_run[run] for run in one.planned}))
-                label = records.variants[variants[0]].label if len(variants) == 1 else label  # as in any other table
-                for placed, answer in () if metric(one.metric).computed else one.answers:
-                    if not placed.reasons:
-                        name, (more, why) = placed.target.metric, _further(answer, one.left, one.n)
-                        text = f"{label}: {inline(name)} {quantity(name, placed.value)}, {placed.target.cited}"
-                        verdict = outcome_words(placed, answer)
-                        asked.append(Wanted(text, variants, verdict, answer.verdict.decided, more, why))
-    return list({(one.text, one.variants): one for one in asked}.values())
+            questions += _published_questions(records, cells(records, part))
+    return list({(question.text, question.variants): question for question in questions}.values())
 
 
-def _further(answer: Answer[int] | Answer[str], left: int, seeds: int) -> tuple[int | None, str]:
+def _published_questions(records: StudyRecords, table: TableData) -> Iterator[OpenQuestion]:
+    variant_of = {row.id: row.variant for row in reversed(records.rows)}  # of a run under two labels, the first
+    for label, cell in ((row.label, cell) for row in table.rows for cell in row.cells):
+        variants = tuple(sorted({variant_of[run] for run in cell.planned}))
+        label = records.variants[variants[0]].label if len(variants) == 1 else label  # the same in each table
+        for placed, answer in () if metric(cell.metric).computed else cell.answers:
+            if not placed.reasons:
+                name, (more, why) = placed.target.metric, _seeds_to_verdict(answer, cell.left, cell.n)
+                text = f"{label}: {inline(name)} {quantity(name, placed.value)}, {placed.target.cited}"
+                yield OpenQuestion(text, variants, outcome_words(placed, answer), answer.verdict.decided, more, why)
+
+
+def _seeds_to_verdict(answer: Answer[int] | Answer[str], left: int, seeds: int) -> tuple[int | None, str]:
     """Return how many more seeds of each variant, or why no number of them decides it."""
     if answer.verdict.decided or left:
         return 0, ""
     if answer.seeds_needed is not None:
         return answer.seeds_needed, ""
-    lacks = next((reason for reason in answer.reasons if reason in SPREAD), None)
-    if lacks and seeds < FEW:
+    if seeds < FEW and any(reason in SPREAD for reason in answer.reasons):
         return 1, ""
     if answer.verdict is Verdict.NOT_RUN:
         return None, "no run has a value"

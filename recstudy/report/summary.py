@@ -141,9 +141,8 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     earlier = len(earlier_runs(records.results, folder, plan.definition, ids))
     looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
     looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
-    cut = dict.fromkeys(
-        (answers.kept, answers.of) for row in rows if (answers := row.found.answers) and answers.kept < answers.of
-    )
+    saved = dict.fromkeys((answers.kept, answers.of) for row in rows if (answers := row.found.answers))
+    cut = [f"of the first {kept:,} of {total:,} test images, as many as fit 4 MiB a run" for kept, total in saved if kept < total]
     later = Counter((name, how) for row in rows for name, how in row.later.items() if "." not in name)
     computed = [f"{metric(name).title} of {plural(count, 'run')} from {source}" for (name, source), count in later.items()]
     repeated = sum(row.provenance.earlier > 0 for row in rows)

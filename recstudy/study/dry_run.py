@@ -140,14 +140,14 @@ def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
     """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs by those so far."""
-    from recstudy.report.findings import wanted
+    from recstudy.report.findings import open_questions
     from recstudy.report.questions import family
     from recstudy.report.study_records import records_of
     from recstudy.report.tables.question_table import needed_words
 
     records = records_of(results, plan_record(plan))
     if until:
-        asked = wanted(records)
+        asked = open_questions(records)
         variants = sorted({variant for question in asked for variant in question.variants})
         seeds = [max(0, until.at_most - plan.seeds_each[variant]) for variant in variants]
         runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"

@@ -15,7 +15,7 @@ from typing import Self
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.records.plans import record_look
-from recstudy.report.findings import Wanted, wanted
+from recstudy.report.findings import OpenQuestion, open_questions
 from recstudy.report.names import plural
 from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import load_study
@@ -33,7 +33,7 @@ class Ending(StrEnum):
     OPEN = "open"
 
 
-def ending(question: Wanted, seeds: Sequence[int], at_most: int, spent: bool = False) -> Ending:
+def ending(question: OpenQuestion, seeds: Sequence[int], at_most: int, spent: bool = False) -> Ending:
     """Return how a question ends if its variants have so many seeds of `at_most`, and if the budget is `spent`."""
     if question.decided:
         return Ending.DECIDED
@@ -42,13 +42,13 @@ def ending(question: Wanted, seeds: Sequence[int], at_most: int, spent: bool = F
     return Ending.BUDGET_SPENT if spent else Ending.OPEN
 
 
-def seeds_left(question: Wanted, seeds: Sequence[int], at_most: int) -> int:
+def seeds_left(question: OpenQuestion, seeds: Sequence[int], at_most: int) -> int:
     """Return how many seeds each variant of a question may still get."""
     return max(0, at_most - min(seeds[variant] for variant in question.variants))
 
 
 def next_block(
-    asked: Sequence[Wanted], seeds: Sequence[int], at_most: int, prices: Sequence[float], budget: float = inf
+    asked: Sequence[OpenQuestion], seeds: Sequence[int], at_most: int, prices: Sequence[float], budget: float = inf
 ) -> list[int]:
     """Choose the variants that get one more seed, in the order in which they start; none where nothing is open.
 
@@ -63,7 +63,7 @@ def next_block(
         budget: what is left, in the unit of the prices.
     """
 
-    def cost(question: Wanted) -> float:
+    def cost(question: OpenQuestion) -> float:
         return (question.more or 0) * sum(prices[variant] for variant in question.variants)
 
     block: dict[int, None] = {}
@@ -140,13 +140,13 @@ class Until:
             known = [price for price in hours if price is not None]
             mean = sum(known) / len(known) if known else 0.0
             prices = [mean if price is None else price for price in hours]
-        block = next_block(wanted(records), seeds, self.at_most, prices, left)
+        block = next_block(open_questions(records), seeds, self.at_most, prices, left)
         return replace(plan, extended={**plan.extended, **{variant: seeds[variant] + 1 for variant in block}}) if block else None
 
     def told(self, plan: Plan, results: Results) -> Iterator[str]:
         """Say how each question stands, and what the runs cost against as many seeds for every variant."""
         records = load_study(results, plan.study.name, plan.folder)
-        asked, spent = wanted(records), self.budget_left(plan) <= 0
+        asked, spent = open_questions(records), self.budget_left(plan) <= 0
         if not asked:
             yield f"Nothing to decide: {plan.study.name} states no claim here, and no published value is comparable."
             return
@@ -173,7 +173,7 @@ def _hours(rows: Sequence[Row], wall: bool) -> float | None:
     return sum(seconds) / len(seconds) / 3600 if seconds else None
 
 
-def _standing(question: Wanted, seeds: Sequence[int], at_most: int) -> str:
+def _standing(question: OpenQuestion, seeds: Sequence[int], at_most: int) -> str:
     """`undecided at 3 seeds, would take 36 more, at most 7 are left`."""
     counts = sorted({seeds[variant] for variant in question.variants})
     verdict = f"{question.verdict} at {counts[0]}{f' to {counts[-1]}' if counts[1:] else ''} seeds"

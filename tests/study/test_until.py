@@ -12,19 +12,19 @@ import tiny_until
 from recstudy.cli import main
 from recstudy.cluster.sources import Source
 from recstudy.records import Results, append_line
-from recstudy.report.findings import Wanted
+from recstudy.report.findings import OpenQuestion
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record, record_plan, resumed
 from recstudy.study.until import Ending, Until, ending, next_block
 
-DECIDED = Wanted("one is better", (0, 1), "supported", True, 0)
-CHEAP = Wanted("two is better", (1, 2), "undecided", False, 2)
-DEAR = Wanted("three is better", (3, 4), "undecided", False, 5)
-FAR = Wanted("four is better", (4, 5), "undecided", False, 36)
-LOST = Wanted("five is better", (4, 5), "undecided", False, None, "1 seed failed or diverged")
-BEGUN = Wanted("six is better", (2, 3), "not run", False, 0)
+DECIDED = OpenQuestion("one is better", (0, 1), "supported", True, 0)
+CHEAP = OpenQuestion("two is better", (1, 2), "undecided", False, 2)
+DEAR = OpenQuestion("three is better", (3, 4), "undecided", False, 5)
+FAR = OpenQuestion("four is better", (4, 5), "undecided", False, 36)
+LOST = OpenQuestion("five is better", (4, 5), "undecided", False, None, "1 seed failed or diverged")
+BEGUN = OpenQuestion("six is better", (2, 3), "not run", False, 0)
 SEEDS = [3] * 6
 ONE_EACH = [1.0] * 6
 

@@ -6,7 +6,7 @@ from made_up import as_result, plan, result, run_id, variants, write_study
 
 from recstudy.evidence import Reason
 from recstudy.records import Results, write_json
-from recstudy.report.findings import wanted
+from recstudy.report.findings import open_questions
 from recstudy.report.questions import family
 from recstudy.report.study_records import load_study
 
@@ -14,7 +14,7 @@ MADE_UP = ("made_up", "paper")
 
 
 def asked(results: Results):
-    return {one.text: one for one in wanted(load_study(results, *MADE_UP))}
+    return {one.text: one for one in open_questions(load_study(results, *MADE_UP))}
 
 
 def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path):
@@ -42,7 +42,10 @@ def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(tmp_path, 
 
 def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_stands_in(tmp_path):
     """Two tables have the same values; the parameters follow from the config. ViT-Small's accuracies are of variants under way."""
-    found = [(one.text, one.variants, one.verdict, one.more) for one in wanted(load_study(write_study(tmp_path / "r"), *MADE_UP))]
+    found = [
+        (one.text, one.variants, one.verdict, one.more)
+        for one in open_questions(load_study(write_study(tmp_path / "r"), *MADE_UP))
+    ]
 
     assert found == [
         ("ViTRM, batch size 64: top-1 accuracy 92.6 %, ViTRM Table 1 (002_table1_cifar10#2)", (0,), "consistent", None),
@@ -70,6 +73,6 @@ def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, decid
     write_json(results.study(*MADE_UP) / "plan.json", plan(**changes))
     for seed, score in enumerate(scores):
         results.run(run_id(0, seed)).finish(as_result(result(score) | {"answers": {"kept": 10_000, "of": 10_000}}))
-    (one,) = wanted(load_study(results, *MADE_UP))
+    (one,) = open_questions(load_study(results, *MADE_UP))
 
     assert (one.verdict, one.decided, one.more) == (verdict, decided, more)
