@@ -15,11 +15,11 @@ from stat import S_ISDIR
 from recstudy.errors import StorageError
 from recstudy.records import EpochLine, Failure, PlanRecord, Results, RunFolder, read_log
 from recstudy.records.plans import read_plan
-from recstudy.report.rows import Outcome, imported_outcomes, outcome_of
+from recstudy.report.rows import Row, imported_rows, read_row
 from recstudy.report.status import is_running
 
 LATELY_S = 30.0  # between one run's end and the next one's beginning fewer run at once than there is room for
-NOT_RUN = Outcome()
+NOT_RUN = Row()
 REFUSED = "holds a link, or is one. The board follows none, because it reads nothing outside the results folder."
 NO_PLAN = PlanRecord(study="", preset="", base={}, variants=(), seeds=(), runs=(), report=())
 StudyKey = tuple[str, str]  # name and preset
@@ -33,14 +33,14 @@ class PlannedStudy:
     plan: PlanRecord = field(default=NO_PLAN, repr=False)
     error: str = ""
     named: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
-    imported: dict[str, Outcome] = field(default_factory=dict, repr=False)
+    imported: dict[str, Row] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class PolledRun:
     """What a run's folder says, and when the folder last changed. A refused run is never opened."""
 
-    outcome: Outcome
+    outcome: Row
     stamp: int
     refused: bool = False
 
@@ -106,7 +106,7 @@ class ResultsPoller:
         self.version += new
         self.state = self.version, tuple((run_id, len(lines)) for run_id, lines in self.running.items())
 
-    def outcome(self, run_id: str) -> Outcome:
+    def outcome(self, run_id: str) -> Row:
         run = self.runs.get(run_id)
         return NOT_RUN if run is None else run.outcome
 
@@ -121,10 +121,10 @@ class ResultsPoller:
             return False
         if not S_ISDIR(status.st_mode) or any(entry.is_symlink() for entry in list(os.scandir(folder.path))):
             failure = Failure(error_class="refused", error=f"runs/{folder.name} {REFUSED}")
-            run = PolledRun(Outcome(status="failed", failure=failure), status.st_mtime_ns, refused=True)
+            run = PolledRun(Row(id=folder.name, status="failed", failure=failure), status.st_mtime_ns, refused=True)
         else:
             self.runs[folder.name] = PolledRun(NOT_RUN, status.st_mtime_ns)  # now `results` opens it
-            run = PolledRun(outcome_of(self.results, folder.name), status.st_mtime_ns)
+            run = PolledRun(read_row(self.results, folder.name), status.st_mtime_ns)
         same = before is not None and before.outcome == run.outcome
         self.runs[folder.name] = PolledRun(before.outcome, run.stamp, run.refused) if before and same else run
         return not same
@@ -159,7 +159,7 @@ def _planned(folder: os.DirEntry[str], before: PlannedStudy | None) -> PlannedSt
         return PlannedStudy(stamp, error=f"{'/'.join(Path(folder.path).parts[-3:])} {REFUSED}")
     try:
         plan = read_plan(Path(folder.path))
-        imported = imported_outcomes(Path(folder.path)) if plan and plan.imported else {}
+        imported = imported_rows(Path(folder.path)) if plan and plan.imported else {}
     except StorageError as damage:
         return PlannedStudy(stamp, error=str(damage))
     if plan is None:

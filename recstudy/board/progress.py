@@ -11,7 +11,7 @@ from recstudy.records.schema import Values
 from recstudy.records.study_schema import MetricRecord
 from recstudy.report.names import metric, number, plural
 from recstudy.report.remaining import Job, left_of_each, wall
-from recstudy.report.rows import Outcome
+from recstudy.report.rows import Row
 from recstudy.terminal import duration
 
 EPOCHS = ("train.epochs", f"{PREFIX}epochs", f"{PREFIX}steps")  # settings that say how many there are
@@ -155,10 +155,10 @@ def run_under_way(planned: PlannedStudy, run_id: str, lines: dict[int, EpochLine
     return RunUnderWay(run_id, chosen.label, seed, epochs, int(config.get("train.patience") or 0), lines, planned.plan.metrics)
 
 
-def _lefts(planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[RunUnderWay]) -> list[float] | None:
+def _lefts(planned: PlannedStudy, outcomes: dict[str, Row], running: list[RunUnderWay]) -> list[float] | None:
     """Return the seconds that each run that is left takes, those under way first; None where no run says how long one takes."""
 
-    def job(run_id: str, found: Outcome) -> Job:
+    def job(run_id: str, found: Row) -> Job:
         variant, _ = planned.named[run_id]
         if not (found.done and found.paid):
             return Job(variant, planned.plan.variants[variant].pflop)

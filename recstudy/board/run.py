@@ -111,7 +111,7 @@ def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | Non
     run = PlannedRun(0, config.seed, run_id)
     base = {name: value for name, value in dumped(config).items() if value or name == "seed"}
     plan = replace(NO_PLAN, base=base, variants=(alone,), seeds=(config.seed,), runs=(run,))
-    return StudyRecords(results, plan, [Row.of(sources.poller.outcome(run_id), 0, alone, config.seed, run_id)]), None
+    return StudyRecords(results, plan, [replace(sources.poller.outcome(run_id), label=alone.label, seed=config.seed)]), None
 
 
 def difference(sides: Sequence[Json], heads: Sequence[str]) -> str:

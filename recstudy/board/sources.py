@@ -12,7 +12,7 @@ from recstudy.records.study_schema import PlannedRun
 from recstudy.report import TablePart
 from recstudy.report.findings import findings
 from recstudy.report.names import with_word_labels
-from recstudy.report.rows import Outcome, Row
+from recstudy.report.rows import Row
 from recstudy.report.status import last_change
 from recstudy.report.study_records import StudyRecords
 
@@ -40,7 +40,7 @@ class Sources:
     store: str = ""
     trust: bool = False
     problems: list[str] = field(default_factory=list)  # why the folder or the store cannot be read now
-    _records: dict[StudyKey, tuple[PlannedStudy, Sequence[Outcome], StudyRecords]] = field(default_factory=dict, init=False)
+    _records: dict[StudyKey, tuple[PlannedStudy, Sequence[Row], StudyRecords]] = field(default_factory=dict, init=False)
 
     def records(self, study: StudyKey) -> StudyRecords:
         """Return the study as of the last poll: the same object until something in it changes.
@@ -61,7 +61,7 @@ class Sources:
         code = self.trust and bool(plan.plugins)  # which may have changed
         if records is None or code or before is not planned or any(a is not b for a, b in zip(earlier, outcomes, strict=True)):
             rows = [
-                Row.of(outcome, run.variant, variants[run.variant], run.seed, run.id)
+                replace(outcome, variant=run.variant, label=variants[run.variant].label, seed=run.seed, id=run.id)
                 for run, outcome in zip(plan.runs, outcomes, strict=True)
             ]
             records = StudyRecords(self.poller.results, plan, rows, trust=self.trust)

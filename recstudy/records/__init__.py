@@ -5,6 +5,7 @@ from recstudy.records.locks import held, locked
 from recstudy.records.reading import append_record, read_json, read_log, read_record, write_record
 from recstudy.records.results import Results
 from recstudy.records.run_folder import RunFolder
+from recstudy.records.runs import read_runs
 from recstudy.records.schema import FORMAT, Attempt, EpochLine, Failure, Later, LossLine, Measured, Result, Stopped, score_name
 from recstudy.records.study_schema import PlanRecord
 
@@ -30,6 +31,7 @@ __all__ = [
     "read_json",
     "read_log",
     "read_record",
+    "read_runs",
     "score_name",
     "write_json",
     "write_record",
