@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from recstudy.programs.settings import Place, Tunable
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Gain
-    from recstudy.report.writing import Loaded
+    from recstudy.report.loaded import Loaded
     from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
     from recstudy.study.search import Search
     from recstudy.study.study import Study
@@ -104,6 +104,6 @@ def load(path: str | Path, trust: bool = False) -> "Loaded":
     Raises:
         ConfigError: there is no study, or there are several.
     """
-    from recstudy.report.writing import load as read  # pandas and plotly, which no command needs to start
+    from recstudy.report.loaded import load as read  # pandas and plotly, which no command needs to start
 
     return read(path, trust)

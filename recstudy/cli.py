@@ -38,7 +38,7 @@ from recstudy.study.trials import TrialLog, runs_of
 from recstudy.terminal import console, environment, finish, output, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
-    from recstudy.report.writing import Loaded
+    from recstudy.report.loaded import Loaded
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
     from recstudy.train.initial import Weights
@@ -133,7 +133,7 @@ def run(
     records = Results(options.results).pull()
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
         complete(plan, select(plan.runs, only), records, options, begin)
-    from recstudy.report.writing import load
+    from recstudy.report.loaded import load
 
     record_look(records, study.name, plan.folder)
     return load(records.study(study.name, plan.folder))

@@ -6,7 +6,7 @@ Missing, failed, diverged and damaged runs are rows like any other. Nothing here
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from recstudy.records.study_schema import PlanRecord, VariantRecord
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
 ENDED = STATUSES[:4]
 NO_RESULT = Result(status="done", metrics={})
+ORIGIN = ("dirty", "recstudy", "workers", "threads", "data_checksum", "data_notes", "synthetic", "started", "finished")
 NONE: Mapping[str, Any] = {}  # one object for all rows
 
 
@@ -159,7 +160,7 @@ def read_rows(results: Results, plan: PlanRecord, variants: Sequence[VariantReco
     imported = imported_rows(results.study(plan.study, plan.folder)) if plan.imported else {}
     rows = []
     for index, seed, run_id in plan.runs:
-        planned = {"variant": index, "label": variants[index].label, "seed": seed}
+        planned: Json = {"variant": index, "label": variants[index].label, "seed": seed}
         row = imported.get(run_id)
         rows.append(replace(row, **planned) if row else read_row(results, run_id, planned))
     return rows
@@ -290,22 +291,10 @@ def _with_later(result: Result, later: Measured | None) -> Json:
 
 def origin(provenance: Provenance) -> Json:
     """Return what made a run's numbers, by name, each in one value."""
-    machine = provenance.hardware
     return {
         "commit": provenance.made_by or None,
-        "dirty": provenance.dirty,
-        "recstudy": provenance.recstudy,
-        "workers": provenance.workers,
-        "threads": provenance.threads,
-        "data_checksum": provenance.data_checksum,
-        "data_notes": provenance.data_notes,
-        "synthetic": provenance.synthetic,
-        "started": provenance.started,
-        "finished": provenance.finished,
-        "host": machine.host,
-        "cpu": machine.cpu,
-        "cores": machine.cores,
-        "gpu": machine.gpu,
+        **{name: getattr(provenance, name) for name in ORIGIN},
+        **asdict(provenance.hardware),
         "versions": provenance.packages,
         "initial": provenance.begun,
         "source": provenance.source,

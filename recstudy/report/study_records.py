@@ -1,7 +1,4 @@
-"""One study's records: its variants with their settings, and a row a run, read straight from the JSON files.
-
-Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
-"""
+"""One study's records: its variants with their settings, and a row per run, read from the JSON files."""
 
 from __future__ import annotations
 
@@ -23,17 +20,18 @@ from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
+from recstudy.records.runs import config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.names import fits, level_of, plain, same, setting_name, with_word_labels
+from recstudy.report.names import fits, level_of, same, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import post_hoc
-from recstudy.report.rows import ENDED, Row, imported_outcomes, outcome_of
+from recstudy.report.rows import ENDED, Row
 from recstudy.report.status import studies
 from recstudy.terminal import shortest
 
-Made = TypeVar("Made")
-FEW = 50  # runs that tell whether a program reports steps
-OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # of another one all is another
+Value = TypeVar("Value")
+FEW = 50  # runs that show whether a program reports steps
+OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # if the kind differs, all its fields do
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,9 @@ class Design:
     """The variants that a study runs, or those of its `paper` preset.
 
     Args:
-        base: the preset's config, in parts.
-        axes: axis -> the field that it sets.
-        variants: each with what it changes in the base.
+        base: The preset's config, in parts.
+        axes: Axis -> the field that it sets.
+        variants: Each with what it changes in the base.
     """
 
     base: Json
@@ -62,110 +60,84 @@ class Design:
 
     @cached_property
     def varied(self) -> frozenset[str]:
-        """The fields that tell variants apart; `model` stands for the model's title."""
+        """The fields that differ between variants, and `model`, the model's title."""
         return frozenset({"model", *varied_fields(self.configs)})
 
     def setting(self, index: int, name: str) -> Any:
-        """Return a variant's value of a stated setting; `model` is the model's title."""
+        """Return a variant's value of a config field; of `model` its title."""
         return self.variants[index].model if name == "model" else self.configs[index].get(name)
 
     def agrees(self, index: int, name: str, value: Any) -> bool:
-        """Tell whether a variant has this setting; the level of an axis that replaces the model names the model too."""
-        if same(self.setting(index, name), value):
-            return True
-        return name == "model" and value in [
-            self.variants[index].levels.get(axis) for axis, path in self.axes.items() if path == name
-        ]
+        """Return whether a variant has this setting. The level of an axis that replaces the model is a name of the model too."""
+        levels = self.variants[index].levels
+        titles = [levels.get(axis) for axis, path in self.axes.items() if path == name == "model"]
+        return same(self.setting(index, name), value) or value in titles
 
     def homes(self, stated: Json, decides: Callable[[str], bool]) -> list[int]:
-        """Return the variants of these settings. Where several are left, they are as the preset in what is unsaid and still
-        tells them apart.
-        """
-        said = {path: value for path, value in stated.items() if path in self.varied}
-        left = [index for index in range(len(self.variants)) if all(self.agrees(index, *one) for one in said.items())]
-        apart = varied_fields([self.configs[index] for index in left])
-        unsaid = [path for path in apart if path not in stated and decides(path)]
-        return [index for index in left if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unsaid)]
-
-
-def config_of(base: Json, changes: Json) -> Json:
-    """Return flat config fields after a variant's changes; a change to a whole part replaces all of its fields."""
-    config = dict(base)
-    for path, value in changes.items():
-        if isinstance(value, dict):
-            config = {key: kept for key, kept in config.items() if not key.startswith(path + ".")}
-            config |= flatten(value, path + ".")
-        else:
-            config[path] = value
-    return config
-
-
-def varied_fields(configs: Sequence[Json]) -> list[str]:
-    """Return the fields whose value is not the same in every config, in the configs' order."""
-    fields = dict.fromkeys(path for config in configs for path in config)
-    return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
+        """Return the variants with these settings. If several match, keep those whose unstated fields equal the preset's."""
+        shared = {path: value for path, value in stated.items() if path in self.varied}
+        matches = [
+            index for index in range(len(self.variants)) if all(self.agrees(index, path, value) for path, value in shared.items())
+        ]
+        unstated = [
+            path for path in varied_fields([self.configs[index] for index in matches]) if path not in stated and decides(path)
+        ]
+        return [
+            index for index in matches if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
+        ]
 
 
 def differing_fields(ours: Json, theirs: Json) -> list[str]:
-    """Return the fields whose values differ; of a part of another kind (model, data set) its kind alone, for the rest follows."""
+    """Return the fields whose values differ. If model or data set are of another kind, the kind stands for all its fields."""
     paths = [path for path in theirs | ours if not same(ours.get(path), theirs.get(path))]
-    other = tuple(OTHERS[path] for path in paths if path in OTHERS)
-    return [path for path in paths if path in OTHERS or not path.startswith(other)]
+    prefixes = tuple(OTHERS[path] for path in paths if path in OTHERS)
+    return [path for path in paths if path in OTHERS or not path.startswith(prefixes)]
 
 
 @contextmanager
 def standing(plan: PlanRecord, trust: bool = False) -> Iterator[None]:
-    """Have in place what a study defines itself inside the block: its metrics, and its modules as far as they may be imported.
+    """Make a study's own metrics and, as far as they may be imported, its modules available inside the block.
 
     One thread at a time is inside.
     """
     reader_of(plan.base)  # the recursive models add their metrics
-    stated = enumerate(plan.metrics.items())  # the first one is the score
-    metrics = {name: Metric(**asdict(kept), ranks=not position) for position, (name, kept) in stated}
+    metrics = {name: Metric(**asdict(record), ranks=not position) for position, (name, record) in enumerate(plan.metrics.items())}
     with reading(plan.plugins, trust), using_metrics(metrics):
         yield
 
 
 @dataclass(frozen=True)
 class StudyRecords:
-    """A study's plan and its runs: `rows` has one a planned run, and `runs` is the same as a frame.
+    """A study's plan and its runs.
 
-    With `trust`, its own modules are imported whatever they are now; see `recstudy.plugins.reading`.
+    Args:
+        results: The results folder.
+        plan: Of the study.
+        rows: A row per planned run.
+        called: What commands call the study if that is not its folder.
+        trust: Import the study's own modules as they are now; see `recstudy.plugins.reading`.
     """
 
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
-    called: str = ""  # by commands, where that is not where it lies
+    called: str = ""
     trust: bool = False
-    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gives, kept for the next who asks these records for it: they do not change."""
-        if what not in self._made:
-            self._made[what] = make()
-        return cast(Made, self._made[what])
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the result of `make`, which is computed once for these records."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return cast(Value, self._cache[key])
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row a planned run: `variant` (its place among all), `label`, `seed`, `id`, `status`, `levels.AXIS`, every config
-        field that differs between variants (`model.latent_steps`), metrics and costs by their names (which are listed in
-        `measured`), `METRIC@DEPTH`, `undefined` (findings that the metrics leave out), `unavailable` (metric -> why there is
-        none), `caption_notes`, `tokenizers`, `decode`, `selected.*`, `attempts`, `provenance.*`; of a run that failed
-        `error_class`, `error` and `traceback`, of one that was stopped `stopped_epoch` and `stopped_score`.
-        """
-        varied = varied_fields(self.configs)
-        shared: list[Json] = []  # of all runs of a variant; `seed` and `id` are to be filled in
-        for index, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True)):
-            levels = {axis: plain(one) if isinstance(one, dict | list) else one for axis, one in variant.levels.items()}
-            known = {"variant": index, "label": variant.label, "seed": None, "id": None}
-            known |= {f"levels.{axis}": level for axis, level in levels.items()}
-            shared.append(known | {path: config.get(path) for path in varied})
-        rows = [shared[row.variant] | {"seed": row.seed, "id": row.id} | row.columns for row in self.rows]
-        return pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
+        """One row per planned run, as `recstudy.records.read_runs` returns it."""
+        return runs_frame(self.rows, self.variants, self.configs)
 
     def standing(self) -> AbstractContextManager[None]:
-        """Have in place what the study defines itself, as `standing` has it of a plan."""
+        """Make the study's own metrics and modules available inside the block."""
         return standing(self.plan, self.trust)
 
     @cached_property
@@ -180,18 +152,15 @@ class StudyRecords:
 
     @property
     def not_here(self) -> list[str]:
-        """Why some of what the study defines - figures, metrics' titles, units and directions - is not in place, as it stands.
-
-        A user's own program is read by its records, so that only a part of the report can be missing.
-        """
+        """Why some things that the study defines are not available. Without them a user's own program lacks parts only."""
         missing = any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
         return list(absent) if missing else []
 
     @property
     def place(self) -> str:
-        """What commands call the study by."""
-        place = self.called or self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
-        return shlex.quote(place)
+        """What commands call the study."""
+        folder = self.results.study(self.plan.study, self.plan.folder)
+        return shlex.quote(self.called or self.results.store or shortest(folder))
 
     @cached_property
     def variants(self) -> Sequence[VariantRecord]:
@@ -200,10 +169,8 @@ class StudyRecords:
 
     def label_of(self, name: str) -> str:
         """Return the label of the variant that its study calls `name`; `name` itself if no variant is called so."""
-        labels = (
-            variant.label for planned, variant in zip(self.plan.variants, self.variants, strict=True) if planned.label == name
-        )
-        return next(labels, name)
+        pairs = zip(self.plan.variants, self.variants, strict=True)
+        return next((variant.label for planned, variant in pairs if planned.label == name), name)
 
     @cached_property
     def design(self) -> Design:
@@ -217,11 +184,11 @@ class StudyRecords:
 
     @cached_property
     def reference(self) -> Design | None:
-        """The variants of the `paper` preset as the study has them; None in a plan that does not know them."""
-        kept = self.plan.reference
-        if kept is None:
+        """The variants of the study's `paper` preset; None if the plan has none."""
+        reference = self.plan.reference
+        if reference is None:
             return None
-        return self.design if kept.variants is None else Design(kept.base, kept.axes, kept.variants)
+        return self.design if reference.variants is None else Design(reference.base, reference.axes, reference.variants)
 
     @cached_property
     def by_variant(self) -> list[list[Row]]:
@@ -233,48 +200,46 @@ class StudyRecords:
 
     @cached_property
     def looks(self) -> Looks:
-        """At how many seeds its answers were read, this one included, of how many; 0 where that was stated post hoc."""
-        now = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
+        """The numbers of seeds at which reports were made, this one included, of how many; 0 if that was stated post hoc."""
+        seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
         most = self.plan.seeds_at_most
-        taken = sorted({*self.plan.looks, *([now] if now else [])})
+        taken = sorted({*self.plan.looks, seeds} - {0})
         return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
 
     @cached_property
     def data_settings(self) -> list[str]:
-        """What each variant sets of its data, in one text: those of the same text are of the same data."""
-        of_data = ({path: value for path, value in config.items() if path.startswith("data.")} for config in self.configs)
-        return [sys.intern(repr(sorted(fields.items()))) for fields in of_data]  # of many variants one text
+        """What each variant sets of its data, in one text: equal texts mean the same data."""
+        settings = ({path: value for path, value in config.items() if path.startswith("data.")} for config in self.configs)
+        return [sys.intern(repr(sorted(fields.items()))) for fields in settings]  # of many variants one text
 
     def data_checksums(self, variant: int) -> list[str]:
-        """Of the images that this variant's data stand for, in its runs, in others of the same data, and as they are now: one,
-        if all is well.
-        """
+        """Return all checksums recorded for a variant's data set. More than one means that the data changed."""
+        return sorted(self._checksums[self.data_settings[variant]] - {""})
 
-        def found() -> dict[str, set[str]]:
-            sums: dict[str, set[str]] = {}
-            for index, planned in enumerate(self.variants):
-                own = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
-                sums.setdefault(self.data_settings[index], set()).update(own - {""})
-            return sums
-
-        return sorted(self.once("data checksums", found)[self.data_settings[variant]])
+    @cached_property
+    def _checksums(self) -> dict[str, set[str]]:
+        checksums: dict[str, set[str]] = {}
+        for settings, variant, rows in zip(self.data_settings, self.variants, self.by_variant, strict=True):
+            recorded = {variant.data_checksum, *(row.provenance.data_checksum for row in rows)}
+            checksums.setdefault(settings, set()).update(recorded)
+        return checksums
 
     @cached_property
     def synthetic(self) -> frozenset[int]:
-        """The variants that are planned on synthetic data, or have a run that says it was."""
+        """The variants on generated data, by the plan or by a run."""
         planned = (index for index, variant in enumerate(self.variants) if variant.synthetic)
-        return frozenset({*planned, *(row.variant for row in self.rows if row.found.provenance.synthetic)})
+        return frozenset({*planned, *(row.variant for row in self.rows if row.provenance.synthetic)})
 
     @cached_property
     def imported(self) -> frozenset[int]:
-        """The variants whose weights, or whose results, are from elsewhere: nothing is trained here."""
+        """The variants whose weights or results are from elsewhere: nothing is trained here."""
         if self.is_own:
             return frozenset(row.variant for row in self.rows if row.provenance.origin == "imported")
         return frozenset(index for index, config in enumerate(self.configs) if config.get("train.epochs") == 0)
 
-    @property
+    @cached_property
     def parts(self) -> list[Part]:
-        """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why.
+        """The parts of the report. A part that cannot be read here says why.
 
         Learning curves of whatever is reported are left out if no run has reported a step.
         """
@@ -286,16 +251,16 @@ class StudyRecords:
         return parts
 
     def level(self, variant: int, name: str) -> Any:
-        """Return a variant's level of an axis, or its value of a config field; `model` and `data` alone give their titles.
+        """Return a variant's level of an axis, or its value of a config field; of `model` and `data` their titles.
 
         Raises:
-            ConfigError: it has neither. The message names the axes.
+            ConfigError: No variant has it. The message names the axes.
         """
-        found = level_of(self.variants[variant], self.configs[variant], name)
-        if found is None and not any(self.has(index, name) for index in range(len(self.variants))):
-            known = [*self.plan.axes, *map(setting_name, self.configs[variant])]
-            raise ConfigError(f"the report names {name!r}, but the study has {choices(known)}.{nearest(name, known)}")
-        return found  # None: another model's field
+        level = level_of(self.variants[variant], self.configs[variant], name)
+        if level is None and not any(self.has(index, name) for index in range(len(self.variants))):
+            names = [*self.plan.axes, *map(setting_name, self.configs[variant])]
+            raise ConfigError(f"the report names {name!r}, but the study has {choices(names)}.{nearest(name, names)}")
+        return level  # None: another model's field
 
     def has(self, variant: int, name: str) -> bool:
         """Return whether a variant has an axis or a setting of that name."""
@@ -309,20 +274,20 @@ class StudyRecords:
         return [index for index in range(len(self.variants)) if fits(where, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:
-        """Tell whether the model was told what it was to say, so that none of its numbers compares with another."""
+        """Return whether the model was given what it has to predict, so that none of its numbers compares with another."""
         return self.variants[variant].leaks
 
     def measured(self, variants: Iterable[int]) -> list[str]:
         """Return the metrics and costs that any run of these variants has, in the order of their first appearance."""
         names: dict[str, None] = {}
-        for run in (run for index in variants for run in self.by_variant[index]):
-            names |= dict.fromkeys(name for name in run.measured if name not in names and run.value(name) is not None)
+        for row in (row for index in variants for row in self.by_variant[index]):
+            names |= dict.fromkeys(name for name in row.measured if name not in names and row.value(name) is not None)
         return list(names)
 
     def first_run(self, variant: int, file: str, states: Sequence[str]) -> Row | None:
         """Return the first of a variant's seeds that is in one of these `states` and has this file (`mistakes.npz`)."""
-        runs = (run for run in self.by_variant[variant] if run.status in states)
-        return next((run for run in runs if there(self.results.run(run.id).path / file)), None)
+        rows = (row for row in self.by_variant[variant] if row.status in states)
+        return next((row for row in rows if there(self.results.run(row.id).path / file)), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
         """Return the lines of these variants' logs, with `variant`, `seed` and `id`.
@@ -330,40 +295,39 @@ class StudyRecords:
         `epoch` is 1 for the first epoch; of a user's own program it is the step as it was reported.
         """
         lines: list[Json] = []
-        for index in variants:
-            for run in self.by_variant[index]:
-                seen = {line.epoch: line for line in read_log(self.results.run(run.id).epochs, EpochLine)}
-                lines.extend(
-                    {"variant": index, "seed": run.seed, "id": run.id, **line.values, "epoch": line.epoch + (not self.is_own)}
-                    for line in seen.values()
+        for row in (row for index in variants for row in self.by_variant[index]):
+            log = {line.epoch: line.values for line in read_log(self.results.run(row.id).epochs, EpochLine)}
+            for epoch, values in log.items():
+                lines.append(
+                    {"variant": row.variant, "seed": row.seed, "id": row.id} | values | {"epoch": epoch + (not self.is_own)}
                 )
         return pd.DataFrame(lines)
 
 
 def load_study(results: Results, name: str, preset: str, trust: bool = False) -> StudyRecords:
-    """Read a study's plan and all its runs; with `trust`, its own modules are imported whatever they are now.
+    """Read a study's plan and all its runs.
+
+    Args:
+        results: The results folder.
+        name: Of the study.
+        preset: Its preset.
+        trust: Import the study's own modules as they are now.
 
     Raises:
-        ConfigError: there is no such study or preset. The message names those there are.
+        ConfigError: There is no such study or preset. The message names those there are.
     """
     refuse_link(results.root / "runs")
     plan = read_plan(results.study(name, preset))
     if plan is None:
-        known = [f"{study} ({found})" for study, found in studies(results)]
-        have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
+        names = [f"{study} ({found})" for study, found in studies(results)]
+        have = f"there are {choices(names)}.{nearest(f'{name} ({preset})', names)}" if names else "there is none yet."
         raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
     return replace(records_of(results, plan), trust=trust)
 
 
 def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
     """Return what the results folder has of a plan's runs, whether the plan is there or not."""
-    imported = imported_outcomes(results.study(plan.study, plan.folder)) if plan.imported else {}
-    variants = with_word_labels(plan.variants)
-    rows = []
-    for run in plan.runs:
-        outcome = imported.get(run.id) or outcome_of(results, run.id)
-        rows.append(Row.of(outcome, run.variant, variants[run.variant], run.seed, run.id))
-    return StudyRecords(results, plan, rows)
+    return StudyRecords(results, plan, read_rows(results, plan, with_word_labels(plan.variants)))
 
 
 def load_studies(
@@ -371,10 +335,10 @@ def load_studies(
 ) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
     """Return the studies that can be read, by name and preset, and what is damaged of the others."""
     records: dict[tuple[str, str], StudyRecords] = {}
-    damaged: list[StorageError] = []
+    damages: list[StorageError] = []
     for results, name, preset in found:
         try:
             records[name, preset] = load_study(results, name, preset, trust)
         except StorageError as damage:
-            damaged.append(damage)
-    return records, damaged
+            damages.append(damage)
+    return records, damages

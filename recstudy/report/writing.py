@@ -1,37 +1,31 @@
 """A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX document of them.
 
-The page is written last and whole, so that it never speaks of files that are not there yet. In a notebook a study is `Loaded`:
-its runs as pandas frames, its tables and figures as objects that show themselves.
+The page is written last and whole, so that it never speaks of files that are not there yet.
 """
 
 import gc
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
-from recstudy.papers import by_name, of_program
+from recstudy.errors import ConfigError, NotYetError, StorageError
+from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit, audit_html
 from recstudy.report.caveats import warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.machines import Price
-from recstudy.report.markup import markup, words_table
+from recstudy.report.markup import markup
 from recstudy.report.page import FIGURE, Section, page, safe_names
-from recstudy.report.parts import BesidePublished, FigurePart, OfVariants, Part, Undrawable
+from recstudy.report.parts import FigurePart, OfVariants, Part
 from recstudy.report.published import published_html
-from recstudy.report.rows import distinct
 from recstudy.report.shown import Shown, check_export
-from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
     answer,
@@ -254,118 +248,3 @@ def preamble(paper: Paper) -> list[str]:
         r"\renewcommand{\topfraction}{0.9}\renewcommand{\textfraction}{0.05}\renewcommand{\floatpagefraction}{0.7}",
         r"\renewcommand{\dbltopfraction}{0.9}\renewcommand{\dblfloatpagefraction}{0.7}",
     ]
-
-
-OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
-
-
-OF_RECURSIVE = ("decode", "caption_notes", "selected.epoch", "selected.split", "provenance.data_notes")
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A study's records and report: `runs`, `epochs`, `findings`, and its tables and figures by name: `loaded["table1"]`."""
-
-    records: StudyRecords
-
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """One row a planned run: label, seed, id, status, levels, varied settings, metrics, costs, where it was made."""
-        left_out = (*OURS, *(OF_RECURSIVE if self.records.is_own else ()))
-        return self.records.runs.drop(columns=[name for name in left_out if name in self.records.runs])
-
-    @cached_property
-    def epochs(self) -> pd.DataFrame:
-        """One row a run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was measured in it."""
-        frame = self.records.epochs(range(len(self.records.variants)))
-        if frame.empty:
-            return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
-        labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
-        frame.insert(0, "label", labels)
-        frame = frame.drop(columns="variant")
-        return frame.rename(columns={"epoch": "step"}) if self.records.is_own else frame
-
-    @cached_property
-    def findings(self) -> list[str]:
-        """What the study found, in sentences, the most telling first."""
-        with self.records.standing():
-            return list(map(str, findings(self.records)))
-
-    @cached_property
-    def parts(self) -> dict[str, Part]:
-        """The parts of the report by name."""
-        return {part.name: part for part in self.records.parts}
-
-    def table(self, name: str) -> Any:
-        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
-        found = self._made(self._part(name)).table
-        if found is None:
-            raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
-        return found
-
-    def figure(self, name: str) -> Any:
-        """Return a figure of the report, or the one over a table, as Plotly's own."""
-        found = self._made(self._part(name)).figure
-        if found is None:
-            raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
-        return found
-
-    def __getitem__(self, name: str) -> Any:
-        return self.show(self._part(name))
-
-    def show(self, part: Part) -> Any:
-        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
-
-        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
-        `latex`.
-
-        Raises:
-            ConfigError: it names what the study does not have, or cannot be drawn here.
-        """
-        if self.records.is_own:
-            part = part.of_metrics([*self.records.plan.metrics])
-        if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
-            if self.records.is_own:
-                raise ConfigError(f"{part.name!r} has a published table of yours: put it into the study's report, which reads it")
-            part = replace(part, targets=of_program(part.targets))
-        made = self._made(part)
-        return made.figure if made.table is None else made.table
-
-    def _part(self, name: str) -> Part:
-        if name not in self.parts:
-            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
-        return self.parts[name]
-
-    def _made(self, part: Part) -> Shown:
-        with self.records.standing():
-            return shown(self.records, part)
-
-    def _repr_html_(self) -> str:
-        with self.records.standing():
-            rows = [
-                (name, "not drawable", part.reason)
-                if isinstance(part, Undrawable)
-                else (name, type(part).__name__, heading(part))
-                for name, part in self.parts.items()
-            ]
-            head = question(self.records) + answer(self.records) + overview(self.records)
-        return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
-
-    def __repr__(self) -> str:
-        plan = self.records.plan
-        return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
-
-
-def load(path: str | Path, trust: bool = False) -> Loaded:
-    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
-
-    Its modules are imported with `trust` only, as they are now.
-
-    Raises:
-        ConfigError: there is no study, or there are several. The message names them.
-    """
-    found = studies_at(Path(path))
-    if len(found) > 1:
-        known: Sequence[str] = [f"studies/{name}/{preset}" for _, name, preset in found]
-        raise ConfigError(f"{path} has {len(found)} studies: give one of {choices(known)} in {found[0][0].root}")
-    return Loaded(load_study(*found[0], trust))

@@ -34,7 +34,7 @@ from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.report import Differences, Table, dump_report
-from recstudy.report.rows import Outcome
+from recstudy.report.rows import Row
 from recstudy.report.study_records import load_study
 from recstudy.report.writing import section
 from recstudy.report.written import ReportFiles
@@ -143,7 +143,7 @@ def test_before_a_run_has_told_how_long_it_takes_the_time_left_says_so(sources, 
 
     half = left(begun(tmp_path / "r", 5))
     for run, seen in sources.poller.runs.items():
-        outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
+        outcome = Row(status="failed" if run != run_id(3, 2) else "unfinished")
         sources.poller.runs[run] = replace(seen, outcome=outcome)
     sources.poller.running.clear()
 

@@ -18,7 +18,7 @@ from recstudy.board.sources import Sources
 from recstudy.command import main
 from recstudy.errors import RecstudyError
 from recstudy.records import Results
-from recstudy.report.writing import load
+from recstudy.report.loaded import load
 from recstudy.terminal import printable
 
 SECONDS, MEMORY = 60, 2 * 10**9  # of all readers of one folder, on a busy machine; bytes beside those that the process has

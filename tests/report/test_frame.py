@@ -3,7 +3,8 @@ from made_up import base, read, run_id, variants, write_chest, write_study
 
 from recstudy.errors import ConfigError
 from recstudy.programs.settings import flatten
-from recstudy.report.study_records import config_of, load_study
+from recstudy.records.runs import config_of
+from recstudy.report.study_records import load_study
 
 
 def test_every_planned_run_is_a_row_with_its_state(records):

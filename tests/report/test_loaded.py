@@ -7,13 +7,13 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-from made_up import run_id, specs, write_study
+from made_up import TABLE1, run_id, specs, write_study
 from notebooks import executed
 
 import recstudy
 from recstudy.errors import ConfigError
-from recstudy.records import write_json
-from recstudy.report import Curve, Differences, Table, dump_report
+from recstudy.records import read_runs, write_json
+from recstudy.report import Claim, Claims, Curve, Differences, Table, dump_report
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert(1)</script>"
@@ -31,7 +31,8 @@ def test_runs_have_a_row_each(loaded):
     done = runs[runs["status"] == "done"]
     assert done["top1_accuracy"].tolist() == [93.0, 92.9, 94.1, 93.1, 93.3, 93.2]
     assert {"label", "seed", "id", "levels.model", "train.batch_size", "params", "provenance.commit"} <= set(runs)
-    assert not {"measured", "variant"} & set(runs)
+    read = read_runs(loaded.records.results, loaded.records.plan)
+    assert runs.drop(columns="label").equals(read.drop(columns="label"))  # which are words on the page
 
 
 def test_epochs_have_a_row_a_run_and_epoch(loaded):
@@ -40,6 +41,38 @@ def test_epochs_have_a_row_a_run_and_epoch(loaded):
     assert len(epochs) == 6 * 5
     last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 5)].iloc[0]
     assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch size 64", 2, pytest.approx(91.2))
+
+
+def test_estimates_are_the_numbers_of_the_tables(loaded):
+    """93.0, 93.1 and 93.2 of the first variant; one seed of ViT-Small."""
+    estimates = loaded.estimates.set_index(["variant", "metric"])
+    printed = loaded["scores"].frame.set_index(["row", "column"])
+
+    accuracy = estimates.loc[(0, "top1_accuracy")]
+    assert (accuracy["value"], accuracy["n"], accuracy["label"]) == (pytest.approx(93.1), 3, "ViTRM, batch size 64")
+    row = printed.loc[("ViTRM, batch size 64", "Top-1 accuracy (%)")]
+    assert tuple(accuracy[["value", "low", "high"]]) == pytest.approx(tuple(row[["mean", "low", "high"]]))
+    assert estimates.loc[(2, "top1_accuracy")]["n"] == 1
+    assert estimates.loc[(0, "params")]["notes"] == "no spread"
+    assert 3 not in loaded.estimates["variant"].tolist()  # no run of it has ended
+
+
+def test_answers_have_a_row_per_question(tmp_path):
+    claim = Claim(
+        "smaller batches help", less={"batch_size": 128}, than={"batch_size": 64, "model": "ViTRM"}, metric="top1_accuracy"
+    )
+    report = dump_report([Claims(claims=(claim,)), Differences(base="ViTRM, batch_size=64"), Table("scores", targets=TABLE1)])
+    answers = recstudy.load(write_study(tmp_path / "r", report=report).root).answers
+
+    assert answers["kind"].value_counts()[["claim", "difference"]].to_dict() == {"claim": 1, "difference": 3}
+    difference = answers[(answers["kind"] == "difference") & (answers["label"] == "ViTRM, batch size 128")].iloc[0]
+    assert difference["difference"] == pytest.approx(93.1 - 93.1)
+    assert difference["low"] < 0 < difference["high"]
+    assert (difference["verdict"], difference["reasons"]) == (
+        "undecided",
+        "runs failed or diverged, and the rest may be the lucky ones",
+    )
+    assert set(answers.columns) >= {"metric", "p", "adjusted_p", "level"}
 
 
 def test_parts_show_themselves(loaded):
@@ -89,9 +122,9 @@ def test_importing_recstudy_stays_light():
 
 def documented_cells() -> list[str]:
     """The example of docs/how-to/notebook.md, a cell a line."""
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL)
-    imports, _, lines = code.partition("\n\n")
-    return [imports, *lines.strip().splitlines()]
+    first, *others = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL)
+    imports, _, lines = first.partition("\n\n")
+    return [imports, *"\n".join([lines, *others]).strip().splitlines()]
 
 
 def test_the_documented_example_in_a_notebook(results, tmp_path):

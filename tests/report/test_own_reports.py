@@ -14,9 +14,10 @@ from recstudy.programs.metric import METRICS
 from recstudy.report import Curve, LearningCurves, Table, Tuned
 from recstudy.report.explain import find
 from recstudy.report.kinds import shown
+from recstudy.report.loaded import load
 from recstudy.report.names import metric
 from recstudy.report.study_records import load_study
-from recstudy.report.writing import load, write_report
+from recstudy.report.writing import write_report
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 

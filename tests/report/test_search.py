@@ -19,7 +19,7 @@ from recstudy.records.reading import dumped
 from recstudy.records.schema import Selected
 from recstudy.report import Best, History, Table
 from recstudy.report.kinds import cells, drawn
-from recstudy.report.rows import Outcome
+from recstudy.report.rows import Row
 from recstudy.report.status import show_status, status
 from recstudy.report.summary import origins
 from recstudy.report.trials import (
@@ -85,9 +85,7 @@ def test_fields_that_end_alike_keep_their_paths(tmp_path):
 
 def test_the_objective_is_the_selected_score_or_a_column():
     selected = Selected(scores={"top1_accuracy": 81})
-    row = Outcome(
-        result=Result(status="done", metrics={"top1_accuracy": 79.0, "nll": None}, selected=selected, cost={"gflops": 0.3})
-    )
+    row = Row(result=Result(status="done", metrics={"top1_accuracy": 79.0, "nll": None}, selected=selected, cost={"gflops": 0.3}))
 
     assert row.objective("selection_top1_accuracy") == 81.0
     assert [row.objective(name) for name in ("top1_accuracy", "gflops", "nll", "params")] == [79.0, 0.3, None, None]

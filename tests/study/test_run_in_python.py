@@ -27,7 +27,7 @@ CELLS = [
     "found = recstudy.run(tiny.study, smoke=True, seeds=1, vary={'model.latent_steps': [1]}, set={'train.batch_size': 16})",
     "again = recstudy.run(tiny.study, smoke=True, seeds=1, vary={'model.latent_steps': [1]}, set={'train.batch_size': 16})",
     "found.runs['status'].tolist()",
-    "isinstance(found, recstudy.report.writing.Loaded), found.runs.equals(again.runs), signal.getsignal(signal.SIGTERM)",
+    "isinstance(found, recstudy.report.loaded.Loaded), found.runs.equals(again.runs), signal.getsignal(signal.SIGTERM)",
     "found.table('depths')",
     "found.figure('curve')",
 ]

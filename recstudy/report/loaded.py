@@ -1,0 +1,184 @@
+"""A study in a notebook: its runs, estimates and answers as pandas frames, its tables and figures as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.evidence import Answer
+from recstudy.papers import of_program
+from recstudy.report.cells import cell
+from recstudy.report.claims import QuestionPart
+from recstudy.report.findings import findings
+from recstudy.report.kinds import heading, shown
+from recstudy.report.markup import words_table
+from recstudy.report.parts import BesidePublished, Part, Undrawable
+from recstudy.report.published import published_values
+from recstudy.report.questions import family
+from recstudy.report.rows import distinct
+from recstudy.report.shown import Shown
+from recstudy.report.status import studies_at
+from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.summary import answer, overview, question
+
+ESTIMATES = ("variant", "label", "metric", "value", "low", "high", "n", "df", "error", "notes")
+ANSWERS = (
+    *("part", "kind", "label", "metric", "difference", "low", "high", "level"),
+    *("p", "adjusted_p", "verdict", "reasons"),
+)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A study's records and report: its numbers as pandas frames, its tables and figures by name: `loaded["table1"]`."""
+
+    records: StudyRecords
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """One row per planned run, as `recstudy.records.read_runs` returns it."""
+        return self.records.runs
+
+    @cached_property
+    def epochs(self) -> pd.DataFrame:
+        """One row per run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was measured in it."""
+        frame = self.records.epochs(range(len(self.records.variants)))
+        if frame.empty:
+            return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
+        labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
+        frame.insert(0, "label", labels)
+        frame = frame.drop(columns="variant")
+        return frame.rename(columns={"epoch": "step"}) if self.records.is_own else frame
+
+    @cached_property
+    def estimates(self) -> pd.DataFrame:
+        """One row per variant and metric that has runs: the mean over seeds with its 95 % interval, as tables print it.
+
+        `n` is the number of runs, `df` the degrees of freedom, `error` the standard error. `notes` says why an interval is
+        exact or missing.
+        """
+        rows = []
+        with self.records.standing():
+            for index, variant in enumerate(self.records.variants):
+                for name in self.records.measured([index]):
+                    estimate = cell(self.records, [index], name).estimate
+                    ends = (estimate.value, estimate.low, estimate.high, estimate.n, estimate.df, estimate.error)
+                    rows.append((index, variant.label, name, *ends, str(estimate.why or "")))
+        return pd.DataFrame(rows, columns=list(ESTIMATES))
+
+    @cached_property
+    def answers(self) -> pd.DataFrame:
+        """One row per question of the report: claims, differences, effects and published values, with their verdicts.
+
+        `difference` is the contrast, or our mean minus the published value, with its interval at `level`. `adjusted_p` is the p
+        value after Holm's correction.
+        """
+        with self.records.standing():
+            return pd.DataFrame(self._answer_rows(), columns=list(ANSWERS))
+
+    def _answer_rows(self) -> Iterator[tuple[Any, ...]]:
+        for part in self.records.parts:
+            if isinstance(part, QuestionPart):
+                for row in family(self.records, part).rows:
+                    yield part.name, *_answer_values(row.label, row.metric, row.answer)
+        for published in published_values(self.records):
+            yield "", *_answer_values(published.label, published.cell.metric, published.answer)
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What the study found, in sentences, the most telling first."""
+        with self.records.standing():
+            return list(map(str, findings(self.records)))
+
+    @cached_property
+    def parts(self) -> dict[str, Part]:
+        """The parts of the report by name."""
+        return {part.name: part for part in self.records.parts}
+
+    def table(self, name: str) -> Any:
+        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
+        table = self._shown(self._part(name)).table
+        if table is None:
+            raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
+        return table
+
+    def figure(self, name: str) -> Any:
+        """Return a figure of the report, or the one over a table, as Plotly's own."""
+        figure = self._shown(self._part(name)).figure
+        if figure is None:
+            raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
+        return figure
+
+    def __getitem__(self, name: str) -> Any:
+        return self.show(self._part(name))
+
+    def show(self, part: Part) -> Any:
+        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
+
+        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
+        `latex`.
+
+        Raises:
+            ConfigError: The part names what the study does not have, or cannot be drawn here.
+        """
+        if self.records.is_own:
+            part = part.of_metrics([*self.records.plan.metrics])
+        if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
+            if self.records.is_own:
+                raise ConfigError(f"{part.name!r} has a published table of yours: put it into the study's report, which reads it")
+            part = replace(part, targets=of_program(part.targets))
+        made = self._shown(part)
+        return made.figure if made.table is None else made.table
+
+    def _part(self, name: str) -> Part:
+        if name not in self.parts:
+            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
+        return self.parts[name]
+
+    def _shown(self, part: Part) -> Shown:
+        with self.records.standing():
+            return shown(self.records, part)
+
+    def _repr_html_(self) -> str:
+        with self.records.standing():
+            rows = [
+                (name, "not drawable", part.reason)
+                if isinstance(part, Undrawable)
+                else (name, type(part).__name__, heading(part))
+                for name, part in self.parts.items()
+            ]
+            head = question(self.records) + answer(self.records) + overview(self.records)
+        return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
+
+    def __repr__(self) -> str:
+        plan = self.records.plan
+        return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
+
+
+def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
+    estimate, shift = answer.estimate, answer.question.near
+    ends = (None if end is None else end - shift for end in (estimate.value, estimate.low, estimate.high))
+    reasons = "; ".join(map(str, answer.reasons))
+    kind, verdict = str(answer.question.kind), str(answer.verdict)
+    return kind, label, name, *ends, estimate.level, answer.p, answer.adjusted, verdict, reasons
+
+
+def load(path: str | Path, trust: bool = False) -> Loaded:
+    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
+
+    Its modules are imported with `trust` only, as they are now.
+
+    Raises:
+        ConfigError: There is no study, or there are several. The message names them.
+    """
+    studies = studies_at(Path(path))
+    if len(studies) > 1:
+        names = [f"studies/{name}/{preset}" for _, name, preset in studies]
+        raise ConfigError(f"{path} has {len(studies)} studies: give one of {choices(names)} in {studies[0][0].root}")
+    return Loaded(load_study(*studies[0], trust))
