@@ -38,7 +38,7 @@ def test_its_report_is_drawn_and_nothing_of_its_runs_may_go(results):
     page = write_report(results, "sample", "quick").read_text()
     study = load_study(results, "sample", "quick")
 
-    assert "latent_steps=1" in page
+    assert "1 latent step" in page
     assert study.rows[1].error.partition(":")[0] in page
     assert [results.state(row.id) for row in study.rows] == ["done", "failed"]
     assert reclaimable(results) == ([], [])
