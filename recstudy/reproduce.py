@@ -5,7 +5,7 @@ bundle with `--trust`. Nothing of the bundle is changed: the runs go into a resu
 the ids that they have there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -75,7 +75,7 @@ class Reproduce:
                 )
             stack.enter_context(loaded(user_files_of(theirs.root / CODE, modules)))
             with theirs.records.standing():
-                published = read_number(theirs.records, self.cell).runs
+                published = dict.fromkeys(read_number(theirs.records, self.cell)[1]["run"])
             plan, runs = _planned(theirs, published, self.fresh_seeds)
             results = Results(self.results).pull()
             if self.dry_run:
@@ -105,7 +105,7 @@ def _changes(config: RunSettings) -> dict[str, Any]:
     return {part: getattr(config, part) for part in ("model", "data", "train")}
 
 
-def _planned(theirs: Bundle, published: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:
+def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Plan, list[Run]]:
     """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next seeds instead.
 
     Raises:

@@ -1,43 +1,32 @@
-"""The descriptions in a bundle: README.md, CITATION.cff and bundle.json."""
+"""What a stranger reads first in a bundle: README.md and CITATION.cff."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+import yaml
 
 from recstudy.papers import by_name
-from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS
-from recstudy.records.reading import dumped
+from recstudy.publishing.bundle import CODE, MANIFEST, REPORT, RESULTS
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.summary import costs, facts, origins
 from recstudy.report.writers import md
 
-NOBODY = "not named"
-WHERE = {  # data set, by its name in a config -> where anybody gets it
-    "digits": "part of scikit-learn",
-    "mnist": "torchvision downloads it (--download)",
-    "cifar10": "https://www.cs.toronto.edu/~kriz/cifar.html (--download)",
-    "cifar100": "https://www.cs.toronto.edu/~kriz/cifar.html (--download)",
-    "chest_xray14": "https://nihcc.app.box.com/v/ChestXray-NIHCC",
-    "sudoku_extreme": "https://huggingface.co/datasets/sapientinc/sudoku-extreme",
-    "maze_hard": "https://huggingface.co/datasets/sapientinc/maze-30x30-hard-1k",
-    "roco": "https://github.com/razorx89/roco-dataset",
-}
+CHANGED = "CHANGED since the study was planned"  # said of a file in `code`
 
 
-def files(records: StudyRecords, about: About, authors: Sequence[str], licence: str) -> Mapping[str, str]:
-    """Return the text of each file by its name."""
+def readme(records: StudyRecords, about: About) -> str:
+    """Return README.md: the question, the findings, two commands, and what is in the bundle."""
     plan = records.plan
     with records.standing():
         answers = [f"**{md(finding.word)}:** {md(finding.said)}." for finding in findings(records)]
-        lines = [f"{md(name)}: {md(value)}" for name, value in [*facts(records), *costs(records), *origins(records)] if value]
+    checksums = {}
+    for index, variant in enumerate(records.variants):
+        for checksum in records.data_checksums(index):
+            checksums[checksum] = f"{md(variant.data)}: checksum `{checksum}`"
     code = [f"`{CODE}/{name}`: {words}" for name, words in sorted(about.code.items())]
-    lists = {"Data:": _data(records), "Code:": code, "Left out:": about.left_out}
-    parts = "".join(f"{title}\n\n{_list(items)}\n" for title, items in lists.items() if items)
-    title = json.dumps(f"{plan.study} ({plan.folder}): {by_name(plan.question)}", ensure_ascii=False)
-    names = "\n".join(f"  - name: {json.dumps(author, ensure_ascii=False)}" for author in authors or [NOBODY])
-    terms = f"license{'-url' * ('/' in licence)}: {licence}\n" if licence else ""
-    readme = f"""# {md(plan.study)} ({md(plan.folder)})
+    lists = {"Data:": checksums.values(), "Code:": code, "Left out:": about.left_out}
+    contents = "".join(f"{title}\n\n{_list([*items])}\n" for title, items in lists.items() if items)
+    return f"""# {md(plan.study)} ({md(plan.folder)})
 
 {md(by_name(plan.question))}
 
@@ -50,7 +39,7 @@ study's code is in `{CODE}/`.
 With recstudy installed, and this folder or its zip as DIR:
 
 ```bash
-recstudy verify DIR     # recomputes what is printed from the records; runs nothing of this folder
+recstudy verify DIR     # computes what is printed from the records again; runs nothing of this folder
 recstudy reproduce DIR  # runs a cell again
 ```
 
@@ -58,40 +47,30 @@ Without it, `sha256sum -c {MANIFEST}` checks that the files are as published. Th
 
     {about.records}
 
-A paper that prints it binds its readers to these records: `recstudy verify` compares.
+If a paper prints it, `recstudy verify DIR --records DIGEST` checks that these are the paper's records.
 
 ## What is in it
 
-{_list(lines)}
-{parts}Names of machines and accounts, paths and secrets were taken out of the records; of a path, `.../name` is left.
+{contents}Names of machines and accounts, paths and secrets were removed from the records; of a path, `.../name` is left.
 """
-    citation = f"""cff-version: 1.2.0
-title: {title}
-message: If you use these results, please cite them as below.
-type: dataset
-authors:
-{names}
-date-released: {about.date}
-identifiers:
-  - {{type: other, value: 'sha256:{about.records}', description: digest of the records}}
-{terms}"""
-    return {ABOUT: json.dumps(dumped(about), indent=1, ensure_ascii=False) + "\n", README: readme, CITATION: citation}
+
+
+def citation(records: StudyRecords, about: About, authors: Sequence[str], licence: str) -> str:
+    """Return CITATION.cff."""
+    plan = records.plan
+    fields = {
+        "cff-version": "1.2.0",
+        "title": f"{plan.study} ({plan.folder}): {by_name(plan.question)}",
+        "message": "If you use these results, please cite them as below.",
+        "type": "dataset",
+        "authors": [{"name": author} for author in authors or ["not named"]],
+        "date-released": about.date,
+        "identifiers": [{"type": "other", "value": f"sha256:{about.records}", "description": "digest of the records"}],
+    }
+    if licence:
+        fields["license-url" if "/" in licence else "license"] = licence
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def _list(items: Sequence[str]) -> str:
     return "".join(f"- {item}\n" for item in items)
-
-
-def _data(records: StudyRecords) -> list[str]:
-    """Return for each data set its name, its source and the checksum of its images."""
-    items: list[str] = []
-    for index, variant in enumerate(records.variants):
-        if records.is_own:
-            items += [md(variant.data)] * bool(variant.data)
-            continue
-        source = WHERE.get(str(records.configs[index].get("data.name", "")), "in the layout that recstudy documents")
-        if index in records.synthetic:
-            source = "generated by recstudy from its settings"
-        for checksum in records.data_checksums(index) or [""]:
-            items.append(f"{md(variant.data)}: {source}{f'; checksum of its images `{checksum}`' * bool(checksum)}")
-    return list(dict.fromkeys(items))

@@ -22,39 +22,35 @@ class Publish:
     Such as: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
     """
 
-    places: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="STUDY OUT")]]
-    """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI; and the new folder OUT, beside
-    which OUT.zip is written."""
-    with_weights: bool = False
-    """The weights of each run's selected epoch too."""
+    place: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
+    """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI."""
+    out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
+    """The new folder. OUT.zip is written beside it."""
     with_data: bool = False
-    """Also what runs keep of single items of data sets (images, captions, puzzles) that no program has generated. Whether their
-    licence allows it is yours to know."""
+    """Also publish images, captions and puzzles of data sets that were not generated. Check that their licence allows it."""
     author: Names = ()
-    """Whom to cite. May be given more than once."""
+    """An author for CITATION.cff. May be given more than once."""
     licence: Annotated[str, tyro.conf.arg(metavar="SPDX|URL")] = ""
-    """Under which the bundle may be used, such as CC-BY-4.0. Default: none is stated."""
+    """The licence of the bundle, such as CC-BY-4.0. Default: none is stated."""
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """The study's file, where its command does not tell."""
+    """The study's file, if its command does not name it."""
     allow: Names = ()
-    """A name that may be told although it is that of a machine or an account. May be given more than once."""
+    """A name of a machine or an account that may be published. May be given more than once."""
     trust: Imports = False
 
     def run(self) -> int:
-        from recstudy.publishing.publish import Asked, publish
+        from recstudy.publishing.publish import publish
 
-        if len(self.places) != 2:
-            raise ConfigError(f"recstudy publish takes a study and the new folder, STUDY OUT, but got {len(self.places)} words")
-        place, out = self.places[0], Path(self.places[1])
-        studies = studies_of(place, sends=True)
+        studies = studies_of(self.place, sends=True)
         if len(studies) > 1:
             known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
-            raise ConfigError(f"{place} has {len(studies)} studies: give the folder of one, of {known}")
-        asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow, self.trust)
-        folder, left = publish(*studies[0], out, asked)
-        for line in left:
-            say(f"Left out: {line}")
-        say(f"{folder} and {folder}.zip: verified. Check them anywhere with: recstudy verify {folder}.zip")
+            raise ConfigError(f"{self.place} has {len(studies)} studies: give the folder of one, of {known}")
+        left_out = publish(
+            *studies[0], self.out, data=self.with_data, authors=self.author, licence=self.licence, study=self.study,
+            allowed=self.allow, trust=self.trust,
+        )  # fmt: skip
+        say(*(f"Left out: {line}" for line in left_out))
+        say(f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify {self.out}.zip")
         return 0
 
 

@@ -1,23 +1,21 @@
-"""`recstudy publish`: a study as a bundle, which is verified before it is there, and the same bytes each time.
+"""`recstudy publish`: a study as a bundle. It is verified before it appears, and has the same bytes each time.
 
-The records are copied without what is private (`scrub.py`), the report is drawn of these copies, and everything is then read
-again as a stranger would read it. Images, captions and puzzles of a data set are left out unless a program made them or they are
-asked for: their licence is not ours to give.
+The records are copied without what is private (`scrub.py`), the report is written from these copies, and everything is then
+read as a stranger reads it. Images, captions and puzzles of a data set are left out unless they were generated or the user asks
+for them: their licence is not known here.
 """
 
-import hashlib
 import json
 import re
-import shlex
 import shutil
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,15 +23,16 @@ from pydantic_core import from_json
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.files import refuse_existing
-from recstudy.opened import contents, descriptor, entries
-from recstudy.plugins.files import paths
-from recstudy.publishing import about, bundle
-from recstudy.publishing.bundle import CODE, REPORT, RESULTS, Bundle, called, sha256_of
-from recstudy.publishing.scrub import private
+from recstudy.opened import contents, entries
+from recstudy.publishing import bundle
+from recstudy.publishing.about import CHANGED, citation, readme
+from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, PLAN, README, REPORT, RESULTS, Bundle
+from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import whole_lines
 from recstudy.records.plans import record_look
+from recstudy.records.reading import dumped
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import About
 from recstudy.report.names import plural
@@ -47,272 +46,214 @@ RECORDS = (
     "config.json", "files.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
     "measured.json", "result.json", "failure.json", "stopped.json",
 )  # fmt: skip
-ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"
-KEPT = (".npz", ".json")  # what else a run keeps to be looked at: pictures, captions, traces of single items
-MADE = (1980, 1, 1, 0, 0, 0)  # the time of every file in a zip: the first that it can state
-PACKED = (".npz", ".safetensors", ".png", ".pdf", ".gif")  # compressed already
-LIBRARY = re.compile(r'<script type="application/octet-stream".*?</script>', re.S)  # packed: it is not read
-NUMBERS = re.compile(rb'\{(?:"[\w.@]+": (?:-?[\d.eE+-]+|null|true|false)(?:, )?)*\}')  # a line without words
+ANSWERS = "answers.npz"
+CAPTIONS = "answers with captions of a data set, without which metrics are not recomputed"
+ITEMS = "items of data sets (images, captions, puzzles, traces of them)"
+MADE = (1980, 1, 1, 0, 0, 0)  # the date of every file in a zip: the first one that the format has
+PACKED = (".npz", ".png", ".pdf", ".gif")  # compressed already
+LIBRARY = re.compile(r'<script type="application/octet-stream".*?</script>', re.S)  # Plotly in a page
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What goes into a bundle.
+def publish(
+    results: Results,
+    name: str,
+    preset: str,
+    out: Path,
+    *,
+    data: bool = False,
+    authors: Sequence[str] = (),
+    licence: str = "",
+    study: Path | None = None,
+    allowed: Sequence[str] = (),
+    trust: bool = False,
+) -> list[str]:
+    """Write a study's bundle as the folder `out` and as `out`.zip.
 
     Args:
-        weights: those of the selected epochs too.
-        data: items of data sets too (images, captions, puzzles), that no program has made.
-        authors: as CITATION.cff names them.
-        licence: an SPDX name or an address.
-        study: the study's file, where its command does not tell.
-        allowed: names of hosts or users that may be told.
-        trust: import the modules that the study names, to draw its own parts.
-    """
-
-    weights: bool = False
-    data: bool = False
-    authors: tuple[str, ...] = ()
-    licence: str = ""
-    study: Path | None = None
-    allowed: tuple[str, ...] = ()
-    trust: bool = False
-
-
-def publish(results: Results, name: str, preset: str, out: Path, asked: Asked = Asked()) -> tuple[Path, list[str]]:
-    """Write a study's bundle as folder `out` and as `out`.zip.
+        results: The results folder.
+        name: The study.
+        preset: Its preset.
+        out: The new folder.
+        data: Also write items of data sets (images, captions, puzzles) that were not generated.
+        authors: The authors in CITATION.cff.
+        licence: An SPDX name or an address.
+        study: The study's file, if its command does not name it.
+        allowed: Names of hosts or users that may be published.
+        trust: Import the modules that the study names, to draw its own parts.
 
     Returns:
-        The folder, and lines on what was left out of it.
+        A line for each kind of file that was left out.
 
     Raises:
-        ConfigError: no such study; `out` is there; something private stands in what its author wrote.
-        StorageError: a record is damaged.
+        ConfigError: There is no such study, `out` exists, or something private is in what its author wrote.
+        StorageError: A record is damaged.
     """
     packed = out.with_name(f"{out.name}.zip")
     refuse_existing(out)
     refuse_existing(packed)
     record_look(results, name, preset)
     records = load_study(results, name, preset)
+    plan, rows = records.plan, records.rows
+    logs = (read_log(results.run(row.id).attempts, Attempt) for row in rows)
+    hosts = {row.provenance.hardware.host for row in rows} | {line.host for log in logs for line in log}
+    machine = private(results.root, hosts, allowed)
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
-        folder = Path(temporary)
-        made = _Writer(records, folder / out.name, asked).write()
-        found = verify(Bundle(folder / out.name))
-        if found.differences:
-            first = found.differences[0]
-            raise StorageError(f"the bundle would not verify ({plural(len(found.differences), 'difference')}): {first}")
-        _zip(folder / out.name, folder / packed.name)
-        (folder / packed.name).replace(packed)
-        (folder / out.name).replace(out)
-    return out, made
-
-
-class _Writer:
-    """Writes one bundle into an empty folder."""
-
-    def __init__(self, records: StudyRecords, root: Path, asked: Asked) -> None:
-        self.records, self.root, self.asked = records, root, asked
-        self.plan, self.results = records.plan, records.results
-        hosts = {row.provenance.hardware.host for row in records.rows}
-        for row in records.rows:
-            with suppress(StorageError):  # a damaged log is refused when it is copied
-                hosts |= {line.host for line in read_log(self.results.run(row.id).attempts, Attempt)}
-        names = {name for host in hosts for name in (host, host.partition(".")[0]) if name}
-        self.private = private(self.results.root, names, asked.allowed)
-        self.left: Counter[str] = Counter()  # why -> files
-        self.code: dict[str, str] = {}
-        self.captions: dict[int, bool] = {}  # variant -> whether its answers hold captions that are not ours to give
-
-    def write(self) -> list[str]:
-        """Write all of it; return what was left out, in words."""
-        self.root.mkdir(parents=True)
-        self._records()
-        self._code()
-        self._refuse_private((RESULTS, CODE))
-        self._report()
-        self._refuse_private((REPORT,))
-        left = [f"{why}: {plural(count, 'file')}" for why, count in sorted(self.left.items())]
-        self._about(left)
-        return left
-
-    # ------------------------------------------------------------------------------------------------------- records
-
-    def _records(self) -> None:
-        study = self.results.study(self.plan.study, self.plan.folder)
-        target = Results(self.root / RESULTS)
-        self._copy(self.results.root / MARKER, target.root)
-        for file in _plain(study):
-            if file.suffix in (".json", ".jsonl") and file.name != "orders.jsonl" and not file.match("plan-*.json"):
-                self._copy(file, target.study(self.plan.study, self.plan.folder))
-        for run_id, variant in sorted({run.id: run.variant for run in self.plan.runs}.items()):
-            self._run(run_id, target.run(run_id).path, variant)
-        for file in _plain(self.results.root / "weights") if self.asked.weights else ():
-            self._copy(file, target.root / "weights")
-        (target.root / "runs").mkdir(exist_ok=True)
-
-    def _run(self, run_id: str, target: Path, variant: int) -> None:
-        folder, free = self.results.run(run_id), self.asked.data or variant in self.records.synthetic
-        self.results.fetched(folder.answers)
-        for file in _plain(folder.path):
-            reason = ""  # why the file is left out
-            if file.name == WEIGHTS:
-                reason = "" if self.asked.weights else "weights"
-            elif file.name == ANSWERS:
-                if variant not in self.captions:  # those of its other seeds are of the same data
-                    kept = self.records.program.answers(file)
-                    self.captions[variant] = not free and kept is not None and bool(kept.answers.references)
-                if self.captions[variant]:
-                    reason = "answers with captions of a data set, without which metrics are not recomputed"
-            elif file.name not in RECORDS:
-                if file.suffix not in KEPT:
-                    continue
-                reason = "" if free else "items of data sets (images, captions, puzzles, traces of them)"
-            if reason:
-                self.left[reason] += 1
-            else:
-                self._copy(file, target)
-        for file in sorted(folder.path.glob(f"{EARLIER}-*/result.json")):
-            self._copy(file, target / file.parent.name)
-
-    def _copy(self, file: Path, folder: Path) -> None:
-        """Copy a file into a folder; a JSON file, or a log of such lines, without what is private (StorageError: it is none)."""
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / file.name
-        try:
-            if file.suffix == ".jsonl":
-                target.write_text("".join(self._line(line, file) + "\n" for line in whole_lines(file)), encoding="utf-8")
-            elif file.suffix == ".json":
-                values = self._scrubbed(from_json(contents(file)), file)
-                target.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            else:
-                with open(file, "rb", opener=descriptor) as content, open(target, "wb") as copy:
-                    shutil.copyfileobj(content, copy)
-        except (OSError, ValueError) as error:
-            raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
-
-    def _line(self, line: bytes, file: Path) -> str:
-        return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(from_json(line), file), ensure_ascii=False)
-
-    def _scrubbed(self, values: Any, file: Path) -> Any:
-        kept = self.private.values(values)
-        if file.name == "plan.json" and isinstance(kept, dict):
-            for entry, plugin in zip(kept.get("plugins", ()), self.plan.plugins, strict=True):
-                if plugin["file"]:
-                    entry["file"] = f"{CODE}/{self._below(plugin['file'])}"
-        return kept
-
-    # ---------------------------------------------------------------------------------------------------------- code
-
-    def _code(self) -> None:
-        """Copy the study's file and its modules as they are; where the plan has a digest, say whether they still have it."""
-        for plugin in self.plan.plugins:
-            if plugin["file"]:
-                self._put(self._below(plugin["file"]), Path(plugin["file"]))
-        file = self.asked.study or _study_file(self.plan)
-        if file is not None and file.name not in self.code:
-            self._put(file.name, file)
-        elif file is None and not self.code and not self.plan.imported:
-            self.left["the study's file, which its command does not name (--study FILE adds it)"] = 1
-        files = [*([file] if file else []), *(Path(plugin["file"]) for plugin in self.plan.plugins if plugin["file"])]
-        for name in self.plan.files if files else ():  # also those that no module imports, such as the script of a command
-            home = files[0].resolve().parent
-            script = (home / name).resolve()
-            if name not in self.code and script.is_file() and script.is_relative_to(home):
-                self._put(name, script)
-
-    def _put(self, name: str, file: Path) -> None:
-        if not file.is_file():
-            raise ConfigError(
-                f"{file.name}, which the study is made of, is not at {file}. Bring it back, or run the study again."
-            )
-        content, planned = file.read_bytes(), self.plan.files.get(name)
-        target = self.root / CODE / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-        self.code[name] = "as it is now; its plan has no SHA-256 of it"
-        if planned:
-            is_same = hashlib.sha256(content).hexdigest() == planned
-            self.code[name] = "as it was when the study was planned" if is_same else "CHANGED since the study was planned"
-
-    def _below(self, file: str) -> str:
-        """Return where a plug-in's file lies below the folder of the study's file."""
-        for plugin in self.plan.plugins:
-            for path in paths(plugin["module"]) if plugin["module"] else ():
-                root = plugin["file"].removesuffix(path)
-                if plugin["file"].endswith(f"/{path}") and file.startswith(root):
-                    return file.removeprefix(root)
-        return PurePosixPath(file).name
-
-    # -------------------------------------------------------------------------------------------------------- report
-
-    def _report(self) -> None:
-        copied = load_study(Results(self.root / RESULTS), self.plan.study, self.plan.folder, self.asked.trust)
-        records = called(replace(copied, plan=replace(copied.plan, plugins=self.plan.plugins)))
-        drawn = self.root / "drawn" / self.plan.study / self.plan.folder
-        with records.standing():
-            write_files(records, drawn, (), ARTICLE)
-        (drawn / "report" / WRITTEN).unlink()  # it is for who draws there again, and nobody draws in a bundle
-        (drawn / "report").rename(self.root / REPORT)
-        shutil.rmtree(self.root / "drawn")
-
-    def _refuse_private(self, folders: Sequence[str]) -> None:
-        """Refuse what is private and was not taken out, because its author wrote it."""
-        files = (file for folder in folders for file in sorted((self.root / folder).rglob("*")) if file.is_file())
-        for file in (one for one in files if one.suffix not in (*PACKED, ".js")):
-            text = LIBRARY.sub("", file.read_text(encoding="utf-8", errors="replace"))
-            if found := self.private.remaining(text):
-                what, at = found
-                where = f"{file.relative_to(self.root).as_posix()}, line {text.count(chr(10), 0, at) + 1}"
-                raise ConfigError(
-                    f"{where}, names {what!r}, which is of this machine or a secret. Take it out of the study and run its "
-                    "command again, or pass --allow for a name that may be told."
-                )
-
-    def _about(self, left: Sequence[str]) -> None:
-        """Write what describes the bundle, and the manifest last."""
-        found = bundle.Bundle(self.root)
-        digests = dict(found.digests)
-        finished = sorted(row.provenance.finished for row in self.records.rows if row.provenance.finished)
-        told = About(
-            study=self.plan.study,
-            preset=self.plan.folder,
+        root = Path(temporary) / out.name
+        code_files = find_code(plan, study)
+        left_out = copy_records(records, root / RESULTS, machine, code_files, data)
+        code = {file: copy_code(plan, file, source, root / CODE / file) for file, source in code_files.items()}
+        if not code and not plan.imported:
+            left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
+        copies = write_report(plan, root, trust)
+        digests = Bundle(root).digests
+        dates = sorted(row.provenance.finished for row in rows if row.provenance.finished)
+        about = About(
+            study=plan.study,
+            preset=plan.folder,
             recstudy=version("recstudy"),
             drawn_by=bundle.drawing_code(),
             packages=bundle.drawing_packages(),
             records=bundle.digest_of_records(digests),
-            code=self.code,
-            left_out=tuple(left),
-            date=(finished or [self.plan.created or "1980-01-01"])[-1][:10],
+            code=code,
+            left_out=tuple(f"{reason}: {plural(count, 'file')}" for reason, count in sorted(left_out.items())),
+            date=(dates or [plan.created or "1980-01-01"])[-1][:10],
         )
-        for name, text in about.files(called(self.records), told, self.asked.authors, self.asked.licence).items():
-            (self.root / name).write_text(self.private.text(text), encoding="utf-8")
-            digests[name] = sha256_of(self.root / name)
-        lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
-        (self.root / bundle.MANIFEST).write_text("".join(lines), encoding="utf-8")
+        _write_json(root / ABOUT, dumped(about))
+        (root / README).write_text(readme(copies, about), encoding="utf-8")
+        (root / CITATION).write_text(citation(copies, about, authors, licence), encoding="utf-8")
+        digests |= {file: bundle.sha256_of(root / file) for file in (ABOUT, README, CITATION)}
+        lines = (f"{digest}  {file}\n" for file, digest in sorted(digests.items()))
+        (root / MANIFEST).write_text("".join(lines), encoding="utf-8")
+        refuse_private(root, machine)
+        if differences := verify(Bundle(root)).differences:
+            count = plural(len(differences), "difference")
+            raise StorageError(f"the bundle would not verify ({count}): {differences[0]}")
+        write_zip(root, root.with_name(packed.name))
+        root.with_name(packed.name).replace(packed)
+        root.replace(out)
+    return [*about.left_out]
 
 
-def _study_file(plan: PlanRecord) -> Path | None:
-    """Return the file that the study's command names, or that of a study that comes with recstudy."""
-    words = shlex.split(plan.command) if plan.command.count("'") % 2 == 0 else plan.command.split()
-    stating = re.compile(rf"""(\bname=|\b(Study|Search)\(\s*)["']{re.escape(plan.study)}["']""")
-    named = [Path(word) for word in words if word.endswith(".py") and Path(word).is_file()]
-    for file in named:
-        if file.stem == plan.study or stating.search(file.read_text(encoding="utf-8", errors="replace")):
-            return file
-    return shipped().get(plan.study)
+def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:
+    """Return the study's file, its modules and the other files that the plan names, by their paths below `code`."""
+    if study is None:
+        scripts = (Path(word) for word in plan.command.split() if word.endswith(".py"))
+        named = (file for file in scripts if file.is_file() and plan.study in file.read_text(encoding="utf-8", errors="replace"))
+        study = next(named, None) or shipped().get(plan.study)
+    sources = [*([study.resolve()] if study else []), *(Path(plugin["file"]) for plugin in plan.plugins if plugin["file"])]
+    names = [name for name in plan.files if ".." not in name]
+    roots = [Path(str(source).removesuffix(name)) for source in sources for name in names if f"{source}".endswith(f"/{name}")]
+    files = {name: roots[0] / name for name in names if (roots[0] / name).is_file()} if roots else {}
+    return files | {source.name: source for source in sources if source not in files.values()}
 
 
-def _plain(folder: Path) -> list[Path]:
-    """Return the files in a folder that are no links, which would bring in what lies elsewhere."""
-    return [Path(entry.path) for entry in entries(folder) if entry.is_file(follow_symlinks=False)]
+def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
+    """Copy a file of the study as it is; return whether it is as the study was planned, in words."""
+    if not source.is_file():
+        raise ConfigError(f"{name}, a file of the study, is not at {source}. Bring it back, or run the study again.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(source.read_bytes())
+    if name not in plan.files:
+        return "as it is now; its plan has no SHA-256 of it"
+    return "as it was when the study was planned" if bundle.sha256_of(target) == plan.files[name] else CHANGED
 
 
-def _zip(folder: Path, file: Path) -> None:
+def copy_records(records: StudyRecords, root: Path, machine: Private, code_files: Mapping[str, Path], data: bool) -> Counter[str]:
+    """Copy the records of a study and its runs without what is private; return how many files were left out, by reason."""
+    plan, results, copies = records.plan, records.results, Results(root)
+    left_out: Counter[str] = Counter()
+    captions: dict[int, bool] = {}  # variant -> whether its answers have captions that may not be copied
+    copy = partial(copy_record, machine=machine)
+    copy(results.root / MARKER, root)
+    study = copies.study(plan.study, plan.folder)
+    for file in _regular_files(results.study(plan.study, plan.folder)):
+        if file.suffix in (".json", ".jsonl") and not file.match("plan-*.json"):
+            copy(file, study)
+    with_code = json.loads((study / PLAN).read_text(encoding="utf-8"))
+    names = {str(source): f"{CODE}/{name}" for name, source in code_files.items()}
+    with_code["plugins"] = [plugin | {"file": names.get(plugin["file"], "")} for plugin in plan.plugins]
+    _write_json(study / PLAN, with_code)
+    (root / "runs").mkdir()
+    for run_id, variant in sorted({run.id: run.variant for run in plan.runs}.items()):
+        folder, target = results.run(run_id), copies.run(run_id).path
+        results.fetched(folder.answers)
+        may_copy = data or variant in records.synthetic
+        if variant not in captions:  # the answers of its other seeds are on the same data
+            answers = None if may_copy else records.program.answers(folder.answers)
+            captions[variant] = answers is not None and bool(answers.answers.references)
+        for file in _regular_files(folder.path):
+            if file.name in RECORDS or (file.name == ANSWERS and not captions[variant]):
+                copy(file, target)
+            elif file.name == ANSWERS:
+                left_out[CAPTIONS] += 1
+            elif file.suffix in (".npz", ".json") and may_copy:
+                copy(file, target)
+            elif file.suffix in (".npz", ".json"):
+                left_out[ITEMS] += 1
+        for file in sorted(folder.path.glob(f"{EARLIER}-*/result.json")):
+            copy(file, target / file.parent.name)
+    record_look(copies, plan.study, plan.folder)  # if nothing can be written in the results folder
+    return left_out
+
+
+def copy_record(file: Path, folder: Path, machine: Private) -> None:
+    """Copy a file of records into a folder: arrays as they are, JSON and logs without what is private."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / file.name
+    try:
+        if file.suffix == ".npz":
+            target.write_bytes(contents(file))
+        elif file.suffix == ".json":
+            _write_json(target, machine.values(from_json(contents(file))))
+        else:
+            lines = (json.dumps(machine.values(from_json(line)), ensure_ascii=False) for line in whole_lines(file))
+            target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
+
+
+def write_report(plan: PlanRecord, root: Path, trust: bool) -> StudyRecords:
+    """Write the report of the copied records, and return these."""
+    copies = bundle.in_bundle(load_study(Results(root / RESULTS), plan.study, plan.folder, trust))
+    copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
+    drawn = root / "drawn" / plan.study / plan.folder  # the page is called by these folders
+    with copies.standing():
+        write_files(copies, drawn, (), ARTICLE)
+    (drawn / REPORT / WRITTEN).unlink()  # it is for the next report in the same folder
+    (drawn / REPORT).rename(root / REPORT)
+    shutil.rmtree(root / "drawn")
+    return copies
+
+
+def refuse_private(root: Path, machine: Private) -> None:
+    """Refuse (ConfigError) what is private and was not removed, because the study's author wrote it."""
+    for file in (file for folder in (RESULTS, CODE, ".") for file in sorted((root / folder).rglob("*"))):
+        if file.is_dir() or file.suffix in (*PACKED, ".js"):
+            continue
+        text = LIBRARY.sub("", file.read_text(encoding="utf-8", errors="replace"))
+        if match := machine.remaining(text):
+            what, start = match
+            raise ConfigError(
+                f"{file.relative_to(root)}, line {text.count(chr(10), 0, start) + 1}, names {what!r}, which is of this machine "
+                "or a secret. Take it out of the study and run its command again, or pass --allow for a name that may be "
+                "published."
+            )
+
+
+def write_zip(folder: Path, file: Path) -> None:
     """Write a zip whose bytes follow from the files alone."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), MADE)
             entry.external_attr, entry.create_system = (stat.S_IFREG | 0o644) << 16, 3
-            entry.compress_type = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
-            with open(path, "rb") as content, archive.open(entry, "w") as packed:
-                shutil.copyfileobj(content, packed)
+            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED)
+
+
+def _write_json(file: Path, values: Any) -> None:
+    file.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _regular_files(folder: Path) -> list[Path]:
+    """Return the files in a folder without links, which would bring in files from elsewhere."""
+    return [Path(entry.path) for entry in entries(folder) if entry.is_file(follow_symlinks=False)]

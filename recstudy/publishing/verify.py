@@ -1,233 +1,352 @@
-"""`recstudy verify`: whether a bundle says what its records say. Nothing of it is run, nothing is fetched, nothing is trained.
+"""`recstudy verify`: whether a bundle says what its records say. It runs nothing of the bundle and needs no network.
 
-    files      every file has the digest that the manifest states, and there is no other
-    settings   each run's id is the digest of its settings, those of its record and those of the plan
-    answers    each run's metrics, computed again from the answers that it kept
-    records    what different records say of one run agrees
-    dates      what was stated before which runs
-    report     CSV files are compared with the records' numbers; pages and figures too, if this version draws them alike
+    files       every file has the SHA-256 of the manifest, and code that of the plan
+    settings    the id of each run follows from its settings in the plan and in its own record
+    answers     the metrics of each run, computed again from its answers
+    records     the records of one run agree
+    dates       claims and looks against the runs
+    report      tables are computed again and compared as numbers; pages are written again and compared as text
 
-A manifest that was written anew with a changed file says nothing; the other checks do. What none of them can see is a bundle
-whose records were all invented to fit: for that the digest of the records stands where its authors cannot change it, in a paper
-or a registry (`--records`).
+If somebody changes a file and writes the manifest anew, the other checks find the change, or `NOT_CHECKED` names it.
 """
 
-import base64
-import csv
 import logging
 import re
+from base64 import b64decode
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from math import inf
 from os.path import commonprefix
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.errors import RecstudyError, StorageError
-from recstudy.programs.metric import METRICS
+from recstudy.errors import ConfigError, RecstudyError, StorageError
+from recstudy.programs.metric import METRICS, NotAvailable
+from recstudy.programs.settings import run_ids
+from recstudy.publishing.about import CHANGED, readme
 from recstudy.publishing.bundle import (
+    ABOUT,
+    CODE,
+    MANIFEST,
     NO_BUNDLE,
+    PLAN,
     README,
     REPORT,
+    RESULTS,
     Bundle,
     digest_of_records,
     drawing_code,
-    drawing_packages,
     opened,
 )
-from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
+from recstudy.publishing.scrub import AWAY
+from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
-from recstudy.report.names import improved, plural
+from recstudy.records.plans import read_plan, whole_seeds
+from recstudy.records.study_schema import Look
+from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
+from recstudy.report.registration import digest_of, statements, words_of
+from recstudy.report.rows import ENDED, distinct
 from recstudy.report.venues import ARTICLE
 from recstudy.report.writing import write_files
 from recstudy.report.written import MANIFEST as WRITTEN
 
-SHOWN = 20  # differences of one check that are printed
-LEAST = 12  # digits that tell a digest
-CONTEXT = 40  # characters of a difference that are shown before its first digit, and from there on
+NOT_CHECKED = (
+    "records that were all invented to agree with each other",
+    "dates of claims, looks and runs, except that their order is possible",
+    "removed looks at fewer seeds than the study has now, unless the report counts them",
+    "lines of epochs.jsonl and losses.jsonl that neither result.json nor a figure of the report repeats",
+    "versions, machine, workers, threads, cost and commit of a run, where neither attempts.jsonl nor the report has them",
+    "entries of answers.npz that no metric reads, and digits that half precision does not keep",
+    "the text of files in code/ whose SHA-256 is not in plan.json",
+    "CITATION.cff, and the packages and omissions that bundle.json lists",
+)
+OWN = "what a study defines itself is not imported"
+SHOWN = 20  # differences that are printed
+LEAST = 12  # digits that identify a digest
+WIDTH = 80  # characters of a line of a page that are shown
 CLOSE = 1e-9  # relative, and absolute near 0
-DECIMAL = re.compile(r"(-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+))")
-ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')
+ROUNDED = 2e-3  # error of a metric of answers in half precision, as a share of its range
+EDGE = 3  # items that such a metric may count otherwise
+CLOCKS = timedelta(minutes=1)  # by which the clocks of two machines may differ
+DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+)")
+ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')  # of numbers, as Plotly writes it
 
 
-@dataclass(frozen=True)
+@dataclass
 class Verified:
-    """The checks of a bundle, in their order, and the digest of its records."""
+    """The digest of a bundle's records; what was checked, what was not, and what differs, in lines."""
 
-    checks: tuple[Check, ...]
     records: str
-
-    @property
-    def differences(self) -> list[str]:
-        """All that differs."""
-        return [f"{check.name}: {one}" for check in self.checks for one in check.differs]
+    checked: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
 
 
 def show_verified(place: Path, out: Console, records: str = "") -> bool:
-    """Print what was checked in the bundle at `place`, what could not be, and what differs; return whether nothing does.
+    """Print what was checked in a bundle, what was not, and what differs; return whether nothing differs.
 
     Args:
-        place: a folder or a zip.
-        out: where to.
-        records: the digest that the records must have, or its beginning.
+        place: A folder or a zip.
+        out: Where to print.
+        records: The digest that the records must have, or its first digits.
     """
     with opened(place) as bundle:
-        about, found = bundle.about, verify(bundle)
-    asked = records.lower().removeprefix("sha256:")
-    if records and not (len(asked) >= LEAST and found.records.startswith(asked)):
-        found.checks[0].differs.append(f"the records have the digest {found.records}, not {records}")
+        about, verified = bundle.about, verify(bundle)
+    expected, differences = records.lower().removeprefix("sha256:"), verified.differences
+    if records and not (len(expected) >= LEAST and verified.records.startswith(expected)):
+        differences.append(f"{RESULTS}: the records have the SHA-256 {verified.records}, not {records}")
+    count = plural(len(differences), "difference")
+    verdict = f"{count}: this bundle does not say what its records say" if differences else "Nothing differs"
+    if len(differences) > SHOWN:
+        differences[SHOWN:] = [f"{len(differences) - SHOWN:,} more"]
     out.print(Text(f"{about.study} ({about.preset}), published with recstudy {about.recstudy}", "bold"), soft_wrap=True)
-    for check in found.checks:
-        for word, lines in (("checked", check.checked), ("not checked", check.unchecked), ("DIFFERS", check.differs)):
-            style = "bold red" if word == "DIFFERS" else "bold"
-            for line in [*lines[:SHOWN], *([f"{len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else [])]:
-                out.print(Text.assemble((f"{check.name}, {word}: ", style), f"{line}."), soft_wrap=True)
-    count = len(found.differences)
-    said = f"{plural(count, 'difference')}: this bundle does not say what its records say" if count else "Nothing differs"
-    out.print(Text(f"{said}. Records: sha256 {found.records}", "bold red" if count else "bold"), soft_wrap=True)
-    return not count
+    sections = {"Checked": verified.checked, "Not checked": [*verified.unchecked, *NOT_CHECKED], "DIFFERENT": differences}
+    for title, lines in sections.items():
+        for line in lines:
+            out.print(Text.assemble((f"{title}: ", "bold"), line), soft_wrap=True)
+    out.print(Text(f"{verdict}. Records: sha256 {verified.records}", "bold"), soft_wrap=True)
+    return not differences
 
 
 def verify(bundle: Bundle) -> Verified:
     """Check a bundle.
 
     Raises:
-        StorageError: it is none, or brings links.
+        StorageError: It is no bundle, or has links.
     """
     if not bundle.files or not bundle.about.records:
         raise StorageError(f"{bundle.root} {NO_BUNDLE}")
-    work: dict[str, Callable[[Bundle, Check], None]] = {
-        "files": check_files, "settings": check_settings, "answers": check_answers, "records": check_records,
-        "dates": check_dates, "report": check_report,
-    }  # fmt: skip
-    checks = [Check(name) for name in work]
+    verified = Verified(digest_of_records(bundle.digests))
     before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # parts that cannot be drawn here are named as not checked
+    logging.disable(logging.CRITICAL)  # a part that cannot be drawn here is named as not checked
     try:
-        for check in checks:
+        for check in (check_files, check_settings, check_answers, check_records, check_dates, check_report):
             try:
-                with nullcontext() if check.name == "files" else bundle.records.standing():
-                    work[check.name](bundle, check)
-            except RecstudyError as error:
-                check.differs.append(str(error).replace(f"{bundle.root}/", "").rstrip("."))
+                with nullcontext() if check is check_files else bundle.records.standing():
+                    check(bundle, verified)
+            except (RecstudyError, ValueError, TypeError) as error:  # damaged records and dates
+                verified.differences.append(str(error).rstrip("."))
     finally:
         logging.disable(before)
-    return Verified(tuple(checks), digest_of_records(bundle.digests))
+    lines = (line.replace(f"{bundle.root}/", "") for line in verified.differences)
+    verified.differences[:] = dict.fromkeys(lines)  # several checks find the same damage
+    return verified
 
 
-def check_files(bundle: Bundle, check: Check) -> None:
-    """Compare each file with the manifest, and the records with the digest that README and bundle.json state."""
-    manifest, stated, digests = bundle.manifest, bundle.about.records, bundle.digests
-    check.differs += [f"{name} is missing" for name in manifest if name not in digests]
-    check.differs += [f"{name} is not in the manifest" for name in digests if name not in manifest]
-    changed = [name for name in digests if manifest.get(name, digests[name]) != digests[name]]
-    check.differs += [f"{name} is not as it was published: it has another digest" for name in changed]
-    if digest_of_records(digests) != stated:
-        check.differs.append(f"the records are not those that bundle.json names by their digest {stated[:LEAST]}")
-    if README in digests and stated not in bundle.files[README].read_text(encoding="utf-8", errors="replace"):
-        check.differs.append(f"{README} does not name the digest of the records that bundle.json names")
-    check.checked.append(f"{plural(len(digests), 'file')} by their digests, and that there is no other")
+def check_files(bundle: Bundle, verified: Verified) -> None:
+    """Compare each file with the manifest, the records with their digest in bundle.json, and the code with the plan."""
+    manifest, digests, about = bundle.manifest, bundle.digests, bundle.about
+    problems = {
+        "is missing": manifest.keys() - digests.keys(),
+        f"is not in {MANIFEST}": digests.keys() - manifest.keys(),
+        "is not as it was published": {name for name in digests if manifest.get(name, digests[name]) != digests[name]},
+        f"does not name the SHA-256 of the records, {verified.records}": [ABOUT] * (about.records != verified.records),
+    }
+    for words, names in problems.items():
+        verified.differences += [f"{name}: {words}" for name in sorted(names)]
+    verified.checked.append(f"{plural(len(digests), 'file')} by SHA-256, and that there is no other file")
+    for file in (file for file in digests if file.startswith(f"{CODE}/")):
+        name = file.removeprefix(f"{CODE}/")
+        words, planned = about.code.get(name, f"{ABOUT} does not name it"), bundle.plan.files.get(name)
+        if planned == digests[file]:
+            verified.checked.append(f"{file} by its SHA-256 in {PLAN}")
+        elif planned is None or words == CHANGED:
+            verified.unchecked.append(f"{file}: {words}")
+        else:
+            verified.differences.append(f"{file}: its SHA-256 is not the one in {PLAN}")
 
 
-def check_report(bundle: Bundle, check: Check) -> None:
-    """Draw the report again: CSV files must have the same cells, and every other file the same text if the same code drew it."""
-    limits = _limits(bundle)
-    printed = {name: file.read_bytes() for name, file in bundle.files.items() if name.startswith(f"{REPORT}/")}
+def check_settings(bundle: Bundle, verified: Verified) -> None:
+    """Compute the id of each run from the plan's settings of its variant and seed, and from the settings in its own record."""
+    plan = bundle.plan
+    reasons: Counter[str] = Counter()
+    for run in plan.runs:
+        file = bundle.results.run(run.id).config
+        own = read_json(file)
+        sources = [(bundle.study / PLAN, plan.base | {"seed": run.seed}, plan.variants[run.variant].changes)]
+        sources += [(file, own, {})] if own is not None else []
+        for source, settings, changes in sources:
+            try:
+                if f"'{AWAY}" in repr((settings, changes)):
+                    raise ConfigError("a path was removed from them")
+                decided = bundle.records.program.deciding(settings, changes)
+            except RecstudyError as error:  # most often the study defines a part of the settings itself
+                reasons[re.split(r"[.:] [Tt]here are", str(error))[0]] += 1
+                continue
+            (found,) = run_ids(decided, [settings.get("seed", 0)])
+            if found != run.id:
+                verified.differences.append(f"{source}: the settings of run {run.id} are those of run {found}")
+    strangers = set(bundle.results.run_ids()) - {run.id for run in plan.runs}
+    verified.differences += [f"{RESULTS}/runs/{name}: is no run of the plan" for name in sorted(strangers)]
+    verified.unchecked += [f"settings of runs ({count}): {reason} ({OWN})" for reason, count in reasons.items()]
+    if not reasons:
+        verified.checked.append(f"the ids of {plural(len(plan.runs), 'run')} by the settings in the plan and in their records")
+
+
+def check_answers(bundle: Bundle, verified: Verified) -> None:
+    """Compute the metrics of each run from the answers that it kept."""
+    counts, reasons = Counter[str](), Counter[str]()
+    for row in (row for row in distinct(bundle.records.rows) if row.result):
+        folder = bundle.results.run(row.id)
+        stated = {name: float(value) for name, value in row.found.metrics.items() if value is not None}
+        try:
+            computed, items = bundle.records.program.recompute(folder.answers, [*stated])
+        except NotAvailable as reason:
+            reasons[str(reason)] += 1
+            continue
+        for name, value in computed.values.items():
+            counts[row.id] += 1
+            if name in stated and not is_close(stated[name], value, name, items):
+                verified.differences.append(f"{folder.result}: {name} is {stated[name]!r}, but its answers give {value!r}")
+        missing = dict.fromkeys(stated.keys() - computed.values.keys(), "it does not follow from answers on the test set")
+        reasons.update(f"{name}: {reason}" for name, reason in (missing | computed.unavailable).items())
+    if counts:
+        verified.checked.append(f"{counts.total():,} metrics of {plural(len(counts), 'run')} by the answers on the test set")
+    verified.unchecked += [f"metrics of {plural(count, 'run')}: {reason}" for reason, count in sorted(reasons.items())]
+
+
+def is_close(stated: float, computed: float, name: str, items: int) -> bool:
+    """Return whether two values of a metric agree: counts exactly, others as far as answers in half precision decide them."""
+    metric = METRICS[name if name in METRICS else name.partition(".")[0]]
+    low, high = metric.bounds or (0.0, inf)
+    reach = high - low if high < inf else abs(stated)
+    error = CLOSE if metric.share else ROUNDED + EDGE / max(1, items)
+    return abs(stated - computed) <= error * max(1.0, reach)
+
+
+def check_records(bundle: Bundle, verified: Verified) -> None:
+    """Compare the result of each run with its attempts and its epochs."""
+    rows = [row for row in distinct(bundle.records.rows) if row.result]
+    for row in rows:
+        folder, made, selected = bundle.results.run(row.id), row.provenance, row.selected
+        config, attempts = bundle.records.configs[row.variant], read_log(folder.attempts, Attempt)
+        lines = {line.epoch: line.values for line in read_log(folder.epochs, EpochLine)}
+        if made.finished and max(made.started, *(line.started or "" for line in attempts), "") > made.finished:
+            verified.differences.append(f"{folder.result}: finished on {made.finished}, before it was started")
+        if {*made.commits, made.commit} - {None} != {line.commit for line in attempts} - {None}:
+            verified.differences.append(f"{folder.result}: its commits are not those in attempts.jsonl")
+        if selected.epoch is None or not lines or made.lost_epochs:
+            continue
+        last, epochs = max(lines), config.get("train.epochs")
+        if row.done and not config.get("train.patience") and last + 1 != epochs:
+            verified.differences.append(f"{folder.epochs}: its last epoch is {last + 1} of {epochs}")
+        if not selected.scores and selected.epoch != last:
+            verified.differences.append(f"{folder.result}: it selects epoch {selected.number}, but the last one is {last + 1}")
+        for name, value in selected.scores.items():
+            score = lines.get(selected.epoch, {}).get(f"selection_{name}")
+            if score != value:
+                verified.differences.append(
+                    f"{folder.epochs}: {name} of epoch {selected.number} is {score}, but {value} in result.json"
+                )
+    verified.checked.append(f"that attempts, epochs and results of {plural(len(rows), 'run')} agree")
+
+
+def check_dates(bundle: Bundle, verified: Verified) -> None:
+    """Compare claims with the digests that were dated, and looks with the dates of the runs."""
+    plan, rows = bundle.plan, [row for row in bundle.records.rows if row.status in ENDED]
+    stated = {digest_of(statement): words_of(statement) for statement in statements(plan)}
+    undated = [words for digest, words in stated.items() if not plan.stated.get(digest)]
+    if plan.stated:
+        changed = [words for digest, words in stated.items() if digest not in plan.stated]
+        verified.differences += [f"{bundle.study / PLAN}: {words} is not as it was dated" for words in changed]
+    if len(stated) > len(undated):
+        count = plural(len(stated) - len(undated), "statement")
+        verified.checked.append(f"{count} (claims, margins, deviations) by their dates: later than a run means post hoc")
+    verified.unchecked += [f"the date of {words}: the records have none" for words in undated]
+    log = bundle.study / f"looks-{plan.definition}.jsonl"
+    finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}
+    for look in read_log(log, Look):
+        latest = datetime.fromisoformat(look.date) + CLOCKS
+        later = {run for run, date in finished.items() if date and datetime.fromisoformat(date) > latest}
+        seeds = whole_seeds(plan, {row.id for row in rows} - later)
+        if seeds < look.seeds:
+            verified.differences.append(f"{log}: a look at {look.seeds} seeds on {look.date}, when {seeds} had finished")
+    seeds = whole_seeds(plan, {row.id for row in rows})
+    if seeds and plan.search is None:
+        if seeds not in plan.looks:
+            verified.differences.append(f"{log}: has no look at {seeds} seeds, though publishing is one")
+        verified.checked.append(f"{plural(len(plan.looks), 'look')} by the dates of the runs")
+
+
+def check_report(bundle: Bundle, verified: Verified) -> None:
+    """Write the report again: tables must have the same numbers, and if the version is the same, pages the same text."""
+    reasons = drawing_limits(bundle)
+    published = {name: file for name, file in bundle.files.items() if name == README or name.startswith(f"{REPORT}/")}
+    counts: Counter[bool] = Counter()  # whether they are tables -> files that were compared
     with temporary() as folder:
         study = folder / bundle.about.study / bundle.about.preset
         write_files(bundle.records, study, (), ARTICLE)
-        files = (file for file in (study / REPORT).rglob("*") if file.is_file() and file.name != WRITTEN)
-        drawn = {file.relative_to(study).as_posix(): file.read_bytes() for file in files}
-    both = [name for name in printed if name in drawn and (name.endswith(".csv") or not limits)]
-    for name in both:
-        check.differs += sorted(_differences(name, printed[name], drawn[name], common=bool(limits)))
-    tables = sum(name.endswith(".csv") for name in both)
-    others = "" if limits else f", and {plural(len(both) - tables, 'page, table and figure')}"
-    check.checked.append(f"{plural(tables, 'CSV file')}{others}, drawn again from the records and compared")
-    if limits:
-        count = plural(len(printed) - len(both), "other file")
-        check.unchecked.append(
-            f"{count} of the report, and rows of CSV files that are drawn on one side only: {'; '.join(limits)}"
-        )
+        (study / REPORT / WRITTEN).unlink()
+        (study / README).write_text(readme(bundle.records, bundle.about), encoding="utf-8")
+        drawn = {file.relative_to(study).as_posix(): file for file in study.rglob("*") if file.is_file()}
+        for name in sorted(published.keys() | drawn.keys()):
+            is_table = name.endswith(".csv")
+            if name in published and name in drawn and (is_table or not reasons):
+                compare = table_differences if is_table else page_differences
+                verified.differences += [name + words for words in compare(published[name], drawn[name], not reasons)]
+                counts[is_table] += 1
+            elif not reasons:
+                verified.differences.append(f"{name}: {'is missing' if name in drawn else 'does not follow from the records'}")
+    verified.checked.append(f"{plural(counts[True], 'CSV file')} by their numbers, computed again from the records")
+    if reasons:
+        verified.unchecked.append(f"the page, {README}, LaTeX and Markdown: {'; '.join(reasons)}")
     else:
-        check.differs += [f"{name} is not drawn from the records" for name in printed if name not in drawn]
-        check.differs += [f"{name} is missing" for name in drawn if name not in printed]
+        verified.checked.append(f"{plural(counts[False], 'other file')} of the report by their text, written again")
 
 
-def _limits(bundle: Bundle) -> list[str]:
-    """Return the reasons why pages drawn here may differ from the published ones: other code, other packages, plug-ins."""
-    about, limits = bundle.about, []
-    if about.drawn_by != drawing_code():
-        limits.append(f"another version of recstudy has drawn it ({about.recstudy}, {about.drawn_by})")
-    present = drawing_packages()
-    if others := [f"{name} {its}" for name, its in about.packages.items() if present.get(name) != its]:
-        limits.append(f"it was drawn with {', '.join(others)}")
-    if about.code:
-        parts = bundle.records.parts
-        shown = sorted({name for part in parts for name in part.shows})
-        own = [part.name for part in parts if isinstance(part, Undrawable)]
-        # A metric of a class, of a depth, a glob of metrics, or an improvement.
-        own += [name for name in shown if re.split(r"[.@*]", improved(name) or name)[0] not in METRICS]
-        if own:
-            limits.append(f"it shows what the study itself may define ({', '.join(own)}): {OWN}")
-    return limits
+def drawing_limits(bundle: Bundle) -> list[str]:
+    """Return the reasons why pages written here may differ from the published ones."""
+    reasons, stated = [], read_plan(bundle.study)
+    if bundle.about.drawn_by != drawing_code():
+        reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
+    modules = [plugin["module"] for plugin in stated.plugins if plugin["module"]] if stated else []
+    is_undrawable = any(isinstance(part, Undrawable) for part in bundle.records.parts)
+    if is_undrawable or (modules and not bundle.records.is_own):
+        reasons.append(f"{OWN} ({', '.join(modules)})")
+    return reasons
 
 
-def _differences(name: str, printed: bytes, drawn: bytes, common: bool) -> Iterator[str]:
-    """Yield the places at which two files differ: cells of a CSV file, lines of another one.
-
-    Args:
-        name: The file's name.
-        printed: The published content.
-        drawn: The content that the records give.
-        common: Whether places that only one of the two has are ignored.
-    """
-    read = _cells if name.endswith(".csv") else _lines
-    ours, theirs = (read(content.decode(errors="replace")) for content in (printed, drawn))
-    for place in ours.keys() & theirs.keys() if common else ours.keys() | theirs.keys():
-        texts = [side.get(place, "") for side in (ours, theirs)]
-        if not _same(*texts):
-            start = max(0, len(commonprefix(texts)) - CONTEXT)  # noqa: RUF071  # characters are compared, not folders
-            shown = [repr(text[start : start + 2 * CONTEXT]) for text in texts]
-            yield f"{name}, {place}: is {shown[0]}, but the records give {shown[1]}"
+def table_differences(published: Path, drawn: Path, is_same_version: bool) -> Iterator[str]:
+    """Yield the cells of a CSV file that are not as computed; of another version's file only numbers and verdicts."""
+    ours, theirs = (pd.read_csv(file, dtype=str, keep_default_na=False) for file in (published, drawn))
+    if len(ours) != len(theirs) or (is_same_version and [*ours] != [*theirs]):
+        yield f": has {len(ours)} rows and {ours.shape[1]} columns, but the records give {len(theirs)} and {theirs.shape[1]}"
+        return
+    for column in ours.columns.intersection(theirs.columns):
+        stated, computed = (pd.to_numeric(side[column], errors="coerce") for side in (ours, theirs))
+        differs = (ours[column] != theirs[column]) & ~np.isclose(stated, computed, rtol=CLOSE, atol=CLOSE)
+        if not is_same_version and column != "verdict":
+            differs &= computed.notna() | (stated.notna() & (theirs[column] == ""))
+        for row in np.flatnonzero(differs):
+            yield f", line {row + 2}, column {column}: {ours[column][row]!r}, but the records give {theirs[column][row]!r}"
 
 
-def _cells(text: str) -> dict[str, str]:
-    """Return the cells of a CSV file by row and column; a table's row is named by its labels, any other by its first cell."""
-    heads, *lines = [*csv.reader(text.splitlines())] or [[]]
-    labels = heads.index("metric") if heads[:1] == ["row"] and "metric" in heads else 1
-    counts: Counter[str] = Counter()
-    cells: dict[str, str] = {}
-    for line in lines:
-        label = ", ".join(line[:labels])
-        counts[label] += 1
-        cells |= {f"row {label!r} ({counts[label]}), {head}": value for head, value in zip(heads, line, strict=False)}
-    return cells
+def page_differences(published: Path, drawn: Path, is_same_version: bool) -> Iterator[str]:
+    """Yield the first line of a text file that is not as written here."""
+    if published.read_bytes() == drawn.read_bytes():
+        return
+    pages = [rounded(file.read_text(encoding="utf-8", errors="replace")).splitlines() for file in (published, drawn)]
+    for number, lines in enumerate(zip_longest(*pages, fillvalue=""), 1):
+        if lines[0] != lines[1]:
+            start = max(0, len(commonprefix(lines)) - WIDTH // 2)  # noqa: RUF071  # characters are compared, not folders
+            ours, theirs = (repr(line[start : start + WIDTH]) for line in lines)
+            yield f", line {number}: {ours}, but the records give {theirs}"
+            return
 
 
-def _lines(text: str) -> dict[str, str]:
-    return {f"line {number}": line for number, line in enumerate(text.splitlines(), 1)}
+def rounded(text: str) -> str:
+    """Return a text with nine digits of each decimal number: another processor may give other digits after them."""
 
+    def numbers(array: re.Match[str]) -> str:
+        return str(np.frombuffer(b64decode(array["data"].replace(r"\u002f", "/")), array["type"]).tolist())
 
-def _same(one: str, other: str) -> bool:
-    """Return whether two texts are equal up to the last digits of decimals, because another processor adds in another order."""
-    if one == other:
-        return True
-    ours, theirs = (DECIMAL.split(ARRAY.sub(_numbers, text)) for text in (one, other))
-    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
-        return False
-    mine, its = (np.array(side[1::2], float) for side in (ours, theirs))
-    return np.allclose(mine, its, rtol=CLOSE, atol=CLOSE)
-
-
-def _numbers(array: re.Match[str]) -> str:
-    """Return the numbers of an array that plotly wrote in base 64, whose slashes are escaped in pages."""
-    try:
-        return str(np.frombuffer(base64.b64decode(array["data"].replace(r"\u002f", "/")), array["type"]).tolist())
-    except ValueError:  # a damaged array is compared as text
-        return array[0]
+    return DECIMAL.sub(lambda number: f"{round(float(number[0]), 9) + 0.0:.9g}", ARRAY.sub(numbers, text))

@@ -8,7 +8,7 @@ import pytest
 import recstudy
 from recstudy import Claim
 from recstudy.papers import published
-from recstudy.publishing.publish import Asked, publish
+from recstudy.publishing.publish import publish
 from recstudy.records import Results
 from recstudy.report import Curve, LearningCurves, Table
 from recstudy.testing import tiny_run, tiny_study
@@ -38,8 +38,11 @@ def trained_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 @pytest.fixture(scope="session")
 def published_once(trained_results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return its bundle's folder, beside which the zip lies; nobody changes it."""
-    out = tmp_path_factory.mktemp("published") / "tiny_bundle"
-    publish(trained_results, "tiny", "quick", out, Asked(authors=("A. Author", "B. Author"), licence="CC-BY-4.0"))
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "tiny.py").write_text("study = ...\n")
+    out = folder / "tiny_bundle"
+    study = folder / "tiny.py"
+    publish(trained_results, "tiny", "quick", out, study=study, authors=("A. Author", "B. Author"), licence="CC-BY-4.0")
     return out
 
 
