@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.report.names import metric, plain, plural
@@ -34,29 +35,32 @@ CIDER_SCALE = "CIDEr as pycocoevalcap gives it: ten times the mean similarity"
 IMPORTED = "imported weights, judged here and not trained here"
 IMPORTED_RESULTS = "imported results: these runs were made elsewhere"
 LEAK = "is told the caption it is to write"
+INTERVALS = "mean and 95 % interval over seeds, variances moderated by up to 2 degrees of freedom from other variants"
 STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
 
 
-def caption(records: StudyRecords, variants: Sequence[int], before: str = "") -> Note:
-    """Say data, protocol and progress of these variants in one line of facts."""
-    runs = distinct(run for index in variants for run in records.by_variant[index])
+def captions(records: StudyRecords, variants: Sequence[int]) -> dict[str, Any]:
+    """Return `caption` and `study_notes` of a table of these variants: facts of its own, and those of the whole study."""
+    facts, every = _facts(records, variants), _facts(records, range(len(records.variants)))
+    counts = Counter(run.status for run in distinct(run for index in variants for run in records.by_variant[index]))
+    progress = f"{counts['done']:,} of {plural(counts.total(), 'run')} done"
+    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
+    own = "; ".join(fact for fact in facts if fact not in every)
+    return {"caption": own, "study_notes": (*(fact for fact in facts if fact in every), progress, INTERVALS)}
+
+
+def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
+    """Return the data and the selection of these variants."""
     data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))
-    chosen = dict.fromkeys(
-        "imported" if index in records.imported else records.configs[index].get("train.selection") for index in variants
+    data += " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
+    selections = dict.fromkeys(
+        "imported" if index in records.imported else records.configs[index].get("train.selection")
+        for index in (() if records.is_own else variants)
     )
-    known = [] if records.is_own else chosen
-    protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in known)
+    protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in selections)
     scores = dict.fromkeys(str(score) for index in variants if (score := records.configs[index].get("train.score")))
     protocol += f" by {', '.join(metric(score).title for score in scores)}" if scores else ""
-    counts = Counter(run.status for run in runs)
-    progress = f"{counts['done']:,} of {plural(len(runs), 'run')} done"
-    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
-    synthetic = " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
-    settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
-    open_runs = settled < len(runs) and not records.plan.imported
-    finish = f"Its command, as recorded: {records.plan.command}" if open_runs else ""
-    facts = "; ".join(filter(None, [before, data + synthetic, protocol, progress]))
-    return Note(f"{facts}. Mean and 95 % interval over seeds", screen=finish)
+    return [fact for fact in (data, protocol) if fact]
 
 
 def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:

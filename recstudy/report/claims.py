@@ -96,9 +96,13 @@ class Claim:
 
     @property
     def contrast(self) -> str:
-        """In words: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
-        minus = "" if self.less is None else f" minus {_words(self.less)}"
-        return f"{'each of ' * self.each}{_words(self.than)}{minus}: {self.margin}"
+        """The contrast with its margin: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
+        return self.words(lambda name, level: f"{axis_title(name)}={plain(level)}")
+
+    def words(self, word: Callable[[str, Any], str]) -> str:
+        """Return the contrast with its margin. `word` returns a setting in words, or nothing to leave it out."""
+        minus = "" if self.less is None else f" minus {_words(self.less, word)}"
+        return f"{'each of ' * self.each}{_words(self.than, word)}{minus}: {self.margin}"
 
     @property
     def margin(self) -> str:
@@ -114,9 +118,9 @@ class QuestionPart(Part):
     explained: ClassVar[bool] = True
 
     def shown(self, records: "StudyRecords") -> "Shown":
-        from recstudy.report.tables.question_table import asked  # which needs the classes below
+        from recstudy.report.tables.question_table import questions_shown  # which needs the classes below
 
-        return asked(records, self)
+        return questions_shown(records, self)
 
 
 @PARTS.add("claims")
@@ -262,7 +266,7 @@ def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], conf
     found = [at for at, level in enumerate(levels) if fits(fixed, level)]
     if not found:
         known = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
-        raise ConfigError(f"{_named(claim)} names {_words(where)}, which no variant has: there are {'; '.join(known)}")
+        raise ConfigError(f"{_named(claim)} names {plain(where)}, which no variant has: there are {'; '.join(known)}")
     for at in found:
         label, deepest = variants[at].label, configs[at].get("train.evaluation_depths")
         if variants[at].leaks:
@@ -277,10 +281,8 @@ def _named(claim: Claim) -> str:
     return f"the claim {claim.text!r}"
 
 
-def _words(side: Side) -> str:
+def _words(side: Side, word: Callable[[str, Any], str]) -> str:
     if isinstance(side, Gain):
-        return f"({_words(side.of)} minus {_words(side.over)})"
-    words = []
-    for name, level in side.items():
-        words.append(f"{axis_title(level)} tuned" if name == TUNED else f"{axis_title(name)}={plain(level)}")
-    return ", ".join(words) or "all"
+        return f"({_words(side.of, word)} minus {_words(side.over, word)})"
+    words = (f"{axis_title(level)} tuned" if name == TUNED else word(name, level) for name, level in side.items())
+    return ", ".join(filter(None, words)) or "all"

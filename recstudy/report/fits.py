@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import inf, sqrt
 
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
@@ -16,9 +15,9 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import AT_TEST
 
 UNKNOWN = 1000  # questions of a test split whose size no run states
-MODERATED = "intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others"
 SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
-_named = partial(some, between="; ", most=4)
+APART = "spread several times that of the others"
+SHARED = "the seeds share {}, so intervals leave out what it adds: {}"
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
 
 
@@ -125,30 +124,26 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
 
 
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """Say what the intervals of these metrics rest on, which seeds split, and which variant's spread stands apart."""
+    """Return which seeds split, which variant's spread stands apart, and what the seeds share, so that no interval has it."""
+    notes: dict[tuple[str, str], list[str]] = {}  # (words, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
-    split: dict[str, list[str]] = {}  # variants -> the metrics by which their seeds are of two kinds
-    apart: dict[str, list[str]] = {}
-    for name in names:
-        fits = {index: fits_of(records, name)[index] for index in variants if index in fits_of(records, name)}
-        for found, known in ((split, Fit.is_split), (apart, Fit.stands_apart)):
-            labels = [records.variants[index].label for index, (fit, key) in fits.items() if known(fit, key)]
+    for words, test in ((SPLIT, Fit.is_split), (APART, Fit.stands_apart)):
+        for name in names:
+            fits = fits_of(records, name)
+            labels = [records.variants[index].label for index in variants if index in fits and test(*fits[index])]
             if labels:
-                found.setdefault(_named(labels), []).append(metric(name).title)
-    notes = [MODERATED] if any(len(fit.own) > 1 for name in names for fit, _ in fits_of(records, name).values()) else []
-    notes += [f"{SPLIT}: {labels} ({some(titles, '; ', 4)})" for labels, titles in split.items()]
-    notes += [f"spread several times that of the others: {labels} ({some(titles, '; ', 4)})" for labels, titles in apart.items()]
-    shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant, whose own spread is in no interval
+                notes.setdefault((words, some(labels, "; ", 4)), []).append(metric(name).title)
+    shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant
     for index in variants if names else ():
         config = records.configs[index]
         if any(path.startswith("model.fuselip.") for path in config):
             shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
             shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
-    left = [
-        f"the seeds share {what}, so intervals leave out what it adds: {some(labels, '; ', 4)}" for what, labels in shared.items()
-    ]
-    return (*notes, *left)
+    return (
+        *(f"{words}: {labels} ({some(titles, '; ', 4)})" for (words, labels), titles in notes.items()),
+        *(SHARED.format(what, some(labels, "; ", 4)) for what, labels in shared.items()),
+    )
 
 
 def _ids(runs: Sequence[Row]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from recstudy.errors import ConfigError, RecstudyError
 from recstudy.lazy import pd
-from recstudy.report.caveats import caption, warnings
+from recstudy.report.caveats import captions, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
@@ -39,7 +39,8 @@ def cells(records: StudyRecords, part: TablePart) -> TableData:
         table = _defined(part, TablePart, "cells").cells(records)
         check_made(table, TableData, "cells")
         notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
-        return replace(table, warnings=notes, caption=table.caption or caption(records, range(len(records.variants))))
+        study_notes = table.study_notes or captions(records, range(len(records.variants)))["study_notes"]
+        return replace(table, warnings=notes, study_notes=study_notes)
 
     return make() if part.live else records.once((type(part), repr(part), "cells"), make)
 

@@ -6,15 +6,16 @@ them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
     ALPHA,
+    LEVEL,
     Answer,
     Estimate,
     Fit,
@@ -24,6 +25,7 @@ from recstudy.evidence import (
     Scale,
     Verdict,
     asked,
+    at_level,
     contrast,
     detectable,
     estimable,
@@ -35,9 +37,9 @@ from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import MOST_RUNS, Cell, cell, gap, item_scores
-from recstudy.report.claims import Claim, Claims, Differences, Effects, Gain, QuestionPart, weights, weights_each
+from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
-from recstudy.report.names import axis_title, metric, plain
+from recstudy.report.names import axis_title, level_of, level_words, metric, plain
 from recstudy.report.registration import Statement, post_hoc
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
@@ -86,21 +88,22 @@ class QuestionRow:
     """A question as a report asks it, and its answer.
 
     Args:
-        label: the claim's sentence, the variant or the effect.
-        contrast: what is compared, in words, with the region that is asked.
-        metric: that the contrast is of.
-        answer: what is found.
-        terms: what each variant adds.
-        left: runs to do.
-        lost: why each other run gives no value.
-        ended: how many of these ended how.
-        group: of a difference its base.
-        cell: of a difference the variant's own cell, and that of its base.
-        refused: why the two are not compared at all.
-        published: of a difference the differences of published numbers.
-        items: over seeds and test items, where all runs have kept their answers; `over_items_alone` is McNemar's p.
-        marks: what a reader must know of the question, such as that it was stated after the runs.
-        margin: what is claimed, in words.
+        label: The claim's sentence, the variant or the effect.
+        contrast: What is compared, with the region that is asked.
+        metric: Of the contrast.
+        answer: To the question.
+        terms: What each variant adds to the contrast.
+        left: The number of runs that have not ended.
+        lost_runs: Runs that ended without a value.
+        group: Of a difference its base.
+        cell: Of a difference the variant's own cell, and that of its base.
+        published: Of a difference the differences of published numbers.
+        items: The estimate over seeds and test items, if all runs have kept their answers.
+        over_items_alone: McNemar's p.
+        marks: What a reader must know of the question, such as that it was stated after the runs.
+        words: Of a claim, the contrast without settings that all variants have.
+        margin: What is claimed, in words.
+        apart: Whether a term is a difference itself, so that the sides of the contrast are no means.
     """
 
     label: str
@@ -109,17 +112,16 @@ class QuestionRow:
     answer: Answer[int]
     terms: tuple[Term, ...]
     left: int = 0
-    lost: tuple[str, ...] = ()
-    ended: Mapping[str, int] = field(default_factory=dict)
+    lost_runs: tuple[Row, ...] = ()
     group: str = ""
     cell: tuple[Cell, Cell] | None = None
-    refused: str = ""
     published: tuple[PublishedDifference, ...] = ()
     items: Estimate | None = None
     over_items_alone: float | None = None
     marks: tuple[str, ...] = ()
+    words: str = ""
     margin: str = ""
-    apart: bool = False  # a term is a difference itself, so that its sides are no means
+    apart: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -131,21 +133,32 @@ class QuestionRow:
         return self.answer.estimate
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the contrast."""
+        return at_level(self.estimate, LEVEL).interval
+
+    @property
+    def refused(self) -> str:
+        """Why two variants are not compared at all."""
+        return self.answer.reasons[-1] if self.verdict is Verdict.NOT_COMPARABLE else ""
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Why each run that ended gives no value."""
+        reasons = (gap(run, self.metric) or "without a value at that depth" for run in self.lost_runs)
+        return tuple(f"{run.label}, seed {run.seed}: {reason}" for run, reason in zip(self.lost_runs, reasons, strict=True))
+
+    @property
     def sides(self) -> tuple[float, float] | None:
         """The metric on both sides of the contrast; None where a side is a difference itself."""
         if self.apart or not self.terms or not all(term.runs for term in self.terms):
             return None
-        means = [
-            (term.weight * weight, float(np.mean([run.number(name) for run in term.runs])))
-            for term in self.terms
-            for name, weight in term.of
-        ]
-        return sum(weight * own for weight, own in means if weight > 0), sum(-weight * own for weight, own in means if weight < 0)
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is of one metric of one variant, and of no difference."""
-        return len(self.terms) == 1 and len(self.terms[0].of) == 1
+        sides = [0.0, 0.0]
+        for term in self.terms:
+            for name, weight in term.of:
+                mean = term.weight * weight * float(np.mean([run.number(name) for run in term.runs]))
+                sides[term.weight * weight < 0] += abs(mean)
+        return sides[0], sides[1]
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -208,7 +221,7 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
 def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim, or, of each of several variants, the contrast that speaks most against it.
 
-    The claim holds where all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own
+    The claim holds if all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own
     times their number, for it is the least of so many.
     """
 
@@ -216,23 +229,33 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         best = best_by(records, f"selection_{claim.metric}", fitting)
         return fitting[0] if best is None else best
 
-    def standing(row: QuestionRow) -> float:
+    def room(row: QuestionRow) -> float:
         return -inf if row.answer.room is None or not row.estimate.error else row.answer.room / row.estimate.error
 
-    among = list(weights(claim, records.variants, records.configs))  # those, too, among which a setting is tuned
+    among = list(weights(claim, records.variants, records.configs))  # with the variants among which a setting is tuned
     rows = []
     for stated in weights_each(claim, records.variants, records.configs, tuned):
         terms = _terms(records, stated)
         by = {term.variant: term.weight for term in terms}
         question = Question(by, above=claim.by) if claim.within is None else Question(by, within=claim.within)
         rows.append(_asked(records, by_name(claim.text), claim.contrast, claim.metric, question, terms, among))
-    least = min(rows, key=standing)
-    if least.answer.p is not None and standing(least) < 0:
+    least = min(rows, key=room)
+    if least.answer.p is not None and room(least) < 0:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
     apart = not isinstance(claim.less, dict) or isinstance(claim.than, Gain)
     judged_by: list[Statement] = [claim, *(one for one in records.plan.learned.items() if one[0] == claim.metric)]
     marks = (str(Reason.POST_HOC),) if any(post_hoc(records, one, among) for one in judged_by) else ()
-    return replace(least, margin=claim.margin, apart=apart, marks=marks)
+    return replace(least, words=claim.words(partial(_setting_words, records)), margin=claim.margin, apart=apart, marks=marks)
+
+
+def _setting_words(records: StudyRecords, name: str, level: Any) -> str:
+    """Return a setting of a claim in words; nothing if all variants have it."""
+    if name == METRIC:
+        return metric(level).title
+    levels = {plain(level_of(*variant, name)) for variant in zip(records.variants, records.configs, strict=True)}
+    if isinstance(level, list | tuple):
+        return f"{axis_title(name)} {' or '.join(map(plain, level))}"
+    return "" if levels == {plain(level)} else level_words(name, level)
 
 
 # ---------------------------------------------------------------------------------------------------------- differences
@@ -274,7 +297,7 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
     if refused := _refused(records, index, base):
         reasons = (*row.answer.reasons, refused)
         answer = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
-        row = replace(row, answer=answer, terms=(), refused=refused)
+        row = replace(row, answer=answer, terms=())
     cells = cell(records, [index], name, placement), cell(records, [base], name, placement)
     found = [  # of every two published numbers from one table and data set
         PublishedDifference(one, other)
@@ -299,12 +322,12 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
 
 def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
     """Add the tests over the test items, if they are the same for all runs."""
-    known = not row.refused and row.estimate.error is not None
-    found = item_scores(records, row.run_ids, row.metric) if known else None
+    runs = [run for term in row.terms for run in term.runs]
+    found, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
     if found is None:
         return row
     n = len(row.terms[0].runs)
-    ours, theirs = found.each[:n], found.each[n:]
+    ours, theirs = found.scores[:n], found.scores[n:]
     wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], found.clusters)
     return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, found.clusters))
 
@@ -376,7 +399,7 @@ def _asked(
     mine = [row for term in terms for row in records.by_variant[term.variant]]
     rows = [row for at in among for row in records.by_variant[at]] or mine
     valued = {run.id for term in terms for run in term.runs}
-    lost = [row for row in mine if row.status in SETTLED and row.id not in valued]
+    lost = tuple(row for row in mine if row.status in SETTLED and row.id not in valued)
     left = sum(row.status not in SETTLED for row in rows)
     fits = [_fit(records, term) for term in terms]
     means = [(term.weight, fit.weighted(key) if fit else None) for term, (fit, key) in zip(terms, fits, strict=True)]
@@ -384,9 +407,7 @@ def _asked(
     runs = [run.id for term in terms for run in term.runs]
     answer = asked(question, contrast(means), left, len(lost), runs)
     answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
-    why = tuple(f"{row.label}, seed {row.seed}: {gap(row, name) or 'without a value at that depth'}" for row in lost)
-    ended = Counter(row.status for row in lost)
-    return QuestionRow(label, words, name, answer, terms, left, why, ended)
+    return QuestionRow(label, words, name, answer, terms, left, lost)
 
 
 def _judged(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:

@@ -100,7 +100,7 @@ class Shown:
         return latex(self.page, paper, self.finding) if self.page else ""
 
     def without(self, said: Collection[str]) -> Self:
-        """Leave out warnings that the page has said at its head."""
+        """Leave out warnings and facts of the study that are stated once for all parts."""
 
         def left(notes: Sequence[str]) -> tuple[str, ...]:
             return tuple(note for note in notes if note not in said)
@@ -108,7 +108,7 @@ class Shown:
         drawn, page = self.drawn, self.page
         if drawn and len(left(drawn.notes)) < len(drawn.notes):  # else its file and its place in the page share one figure
             drawn = replace(drawn, notes=left(drawn.notes))
-        page = replace(page, warnings=left(page.warnings)) if page else None
+        page = replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
         return replace(self, drawn=drawn, page=page, notes=left(self.notes))
 
     def in_terminal(self) -> TerminalTable | None:

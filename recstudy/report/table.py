@@ -87,8 +87,7 @@ class Note:
     def on_paper(self) -> str:
         """The sentence with its first reasons, and how many more a page has."""
         more = len(self.reasons) - REASONS
-        shown = self.reasons[:REASONS] + ((f"{more} more",) if more > 0 else ())
-        return _with_reasons(self.text, shown)
+        return _with_reasons(self.text, self.reasons[:REASONS] + ((f"{more} more",) if more > 0 else ()))
 
 
 def _with_reasons(text: str, reasons: Sequence[str]) -> str:
@@ -104,7 +103,8 @@ class PrintedTable:
         title: Stands over the table.
         heads: Of the columns; the first column has the labels.
         lines: The entries of each line.
-        caption: What the numbers are.
+        caption: What the numbers of this table are.
+        study_notes: Facts of the study that the caption needs where the table stands alone. A page states them once.
         warnings: What a reader must know before the numbers.
         notes: What stands under the table.
         unmatched_targets: Published values that belong to no line.
@@ -116,12 +116,18 @@ class PrintedTable:
     title: str
     heads: Sequence[str]
     lines: Sequence[Sequence[TableEntry]]
-    caption: str | Note = ""
+    caption: str = ""
+    study_notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str | Note] = ()
     unmatched_targets: Sequence[str] = ()
     prose: frozenset[int] = frozenset()
     settings: int = 0
+
+    @property
+    def whole_caption(self) -> str:
+        """The caption of the table where it stands alone."""
+        return "; ".join(filter(None, [*self.study_notes, self.caption]))
 
     @property
     def rows(self) -> list[Sequence[TableEntry]]:
@@ -134,46 +140,56 @@ class PrintedTable:
 
     def widths(self) -> list[int]:
         """Return the characters of each column: of its longest entry, or of the longest word of its head."""
-        texts = [[line[at].text for line in self.rows] for at in range(len(self.heads))]
-        return [max(map(len, [*head.split(), *column]), default=0) for head, column in zip(self.heads, texts, strict=True)]
+        columns = zip(*([entry.text for entry in row] for row in [*self.rows, [TableEntry("")] * len(self.heads)]), strict=True)
+        return [max(map(len, [*head.split(), *column])) for head, column in zip(self.heads, columns, strict=True)]
 
     def select(self, columns: Sequence[int]) -> PrintedTable:
         """Return the table with these columns. Lines of published values that are empty in them are left out."""
-        lines = [
-            line if len(line) == 1 else [line[at] for at in columns]
-            for line in self.lines
-            if len(line) == 1 or line[0].text != PUBLISHED or any(not line[at].is_empty for at in columns[1:])
-        ]
-        prose = frozenset(place for place, at in enumerate(columns) if at in self.prose)
-        settings = sum(1 <= at <= self.settings for at in columns)
-        return replace(self, heads=[self.heads[at] for at in columns], lines=lines, prose=prose, settings=settings)
+        lines = []
+        for line in self.lines:
+            entries = line if len(line) == 1 else [line[column] for column in columns]
+            if len(line) == 1 or line[0].text != PUBLISHED or any(not entry.is_empty for entry in entries[1:]):
+                lines.append(entries)
+        prose = frozenset(position for position, column in enumerate(columns) if column in self.prose)
+        settings = sum(1 <= column <= self.settings for column in columns)
+        return replace(self, heads=[self.heads[column] for column in columns], lines=lines, prose=prose, settings=settings)
 
     def without(self, patterns: Sequence[str]) -> PrintedTable:
         """Return the table without empty columns and those whose head a pattern matches, each with its published values."""
         columns = [0]
-        for at, head in enumerate(self.heads[1:], 1):
-            belongs = head != PUBLISHED or columns[-1] == at - 1
-            if belongs and not matches(head, patterns) and any(not line[at].is_empty for line in self.rows):
-                columns.append(at)
+        for column, head in enumerate(self.heads[1:], 1):
+            belongs = head != PUBLISHED or columns[-1] == column - 1
+            if belongs and not matches(head, patterns) and any(not row[column].is_empty for row in self.rows):
+                columns.append(column)
         return self.select(columns)
+
+    def without_constants(self) -> PrintedTable:
+        """Return the table without columns of one setting or one number; the caption states their values."""
+        columns, facts = [0], [self.caption] if self.caption else []
+        for column, head in enumerate(self.heads[1:], 1):
+            texts = {row[column].text for row in self.rows}
+            can_leave = column <= self.settings or all(isinstance(row[column].pieces[-1], Number) for row in self.rows)
+            if can_leave and len(texts) == 1 and len(self.rows) > 1 and PUBLISHED not in self.heads[column + 1 : column + 2]:
+                facts.append(f"{head}: {texts.pop()}")
+            else:
+                columns.append(column)
+        return replace(self.select(columns), caption="; ".join(facts)) if len(columns) > 1 else self
 
     def blocks(self, widths: Sequence[int], room: int) -> list[list[int]]:
         """Return the columns in as few blocks as have room, each with the labels; published values stay with their column."""
-        groups: list[list[int]] = []
-        for at in range(1, len(widths)):
-            if self.heads[at] == PUBLISHED and groups:
-                groups[-1].append(at)
-            else:
-                groups.append([at])
         blocks: list[list[int]] = []
         used = room
-        for group in groups:
-            width = sum(widths[at] for at in group)
-            if used + width > room:
+        for column in range(1, len(widths)):
+            if self.heads[column] == PUBLISHED and blocks:
+                blocks[-1].append(column)
+                used += widths[column]
+                continue
+            published = widths[column + 1] if PUBLISHED in self.heads[column + 1 : column + 2] else 0
+            if used + widths[column] + published > room:
                 blocks.append([0])
                 used = widths[0]
-            blocks[-1] += group
-            used += width
+            blocks[-1].append(column)
+            used += widths[column]
         return blocks or [[0]]
 
 

@@ -109,6 +109,12 @@ class Placement:
     unmatched_targets: tuple[tuple[Target, str], ...]
 
 
+def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
+    """Return those with the fewest reasons against them: comparable values, or those of the same data set, before others."""
+    least = min((len(target.reasons) for target in placed), default=0)
+    return tuple(target for target in placed if len(target.reasons) == least)
+
+
 def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:
     """Give every target its variants, of its own data set where several are published, and no count of another network."""
     placed: dict[tuple[int, str], list[Placed]] = {}

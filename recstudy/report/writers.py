@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -77,17 +75,11 @@ def markdown(table: PrintedTable) -> str:
     for line in table.lines:
         entries = [f"**{md(entry.text)}**" if entry.bold else md(entry.text) for entry in line]
         rows.append(entries if len(line) > 1 else [f"*{entries[0]}*", *[""] * (len(table.heads) - 1)])
-    notes = [*([f"{table.caption}."] if str(table.caption) else []), *table.notes, *table.unmatched_targets]
+    caption = table.whole_caption
+    notes = [*([f"{caption}."] if caption else []), *table.notes, *table.unmatched_targets]
     lines = [f"### {md(table.title)}", "", *(f"**{md(warning)}**\n" for warning in table.warnings)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, *(f"\n{md(note)}" for note in notes)]) + "\n"
-
-
-def csv_file(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a CSV file, with numbers in full precision."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([heads, *rows])
-    return out.getvalue()
 
 
 def md(words: object) -> str:
@@ -125,7 +117,7 @@ class TerminalTable:
             for line in block.lines:
                 shown.add_row(*(Text(entry.text, "bold" if entry.bold else "") for entry in line))
             yield shown
-        notes = [*table.warnings, f"{table.caption}.", *table.notes]
+        notes = [*table.warnings, *([f"{table.whole_caption}."] if table.whole_caption else []), *table.notes]
         if table.unmatched_targets:
             notes.append(f"published values with no matching variant are in {table.name}.md")
         if len(table.lines) < len(self.table.lines):
@@ -158,7 +150,7 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
         lines += [rf"\begin{{{places[place][0]}}}", r"\centering\small\setlength{\tabcolsep}{4pt}" + SETUP]
         lines += [rf"\caption{{{caption}}}", rf"\label{{tab:{name}}}", r"\medskip", FIT + _tabular(part) + "}", *_origins(part)]
         if number == len(parts):
-            lines += notes_under([table.caption, *table.notes], table.warnings)
+            lines += notes_under([table.whole_caption, *table.notes], table.warnings)
         lines += [rf"\end{{{places[place][0]}}}"]
     return "\n".join(lines) + "\n"
 

@@ -17,7 +17,7 @@ from recstudy.errors import ConfigError, NotYetError, StorageError
 from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report.audit import TITLE, audit, audit_html
-from recstudy.report.caveats import warnings
+from recstudy.report.caveats import captions, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.machines import Price
@@ -89,9 +89,12 @@ def show_report(
         )
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
+        facts = captions(records, range(len(records.variants)))["study_notes"]
+        for line in (*warnings(records), "; ".join(facts)):
+            out.print(Text(f"{line[0].upper()}{line[1:]}."), soft_wrap=True)
         for part in records.parts:
             made = no_figure(records, part)
-            if made and (table := made.in_terminal()):
+            if made and (table := made.without((*warnings(records), *facts)).in_terminal()):
                 out.print(table)
         for line in map(str, (*failed_metrics(records), *records.not_here, *lacking(records))):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)

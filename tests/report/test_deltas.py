@@ -70,11 +70,11 @@ def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
     assert sat.estimate.error == pytest.approx(100 / 0.58 * hypot(better, 0.626 / 0.58 * row))
     assert cell_text(sat) == "7.93 [-11.78, 27.65] (n=3)"
     assert r2gen.value == pytest.approx(-100 * 0.011 / 0.637)
-    assert (ours.value, cell_text(ours), ours.against) == (None, "\N{EN DASH}", ())
+    assert (ours.value, cell_text(ours), ours.base) == (None, "\N{EN DASH}", None)
     assert not any(cell.best for cell in (sat, r2gen, ours))
     assert sat.prediction.value == sat.value
     assert sat.prediction.error == pytest.approx(2 * sat.estimate.error)  # sqrt(1 + 1/3) for sqrt(1/3)
-    assert [list(ids) for ids in (sat.run_ids, sat.against)] == [[run_id(at, seed) for seed in range(3)] for at in (0, 2)]
+    assert [list(ids) for ids in (sat.run_ids, sat.base.run_ids)] == [[run_id(at, seed) for seed in range(3)] for at in (0, 2)]
     (lower, *_) = table(study(tmp_path / "s"), metrics=("nll_delta",)).rows[0].cells  # NLL 1.16 beside 1.252: ours is worse
     assert lower.value == pytest.approx(-100 * 0.046 / 0.58)
 
@@ -90,7 +90,7 @@ def test_a_ratio_to_what_is_not_told_from_0_has_no_interval(tmp_path):
     assert cell_text(sat) == "800.00 (n=2 of 3)"
     assert sat.estimate.why is Why.NEAR_ZERO
     assert r2gen.estimate.interval is not None
-    assert "in percent of the row's score; no interval where that is not told from 0" in str(table_shown(data))
+    assert "in percent of the row's score; no interval if the score may be 0" in str(table_shown(data))
 
 
 def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
@@ -126,9 +126,9 @@ def test_runs_that_either_side_lost_are_said(tmp_path):
 
     sat, r2gen, _ = (row.cells[1] for row in table(study(tmp_path / "r", scores)).rows)
 
-    assert (sat.value, sat.n, sat.left, len(sat.failed)) == (pytest.approx(32.0), 2, 0, 1)
+    assert (sat.value, sat.n, sat.left, sat.count("failed")) == (pytest.approx(32.0), 2, 0, 1)
     assert cell_text(sat).endswith("(n=2 of 3; 1 failed: code)")
-    assert (r2gen.value, r2gen.n, r2gen.left, len(r2gen.failed)) == (pytest.approx(10.0), 1, 1, 2)
+    assert (r2gen.value, r2gen.n, r2gen.left, r2gen.count("failed")) == (pytest.approx(10.0), 1, 1, 2)
     assert cell_text(r2gen).endswith("(n=1 of 3; 2 failed: code)")
 
 

@@ -69,7 +69,7 @@ def test_synthetic_data_is_known_from_the_plan_or_from_a_run(tmp_path, planned):
         finish(results, 0, 0, result(93.0, synthetic=True))
     table = table_data(read(results), specs()[0])
 
-    assert str(table.caption).startswith("CIFAR-10 (synthetic data); ")
+    assert table.study_notes[0] == "CIFAR-10 (synthetic data)"
     flags = [line["synthetic"] for line in csv.DictReader(csv_text(table).splitlines())]
     assert flags == (["True"] * 12 if planned else ["True"] * 3 + ["False"] * 9)
 

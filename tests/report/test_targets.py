@@ -183,9 +183,9 @@ def test_what_a_row_assumes_is_part_of_its_verdict(records):
 
     found = cell(records, [0], "top1_accuracy", placed(records, assumed))
 
-    assert found.assumed == "if N_sup was 16, which the paper does not say"
+    assert found.placed[0].assumed == "if N_sup was 16, which the paper does not say"
     assert found.verdicts == ("consistent",)
-    assert outcome_words(*found.answers[0]).endswith(f" ({found.assumed})")
+    assert outcome_words(*found.answers[0]).endswith(f" ({found.placed[0].assumed})")
 
 
 def test_a_published_table_is_judged_as_a_whole(tmp_path):

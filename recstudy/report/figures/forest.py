@@ -9,8 +9,8 @@ from recstudy.lazy import go, np, pd
 from recstudy.report.look import PALETTE, clipped, tint, whiskers
 from recstudy.report.parts import FigurePart
 
-REGION = ["region_low", "region_high"]
-COLUMNS = ["label", "group", "estimate", "low", "high", *REGION, "verdict", "n", "about", "mark"]
+ENDS, REGION = ["low_95", "high_95"], ["region_low", "region_high"]
+COLUMNS = ["label", "group", "estimate", *ENDS, *REGION, "verdict", "n", "about", "mark"]
 SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 SYMBOLS |= {"published": "diamond", "ours": "square", "retrained": "circle", "apart": "circle-open"}
 SYMBOLS |= {"mean": "diamond-wide", "prediction": "diamond-wide-open"}
@@ -52,7 +52,7 @@ class Forest(FigurePart):
 
     def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, place: dict[str, Any]) -> None:
         """Draw the rows of one unit, the first on top."""
-        numbers = rows[["estimate", "low", "high", *REGION]].replace([inf, -inf], nan).to_numpy()
+        numbers = rows[["estimate", *ENDS, *REGION]].replace([inf, -inf], nan).to_numpy()
         left, right = (float(end([self.origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
         margin = 0.08 * (right - left) or 1.0
         left, right = left - margin, right + margin
@@ -62,7 +62,7 @@ class Forest(FigurePart):
         marker = {"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": PALETTE[0], "line": {"width": 2, "color": PALETTE[0]}}
         words = rows["label"] + ": " + rows["verdict"] + ". " + rows["about"]
         hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
-        bars = whiskers(rows["estimate"], rows["low"], rows["high"], width=0)
+        bars = whiskers(rows["estimate"], *(rows[end] for end in ENDS), width=0)
         figure.add_scatter(x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **place)
         label = {"text": rows["text"], "textposition": "top right", "textfont": {"size": 12}, "hoverinfo": "skip"}
         figure.add_scatter(x=[left] * len(y), y=y - 0.2, mode="text", cliponaxis=False, **label, **place)

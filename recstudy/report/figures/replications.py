@@ -27,6 +27,7 @@ HOW = (
 )
 Z = 1.96
 NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}  # of the columns of a forest
+NAMES |= {"low": "low_95", "high": "high_95"}
 
 
 @PARTS.add("replications")

@@ -1,19 +1,19 @@
 """Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import Verdict
+from recstudy.lazy import pd
 from recstudy.papers import Target, published
 from recstudy.report.names import in_own_unit, metric
 from recstudy.report.parts import PARTS, BesidePublished
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
-from recstudy.report.writers import csv_file
 
 APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it
 UNITS = {"percent": "%", "params": "parameters"}
@@ -34,7 +34,6 @@ STATEMENTS = {
     "train_images": "training images",
 }
 HEADS = ("statement", "published", "counted", "verdict", "note")
-CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")
 
 
 @PARTS.add("arithmetic")
@@ -63,7 +62,17 @@ class Arithmetic(BesidePublished):
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return a row per published claim."""
-        return Shown(self.name, page=printed(self), csv=csv_text(self))
+        claims = counted_claims(self)
+        verdicts = [claim.verdict for claim in claims]
+        given, reproduced = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.REPRODUCED)
+        words = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
+        sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
+        caption = f"{sources or 'Nothing counted'}: {words}; nothing was trained for this"
+        missing = dict.fromkeys(statement(target) for target in self.targets if target.metric not in self.counted)
+        notes = [f"not counted here: {'; '.join(missing)}"] if missing else []
+        lines = [claim.line for claim in claims]
+        page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
+        return Shown(self.name, page=page, csv=pd.DataFrame([claim.fields for claim in claims], dtype=object).to_csv(index=False))
 
 
 @dataclass(frozen=True)
@@ -92,9 +101,36 @@ class CountedClaim:
         """The target's own, and that the number does not stand in the paper itself where it does not."""
         return "; ".join(filter(None, ["" if self.target.kind == "reported" else self.target.kind, self.target.note]))
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The claim in full precision and in the published unit."""
+        target = self.target
+        return {
+            "statement": statement(target),
+            "metric": target.metric,
+            "published": target.value,
+            "unit": target.unit,
+            "counted": self.counted,
+            "verdict": self.verdict,
+            "note": self.note,
+            "source": target.cited,
+        }
+
+    @property
+    def line(self) -> list[TableEntry]:
+        target = self.target
+        published = ("about ",) * target.approximate + _count(target.value, target.unit)
+        return [
+            TableEntry(statement(target), hint=target.cited),
+            TableEntry(published, hint=target.cited),
+            TableEntry(_count(self.counted, target.unit), hint=f"{self.counted!r} {target.unit}".strip()),
+            TableEntry(self.verdict, bold=self.verdict is Verdict.DIFFERS),
+            TableEntry(self.note),
+        ]
+
 
 def counted_claims(part: Arithmetic) -> list[CountedClaim]:
-    """Put every target that the study counts beside our count, in the order of the targets."""
+    """Return our count of every target that the study counts, in the order of the targets."""
     return [
         CountedClaim(
             target, part.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given
@@ -105,46 +141,10 @@ def counted_claims(part: Arithmetic) -> list[CountedClaim]:
 
 
 def statement(target: Target) -> str:
-    """Say what a target counts: `HRM vocabulary, before`."""
-    words = STATEMENTS.get(target.metric, metric(target.metric).title)
-    return f"{target.where.get('model') or ''} {words}".strip()
-
-
-def printed(part: Arithmetic) -> PrintedTable:
-    """Return the claims as a table of words, and under it the statements that nothing was counted for."""
-    claims, lines = counted_claims(part), []
-    for claim in claims:
-        target = claim.target
-        published = ("about ",) * target.approximate + _count(target.value, target.unit)
-        counted = TableEntry(_count(claim.counted, target.unit), hint=f"{claim.counted!r} {target.unit}".strip())
-        verdict = TableEntry(claim.verdict, bold=claim.verdict is Verdict.DIFFERS)
-        known = [TableEntry(statement(target), hint=target.cited), TableEntry(published, hint=target.cited)]
-        lines.append([*known, counted, verdict, TableEntry(claim.note)])
-    sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
-    verdicts = [claim.verdict for claim in claims]
-    given, reproduced = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.REPRODUCED)
-    held = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
-    caption = f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
-    uncounted = dict.fromkeys(statement(target) for target in part.targets if target.metric not in part.counted)
-    notes = [f"not counted here: {'; '.join(uncounted)}"] if uncounted else []
-    return PrintedTable(part.name, part.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
-
-
-def csv_text(part: Arithmetic) -> str:
-    """Write one line a claim, in full precision and in the published unit."""
-    rows = []
-    for claim in counted_claims(part):
-        target = claim.target
-        known = [statement(target), target.metric, target.value, target.unit, claim.counted]
-        rows.append([*known, claim.verdict, claim.note, target.cited])
-    return csv_file(CSV_HEADS, rows)
+    """Return what a target counts: `HRM vocabulary, before`."""
+    return f"{target.where.get('model') or ''} {STATEMENTS.get(target.metric, metric(target.metric).title)}".strip()
 
 
 def _count(value: float, unit: str) -> tuple[Piece, ...]:
     form = ",.0f" if value.is_integer() or abs(value) >= 1e5 else ",.4g"
     return Number(value, form), *([f" {UNITS.get(unit, unit)}"] if unit else [])
-
-
-def arithmetic_shown(_: StudyRecords, part: Arithmetic) -> Shown:
-    """Make a row a published claim."""
-    return Shown(part.name, page=printed(part), csv=csv_text(part))

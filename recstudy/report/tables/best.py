@@ -51,13 +51,11 @@ class Best(TablePart):
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
             run, *fresh = records.by_variant[index]
+            more = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
             cells = [cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})]) for name in objectives]
-            planned = len(search.confirm.seeds) if index in search.confirmed else 0
-            for name in self.metrics:
-                if metric(name).computed:  # it follows from the settings, without a fresh seed
-                    cells.append(cell_of(records, [index], name, [run, *fresh]))
-                else:
-                    cells.append(replace(cell_of(records, [index], name, fresh), expected=max(planned, len(fresh))))
+            for name in self.metrics:  # a count follows from the settings, without a fresh seed
+                one = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
+                cells.append(one if metric(name).computed else replace(one, more_planned=max(0, more)))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics]
@@ -66,12 +64,7 @@ class Best(TablePart):
         notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
         notes += [PARETO] if len(search.objectives) > 1 else []
         notes += [luck if seeds else "No fresh seeds are planned, so no score here is free of luck"]
+        warnings = () if rows else ("no trial has finished yet",)
         return TableData(
-            name=self.name,
-            title=self.heading,
-            corner="trial",
-            columns=tuple(heads),
-            rows=tuple(rows),
-            warnings=() if rows else ("no trial has finished yet",),
-            notes=tuple(notes),
+            self.name, self.heading, tuple(heads), tuple(rows), corner="trial", warnings=warnings, notes=tuple(notes)
         )

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from recstudy.report.caveats import caption, leaky_notes, warnings
+from recstudy.report.caveats import captions, leaky_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, cell_of_values
 from recstudy.report.figures.effort import SCORE, budgets
 from recstudy.report.fits import spread_notes
@@ -20,32 +20,26 @@ class Budgets(TablePart, OfVariants, BesidePublished):
     default_title: ClassVar[str] = "Exact accuracy by FLOPs at test, same weights"
 
     def cells(self, records: StudyRecords) -> TableData:
-        return budgets_data(records, self)
-
-
-def budgets_data(records: StudyRecords, spec: Budgets) -> TableData:
-    """Return the table: a row for each budget of each variant, with its cost and its accuracy."""
-    variants = records.chosen(spec.where)
-    spent = [(index, one) for index in variants for one in budgets(records, index)]
-    metrics = list(dict.fromkeys(one.metric for _, one in spent))
-    placement = place(records, spec.targets, variants, metrics)
-    rows = []
-    for index, one in spent:
-        label = one.way if one.many is None else f"{one.way}, {one.many}"
-        cost = cell_of_values(records, [index], "gflops", {run.id: one.gflops for run in records.by_variant[index] if run.done})
-        score = cell(records, [index], one.metric, placement)
-        rows.append(TableRow(f"{records.variants[index].label}, {label}" if len(variants) > 1 else label, (cost, score)))
-    return TableData(
-        name=spec.name,
-        title=spec.heading,
-        columns=("GFLOP/puzzle", metric(SCORE).heading),
-        rows=tuple(rows),
-        corner="way",
-        caption=caption(records, variants),
-        warnings=(*warnings(records), *leaky_notes(records, variants, shown=True)),
-        notes=(
-            *deviation_notes(beside for row in rows for one in row.cells for beside in one.placed),
-            *spread_notes(records, variants, metrics),
-        ),
-        unmatched_targets=placement.unmatched_targets,
-    )
+        variants = records.chosen(self.where)
+        spent = [(index, budget) for index in variants for budget in budgets(records, index)]
+        metrics = list(dict.fromkeys(budget.metric for _, budget in spent))
+        placement = place(records, self.targets, variants, metrics)
+        rows = []
+        for index, budget in spent:
+            label = budget.way if budget.many is None else f"{budget.way}, {budget.many}"
+            label = f"{records.variants[index].label}, {label}" if len(variants) > 1 else label
+            flops = {run.id: budget.gflops for run in records.by_variant[index] if run.done}
+            score = cell(records, [index], budget.metric, placement)
+            rows.append(TableRow(label, (cell_of_values(records, [index], "gflops", flops), score)))
+        placed = (one for row in rows for one in row.cells[1].placed)
+        return TableData(
+            name=self.name,
+            title=self.heading,
+            columns=("GFLOP/puzzle", metric(SCORE).heading),
+            rows=tuple(rows),
+            corner="way",
+            warnings=(*warnings(records), *leaky_notes(records, variants)),
+            notes=(*deviation_notes(placed), *spread_notes(records, variants, metrics)),
+            unmatched_targets=placement.unmatched_targets,
+            **captions(records, variants),
+        )

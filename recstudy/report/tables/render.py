@@ -1,268 +1,292 @@
-"""A table's cells in words, the same for every format, and as CSV; and what is behind each number, of which `explain` tells."""
+"""Formatting rules of tables: a cell in words, the same for every writer, and a table of cells as lines and as CSV."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
 
 from recstudy.evidence import Answer, Reason, Verdict, Why
-from recstudy.report.caveats import IMPORTED
-from recstudy.report.cells import Cell, TableData
+from recstudy.lazy import pd
+from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS
+from recstudy.report.cells import Cell, TableData, commit
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
+from recstudy.report.rows import Row
 from recstudy.report.shown import Shown
 from recstudy.report.table import PUBLISHED, Interval, Note, Number, Piece, PrintedTable, TableEntry
-from recstudy.report.targets import Placed
-from recstudy.report.writers import csv_file
+from recstudy.report.targets import Placed, deviation_text
 
-CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
-CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
-CSV_HEADS += ["low_items", "high_items"]
 LEADERS = 2  # that a heading names
-WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
+WIDEST = 9  # columns that a page has room for: published columns beyond that become lines below ours
+FEW = 5  # seeds whose values a tooltip lists
 
 Content = tuple[Piece, ...]
 
 
 def cell_text(cell: Cell) -> str:
-    """Return `94.2 [93.4, 95.0] (n=3)`; what is missing or failed is said in the same breath."""
+    """Return `94.2 [93.4, 95.0] (n=3)`, with what is missing or failed."""
     return "".join(map(str, cell_content(cell)))
 
 
 def cell_content(cell: Cell) -> Content:
     """Return a cell with the number of its seeds."""
-    said = "" if cell.value is None or metric(cell.metric).computed else f" (n={seeds_counted(cell)})"
-    return (*number_content(cell), *([said] if said else []))
+    return (*number_content(cell), *([f" (n={seeds_counted(cell)})"] if _is_measured(cell) else []))
 
 
 def number_content(cell: Cell) -> Content:
     """Return `94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no number."""
-    known, form = metric(cell.metric), metric(cell.metric).form
-    why = "; ".join(cell.unavailable)
-    if cell.value is None and why:
-        return (f"not available ({'; '.join([why, *_lost(cell)])})",)
+    form, why = metric(cell.metric).form, "; ".join([*cell.unavailable, *_lost(cell)])
+    if cell.value is None and cell.unavailable:
+        return (f"not available ({why})",)
     if cell.value is None:
-        return (f"{DASH} {'; '.join(_lost(cell)) or ('' if cell.lacking else 'not run')}".strip(),)
-    if known.computed:  # a count that follows from the config needs no interval; over several configs, its range
-        least, most = min(cell.values), max(cell.values)
-        same = number(cell.metric, least) == number(cell.metric, most)
-        return (Number(least, form),) if same else (Number(least, form), DASH, Number(most, form))
-    return (*_measured(cell, cell.value, form), *([" (imported)"] if cell.imported == IMPORTED else []))
+        return (f"{DASH} {why or ('' if any(run.done for run in cell.runs) else 'not run')}".strip(),)
+    if metric(cell.metric).computed:  # a count that follows from the config needs no interval; over several configs, its range
+        ends = {number(cell.metric, value): Number(value, form) for value in (min(cell.values), max(cell.values))}
+        least, *most = ends.values()
+        return (least, DASH, *most) if most else (least,)
+    return (*_measured(cell, cell.value, form), *([" (imported)"] if _imported(cell) == IMPORTED else []))
 
 
 def _measured(cell: Cell, value: float, form: str) -> Content:
-    found = cell.estimate
-    if found.split:
-        share = f"({100 * found.split.low:.0f} to {100 * found.split.high:.0f} %)"
-        return f"{found.split.learned} of {found.split.of} learned {share}: ", Number(found.split.given, form)
-    if found.why in (Why.CEILING, Why.FLOOR) and found.interval:
-        above = found.why is Why.CEILING
+    estimate, split = cell.estimate, cell.estimate.split
+    if split:
+        return f"{split.learned} of {split.of} learned ({100 * split.low:.0f} to {100 * split.high:.0f} %): ", Number(
+            split.given, form
+        )
+    if estimate.interval is None:
+        return (Number(value, form),)
+    if estimate.why in (Why.CEILING, Why.FLOOR):
+        above = estimate.why is Why.CEILING
         sign = "\N{GREATER-THAN OR EQUAL TO}" if above else "\N{LESS-THAN OR EQUAL TO}"
-        return Number(value, form), f" ({sign} {format((found.low if above else found.high) or 0.0, form)})"
-    return (Number(value, form), " ", Interval(*found.interval, form)) if found.interval else (Number(value, form),)
+        return Number(value, form), f" ({sign} {format(estimate.interval[not above], form)})"
+    return Number(value, form), " ", Interval(*estimate.interval, form)
+
+
+def _is_measured(cell: Cell) -> bool:
+    return cell.value is not None and not metric(cell.metric).computed
+
+
+def _imported(cell: Cell) -> str:
+    """Return what is from elsewhere; empty if the runs were trained here."""
+    if cell.records.imported.isdisjoint(cell.variants):
+        return ""
+    return IMPORTED_RESULTS if cell.records.is_own else IMPORTED
 
 
 def seeds_counted(cell: Cell) -> str:
-    """Count `3`, or `2 of 3; 1 failed: code`."""
+    """Return `3`, or `2 of 3; 1 failed: code`."""
     of = f" of {cell.expected}" if cell.n < cell.expected else ""
-    why = "; ".join(cell.unavailable)
-    return "; ".join([f"{cell.n}{of}", *_lost(cell), *([f"{cell.lacking} not available: {why}"] if why else [])])
+    unavailable = sum(run.done for run in cell.runs) - len(cell.counted)
+    why = [f"{unavailable} not available: {'; '.join(cell.unavailable)}"] if cell.unavailable else []
+    return "; ".join([f"{cell.n}{of}", *_lost(cell), *why])
 
 
 def _lost(cell: Cell) -> list[str]:
-    lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
-    lost += [f"{len(cell.damaged)} with damaged answers"] if cell.damaged else []
-    return lost + [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
+    lost = Counter(f"failed: {run.error_class}" for run in cell.all_runs if run.failed)
+    lost["with damaged answers"] = len(cell.damages)
+    lost["diverged"], lost["stopped early"] = cell.count("diverged"), cell.count("stopped")
+    return [f"{count} {state}" for state, count in lost.items() if count]
+
+
+# -------------------------------------------------------------------------------------------------------- as lines
 
 
 def printed(table: TableData) -> PrintedTable:
-    """Return the table as lines of entries, the same for every format.
+    """Return the table as lines of entries, the same for every writer.
 
-    How many seeds is said once, or in a column or a line where rows or columns differ.
+    A number of seeds, a setting or a count that is the same in every row is in the caption, not in a column.
     """
-
-    def counts(cells: Iterable[Cell]) -> list[str]:
-        measured = [cell for cell in cells if cell.value is not None and not metric(cell.metric).computed]
-        return list(dict.fromkeys(map(seeds_counted, measured)))
-
-    rows = [counts(row.cells) for row in table.rows]
-    across = [counts(cells) for cells in zip(*(row.cells for row in table.rows if row.cells), strict=True)]
-    every = list(dict.fromkeys(count for row in rows for count in row))
-    if len(every) <= 1:
-        page = _printed(table, number_content)
-        note = page.caption if isinstance(page.caption, Note) else Note(page.caption)
-        return replace(page, caption=replace(note, text=note.text + "".join(f", n={count}" for count in every)))
-    if all(len(row) <= 1 for row in rows):
-        return _printed(table, number_content, [next(iter(row), DASH) for row in rows])
-    if all(len(column) <= 1 for column in across):
-        page = _printed(table, number_content)
-        blank = [TableEntry("")] * len(table.settings)
-        if len(page.heads) == 1 + len(blank) + len(across):
-            last = [TableEntry("n"), *blank, *(TableEntry(next(iter(column), DASH)) for column in across)]
-            return replace(page, lines=[*page.lines, last])
-    return _printed(table, cell_content)
-
-
-def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence[str] = ()) -> PrintedTable:
-    cells = [cell for row in table.rows for cell in row.cells]
-    reasons = list(dict.fromkeys(cell.reasons for cell in cells if cell.reasons))  # each set once, numbered in the notes
-    rows = [row.cells for row in table.rows if row.cells]
-    published = [any(cells[column].placed for cells in rows) for column in range(len(table.columns))]
-    beneath = table.beneath or 1 + len(table.settings) + len(published) + sum(published) + bool(seeds) > WIDEST
+    seeds = [list(dict.fromkeys(map(seeds_counted, filter(_is_measured, row.cells)))) for row in table.rows]
+    every = list(dict.fromkeys(chain(*seeds)))
+    by_row = len(every) > 1 and all(len(counts) <= 1 for counts in seeds)
+    content = cell_content if len(every) > 1 and not by_row else number_content
+    reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))  # each set once, numbered in the notes
+    columns = zip(*(row.cells for row in table.rows if row.cells), strict=True)
+    published = [any(cell.placed for cell in cells) for cells in columns] or [False] * len(table.columns)
+    blank = [TableEntry("")] * len(table.settings)
+    beneath = table.beneath or 1 + len(blank) + len(published) + sum(published) + by_row > WIDEST
     heads, lines = [table.corner, *map(settings_title, table.settings)], []
-    for head, beside in zip(table.columns, published, strict=True):
-        heads += [head, PUBLISHED] if beside and not beneath else [head]
-    heads += ["n"] * bool(seeds)
-    for at, row in enumerate(table.rows):
+    for head, has_published in zip(table.columns, published, strict=True):
+        heads += [head, PUBLISHED] if has_published and not beneath else [head]
+    for row, counts in zip(table.rows, seeds, strict=True):
         line = [TableEntry(row.label), *(TableEntry(settings_text(words)) for words in row.settings)]
-        for cell, beside in zip(row.cells, published, strict=bool(row.cells)):
-            line += [entry(cell, words), _published(cell, reasons)] if beside and not beneath else [entry(cell, words)]
-        lines.append([*line, *([TableEntry(seeds[at])] if seeds and row.cells else [])])
+        theirs = [_published(cell, reasons) for cell in row.cells]
+        for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
+            line += [cell_entry(cell, content), *([entry] if has_published and not beneath else [])]
+        lines.append([*line, *([TableEntry(next(iter(counts), DASH))] if by_row and row.cells else [])])
         if beneath and any(cell.placed for cell in row.cells):
-            blank = [TableEntry("")] * len(table.settings)
-            theirs = [_published(cell, reasons) for cell in row.cells]
-            lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * bool(seeds)])
-    numbered = (Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1))
-    return PrintedTable(
+            lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * by_row])
+    caption = [table.caption, *(f"n={count}" for count in every if len(every) == 1)]
+    page = PrintedTable(
         name=table.name,
         title=table.title,
-        heads=heads,
+        heads=heads + ["n"] * by_row,
         lines=lines,
-        caption=table.caption,
+        caption="; ".join(filter(None, caption)),
+        study_notes=table.study_notes,
         warnings=table.warnings,
-        notes=[*table.notes, *margin_notes(cells), *numbered],
-        unmatched_targets=unmatched_targets(table),
+        notes=[
+            *table.notes,
+            *margin_notes(table.cells),
+            *(Note(f"[{position}] not comparable", why) for position, why in enumerate(reasons, 1)),
+        ],
+        unmatched_targets=_unmatched_targets(table),
         settings=len(table.settings),
     )
+    return page.without_constants()
 
 
-def csv_text(table: TableData) -> str:
-    """Write one line a cell, in full precision; a column for each field of the settings."""
-    lines, group, counts = [], "", Counter(row.label for row in table.rows if row.cells)
-    for row in table.rows:
-        group = group if row.cells else row.label
-        label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label  # of one label in several groups
-        for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
-            numbers = [cell.value, cell.low, cell.high, cell.n, cell.expected, len(cell.failed), cell.diverged]
-            published = " ".join(dict.fromkeys(f"{target.value!r}" for target in cell.placed))
-            verdicts, reasons = ", ".join(cell.verdicts), "; ".join(cell.reasons)
-            words = [published, _sources(cell), verdicts, reasons, " ".join([*cell.run_ids, *cell.against])]
-            named = [label, column, cell.metric, metric(cell.metric).unit]
-            settings = [word for words in row.settings for word in words]
-            assumed = "; ".join(filter(None, [cell.assumed, cell.imported]))
-            behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, assumed]
-            items = (cell.items.low, cell.items.high) if cell.items else (None, None)
-            lines.append([*named, *numbers, *words, *behind, *items, *settings])
-    return csv_file([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
-
-
-def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> TableEntry:
+def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) -> TableEntry:
     """Return the number as it stands in a table, with its interval and its runs."""
-    interval = f"95 % interval {Interval(*cell.estimate.interval, '.6g')}; " if cell.estimate.interval else ""
-    interval += f"over seeds and items {Interval(*cell.items.interval, '.6g')}; " if cell.items and cell.items.interval else ""
-    seeds = ", ".join(number(cell.metric, value) for value in cell.values[:5])
-    interval += f"seeds {seeds}; " if 1 < cell.n <= 5 and not cell.against and not metric(cell.metric).computed else ""
-    runs = " ".join(cell.run_ids) + (f" against {' '.join(cell.against)}" if cell.against else "")
-    behind = "; ".join([runs, seeds_text(cell.seeds), *cell.commits]) if cell.run_ids else ""
-    hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
-    return TableEntry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
+    base = cell.base.counted if cell.base else []
+    intervals = {"95 % interval": cell.estimate, "over seeds and items": cell.items}
+    hint = [f"{words} {Interval(*found.interval, '.6g')}" for words, found in intervals.items() if found and found.interval]
+    if 1 < cell.n <= FEW and not base and _is_measured(cell):
+        hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
+    against = f" against {' '.join(run.id for run in base)}" if base else ""
+    behind = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}" if cell.counted else ""
+    hint.append(f"{cell.n} of {cell.expected} runs: {behind or 'none'}")
+    runs = (*cell.planned, *(run.id for run in base))
+    return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs)
 
 
-def seeds_text(seeds: Sequence[int]) -> str:
-    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+def seeds_text(runs: Sequence[Row]) -> str:
+    """Return the seeds of some runs and the code that made them."""
+    seeds = dict.fromkeys(str(run.seed) for run in runs)
+    return "; ".join([f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *dict.fromkeys(map(commit, runs))])
 
 
 def settings_title(fields: tuple[str, ...]) -> str:
     """Return `high/middle/low cycles` of three fields that end alike, `weights/tuned` of two that do not."""
     titles = [axis_title(path).split() for path in fields]
-    alike = 0
-    while len(fields) > 1 and all(len(title) > alike + 1 and title[-alike - 1] == titles[0][-alike - 1] for title in titles):
-        alike += 1
-    ends = titles[0][len(titles[0]) - alike :]
-    return " ".join(["/".join(" ".join(title[: len(title) - alike]) for title in titles), *ends])
+    alike = len({title[-1] for title in titles}) == 1 and len(fields) > 1
+    words = "/".join(" ".join(title[:-1] if alike else title) for title in titles)
+    return f"{words} {titles[0][-1]}" if alike else words
 
 
 def settings_text(words: tuple[str, ...]) -> str:
-    """Return `2/0/2`; one dash where there is none of them."""
+    """Return `2/0/2`; one dash if no field has a value."""
     return DASH if set(words) == {DASH} else "/".join(words)
 
 
 def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
-    """Return `92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
+    """Return `92.6, differs`; if it is not comparable, `94.0 [1]` with the number of the note that says why."""
     if not cell.placed:
         return TableEntry(DASH)
-    published = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
-    outcomes = ", ".join(dict.fromkeys(outcome_words(*one) for one in cell.answers))
-    said = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {outcomes}"
-    hint = "; ".join(filter(None, [_sources(cell), *cell.reasons, cell.deviations]))
-    return TableEntry(f"{published}{said}", hint=hint)
+    values = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
+    verdicts = ", ".join(dict.fromkeys(outcome_words(*answer) for answer in cell.answers))
+    verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {verdicts}"
+    return TableEntry(values + verdict, hint="; ".join(filter(None, [_sources(cell), *cell.reasons, _deviations(cell)])))
 
 
 def outcome_words(placed: Placed, answer: Answer[str]) -> str:
-    """Say the verdict on a published value: its margin, what it takes for granted, and what it lacks."""
-    name, found = placed.target.metric, answer.estimate
-    computed, margin = metric(name).computed, answer.question.within or 0.0
-    said: str = answer.verdict
-    if answer.verdict is Verdict.REPRODUCED and not computed:
-        said = f"reproduced within {margin:.3g}"
-    elif answer.verdict is Verdict.WITHIN_MARGIN and found.value is not None:
-        off = found.value - placed.value
-        side = "above" if off > 0 else "below"
-        said = f"within {margin:.3g}, and {abs(off):.3g} {side}: outside of the prediction interval"
+    """Return the verdict on a published value: its margin, what it assumes, and what it lacks."""
+    name, value, margin = placed.target.metric, answer.estimate.value, answer.question.within or 0.0
+    words: str = answer.verdict
+    if answer.verdict is Verdict.REPRODUCED and not metric(name).computed:
+        words = f"reproduced within {margin:.3g}"
+    elif answer.verdict is Verdict.WITHIN_MARGIN and value is not None:
+        side = "above" if value > placed.value else "below"
+        words = f"within {margin:.3g}, and {abs(value - placed.value):.3g} {side}: outside of the prediction interval"
     elif answer.verdict is Verdict.CONSISTENT and Reason.NO_MARGIN in answer.reasons:
-        said = "consistent (no margin stated)"
+        words = "consistent (no margin stated)"
     elif answer.verdict is Verdict.CONSISTENT and answer.seeds_needed:
-        said = f"consistent: about {plural(answer.seeds_needed, 'more seed')} to reproduce within {margin:.3g}"
+        words = f"consistent: about {plural(answer.seeds_needed, 'more seed')} to reproduce within {margin:.3g}"
     elif answer.verdict is Verdict.UNDECIDED and answer.reasons:
-        said = f"undecided: {answer.reasons[-1]}"
-    said += f" ({Reason.POST_HOC})" if placed.late and answer.verdict.tested and not computed else ""
-    return f"{said} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else said
+        words = f"undecided: {answer.reasons[-1]}"
+    words += f" ({Reason.POST_HOC})" if placed.late and answer.verdict.tested and not metric(name).computed else ""
+    return f"{words} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else words
 
 
 def margin_notes(cells: Sequence[Cell]) -> list[str]:
-    """Say the reason of each margin that a verdict goes by."""
+    """Return the reason of each margin that a verdict goes by."""
     notes: dict[str, None] = {}
-    for placed, answer in (found for cell in cells for found in cell.answers if found[1].verdict.tested):
+    for placed, answer in chain.from_iterable(cell.answers for cell in cells):
         target, margin = placed.target, answer.question.within
-        if margin and target.margin_reason and not metric(target.metric).computed:
+        if answer.verdict.tested and margin and target.margin_reason and not metric(target.metric).computed:
             notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
     return list(notes)
 
 
 def _sources(cell: Cell) -> str:
-    return "; ".join(dict.fromkeys(target.target.cited for target in cell.placed))
+    return "; ".join(dict.fromkeys(placed.target.cited for placed in cell.placed))
 
 
-def unmatched_targets(table: TableData) -> list[str]:
+def _deviations(cell: Cell) -> str:
+    """Return how the settings of comparable values differ from the paper, as the study states it."""
+    return "; ".join(dict.fromkeys(deviation_text(stated) for placed in cell.placed for stated in placed.deviations))
+
+
+def _unmatched_targets(table: TableData) -> list[str]:
     """Return the published values with no matching variant: one line a source and reason, values by model and metric."""
     groups: dict[tuple[str, str], dict[tuple[str, str], list[str]]] = {}
     for target, reason in table.unmatched_targets:
-        named = f"{target.model or target.where.get('model') or ''} {metric(target.metric).title}"
+        name = f"{target.model or target.where.get('model') or ''} {metric(target.metric).title}".strip()
         group = groups.setdefault((target.cited.partition(" (")[0], reason), {})
-        group.setdefault((named, target.unit), []).append(f"{target.value:g}")
+        group.setdefault((name, target.unit), []).append(f"{target.value:g}")
     return [
         f"Published with no matching variant, {source} ({reason}): "
-        + "; ".join(f"{named} {', '.join(values)} {unit}".strip() for (named, unit), values in group.items())
+        + "; ".join(f"{name} {', '.join(values)} {unit}".strip() for (name, unit), values in group.items())
         for (source, reason), group in groups.items()
     ]
 
 
-# ------------------------------------------------------------------------------------- the whole, and what is behind it
+# ----------------------------------------------------------------------------------------------------------- whole
 
 
 def table_shown(table: TableData) -> Shown:
-    """Make a table whose every number carries the runs behind it."""
-    return Shown(table.name, of_table(table), page=printed(table), csv=csv_text(table))
+    """Return a table with the runs behind each of its numbers."""
+    return Shown(table.name, finding(table), page=printed(table), csv=csv_text(table))
 
 
-def of_table(table: TableData) -> str:
-    """Say who leads by its first measured metric that two variants have; of several places that are ranked apart, nothing."""
-    columns = zip(*(row.cells for row in table.rows if row.cells), strict=False)
-    labels = [row.label for row in table.rows if row.cells]
-    for head, cells in zip(table.columns, columns, strict=False):
+def csv_text(table: TableData) -> str:
+    """Return a line for each cell, in full precision, with a column for each field of the settings."""
+    lines, group = [], ""
+    counts = Counter(row.label for row in table.rows if row.cells)
+    for row in table.rows:
+        group = group if row.cells else row.label
+        label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label  # groups may repeat a label
+        fields = [field for fields in table.settings for field in fields]
+        settings = dict(zip(fields, chain.from_iterable(row.settings), strict=bool(row.cells)))
+        for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
+            lines.append({"row": label, "column": column} | _fields(cell) | settings)
+    return pd.DataFrame(lines, columns=None if lines else ["row", "column"], dtype=object).to_csv(index=False)
+
+
+def _fields(cell: Cell) -> dict[str, Any]:
+    items, base = cell.items, cell.base.run_ids if cell.base else ()
+    assumed = dict.fromkeys([*(placed.assumed for placed in cell.placed), _imported(cell)])
+    return {
+        "metric": cell.metric,
+        "unit": metric(cell.metric).unit,
+        "mean": cell.value,
+        "low": cell.low,
+        "high": cell.high,
+        "n": cell.n,
+        "expected": cell.expected,
+        "failed": cell.count("failed"),
+        "diverged": cell.count("diverged"),
+        "published": " ".join(dict.fromkeys(f"{placed.value!r}" for placed in cell.placed)),
+        "sources": _sources(cell),
+        "verdict": ", ".join(cell.verdicts),
+        "reasons": "; ".join(cell.reasons),
+        "run_ids": " ".join([*cell.run_ids, *base]),
+        "synthetic": cell.synthetic,
+        "unavailable": "; ".join(cell.unavailable),
+        "deviations": _deviations(cell),
+        "assumed": "; ".join(filter(None, assumed)),
+        "low_items": items.low if items else None,
+        "high_items": items.high if items else None,
+    }
+
+
+def finding(table: TableData) -> str:
+    """Return who leads by the first measured metric that is compared within a column; empty if there is none."""
+    rows = [row for row in table.rows if row.cells]
+    for head, cells in zip(table.columns, zip(*(row.cells for row in rows), strict=False), strict=False):
         name = cells[0].metric
-        if metric(name).computed or head != metric(name).heading or not any(one.best or one.tied for one in cells):
+        best = [row.label for row, cell in zip(rows, cells, strict=True) if cell.best]
+        if head != metric(name).heading or metric(name).computed or not (best or any(cell.tied for cell in cells)):
             continue
-        best = [label for label, one in zip(labels, cells, strict=True) if one.best]
-        if not best:
-            return f"no significant difference by {inline(name)}"
-        return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
+        leaders = " and ".join(best) if len(best) <= LEADERS else f"{len(best)} of {len(cells)}"
+        return f"best by {inline(name)}: {leaders}" if best else f"no significant difference by {inline(name)}"
     return ""

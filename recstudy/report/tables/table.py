@@ -17,8 +17,8 @@ from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import ALPHA, mean_of
 from recstudy.evidence.replications import agreement
 from recstudy.papers import by_name
-from recstudy.report.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
-from recstudy.report.cells import Cell, TableData, TableRow, cell, damaged_notes, items_note, with_items
+from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, to_evaluate, warnings
+from recstudy.report.cells import Cell, TableData, TableRow, cell, items_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
@@ -32,11 +32,11 @@ from recstudy.report.names import (
     plain,
     plural,
     registered,
-    same,
     setting_name,
 )
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.table import Note
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
 from recstudy.report.targets import Placement, deviation_notes, place
 
@@ -73,7 +73,40 @@ class Tuned(TablePart, OfVariants):
         return super().of_metrics(metrics)
 
     def cells(self, records: StudyRecords) -> TableData:
-        return tuned_data(records, self)
+        """Return the table of the chosen variants; cells without a finished run stay open.
+
+        Raises:
+            ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
+        """
+        fields = (self.rows, self.columns, self.over)
+        levels = {index: [plain(records.level(index, axis)) for axis in fields] for index in records.chosen(self.where)}
+        places: dict[str, list[int]] = {}
+        for index, (row, column, _) in levels.items():
+            if not records.leaks(index):
+                places.setdefault(f"{row}, {column}", []).append(index)
+        best = {place: best_by(records, self.by, variants) for place, variants in places.items()}
+        chosen = {place: index for place, index in best.items() if index is not None}
+        positions = {index: position for position, index in enumerate(chosen.values())}
+        plan = replace(records.plan, variants=tuple(records.variants[index] for index in positions), runs=())
+        rows = [replace(row, variant=positions[row.variant]) for row in records.rows if row.variant in positions]
+        table = Table(self.name, metrics=(self.metric,), rows=self.rows, columns=self.columns, title=self.heading)
+        data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
+        notes = [f"in each cell the {axis_title(self.over)} with the best {metric(self.by).title}", *data.notes]
+        words = "; ".join(f"{place}: {levels[index][2]}" for place, index in chosen.items())
+        notes += [f"{axis_title(self.over)} of each cell: {words}"] if chosen else []
+        unfinished = "; ".join(place for place in places if place not in chosen)
+        notes += [f"no run has finished yet: {unfinished}"] if unfinished else []
+        return replace(data, notes=tuple(notes))
+
+
+def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
+    """Return the variant with the best mean score on the selection split, the first of equals; None if no variant has one."""
+    scores = {}
+    for index in variants:
+        values = [value for run in records.by_variant[index] if run.done and (value := run.objective(by)) is not None]
+        if values:
+            scores[index] = mean_of(values)
+    return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
 
 
 @PARTS.add("table")
@@ -107,20 +140,20 @@ class Table(TablePart, OfVariants, BesidePublished):
         measured = [name for name in names if not metric(name).computed] or names
         titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
         several = [*titles[:2], "other metrics"] if len(titles) > 3 else titles
-        said = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
+        words = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
         axes = " and ".join(axis_title(axis) for axis in (self.rows, self.columns) if axis)
-        return self.title or (f"{said} by {axes}" if axes else f"{said} of each variant")
+        return self.title or f"{words} {f'by {axes}' if axes else 'of each variant'}"
 
     def __post_init__(self) -> None:
-        given = {"group": self.group is not None, "settings": bool(self.settings), "improvement": bool(self.improvement)}
-        for field in (field for field, used in given.items() if used):
-            if self.across or self.rows is not None or self.columns is not None:
+        crossed = self.rows is not None or self.columns is not None
+        for field in (field for field in ("group", "settings", "improvement") if getattr(self, field)):
+            if self.across or crossed:
                 raise ConfigError(
                     f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns nor across"
                 )
-        if self.across and (self.rows is not None or self.columns is not None):
+        if self.across and crossed:
             raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
-        if bool(self.improvement) != any(improved(name) for name in self.metrics):
+        if bool(self.improvement) != any(map(improved, self.metrics)):
             raise ConfigError(
                 f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
                 "but only one of them is given"
@@ -131,98 +164,101 @@ class Table(TablePart, OfVariants, BesidePublished):
 
 
 def table_data(records: StudyRecords, spec: Table) -> TableData:
-    """Return everything that the table of `spec` says.
+    """Return the rows and notes of a table.
 
     Raises:
         ConfigError: `rows`, `columns` or `where` name what the study does not have.
     """
     variants = records.chosen(spec.where)
-    metrics, unmatched = metrics_of(records, spec, variants)
+    metrics, warned = metrics_of(records, spec, variants)
     spec = replace(spec, metrics=metrics)
-    variants, without = with_any(records, variants, metrics) if spec.across else (variants, ())
-    placement = place(records, spec.targets, variants, metrics)
+    notes: list[str | Note] = [*improvement_notes(spec)]
     crossed = spec.rows is not None and spec.columns is not None
-    leaky = leaky_notes(records, variants, shown=not crossed)
+    if spec.across:
+        variants, without = with_any(records, variants, metrics)
+        notes += without
+    placement = place(records, spec.targets, variants, metrics)
+    warned = [*warnings(records), *leaky_notes(records, variants, shown=not crossed), *warned]
     if crossed:  # a cell would average over them and their neighbours
         variants = [index for index in variants if not records.leaks(index)]
+        warned += _pooled(records, spec, variants)
+        columns, rows = _crossed(records, spec, variants, placement)
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
+    elif spec.across:
+        columns, rows = tuple(records.variants[index].label for index in variants), _across(records, spec, variants, placement)
+        corner = "metric"
     else:
-        corner = "metric" if spec.across else corner_of(records, variants, spec.group or "")
-    arrange = _crossed if crossed else _across if spec.across else _grouped if spec.group else _listed
-    columns, plain_rows = arrange(records, spec, variants, placement)
-    rows = with_items(records, plain_rows if spec.group else marked(records, spec, variants, plain_rows))
-    within = f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a group"
-    cells = [one for row in rows for one in row.cells]
-    return TableData(
+        columns, corner = tuple(metric(name).heading for name in metrics), corner_of(records, variants, spec.group or "")
+        rows = (_grouped if spec.group else _listed)(records, spec, variants, placement)
+    rows = rows if spec.group else marked(records, spec, variants, rows)
+    if registered(spec.group or ""):
+        bands = f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a group"
+        notes.insert(0, f"{bands}; the best is that of a group")
+    data = TableData(
         name=spec.name,
         title=spec.heading,
         corner=corner,
         columns=columns,
-        rows=rows,
+        rows=with_items(records, rows),
         beneath=crossed or spec.across,
-        caption=caption(records, variants, f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}" if crossed else ""),
-        warnings=(*warnings(records), *leaky, *unmatched, *(pooled(records, spec, variants) if crossed else ())),
-        notes=(
-            *([f"{within}; the best is that of a group"] if registered(spec.group or "") else []),
-            *improvement_notes(spec),
-            *left_out(records, variants, metrics),
-            *text_notes(records, variants, metrics),
-            *to_evaluate(records, variants, metrics),
-            *deviation_notes(beside for one in cells for beside in one.placed),
-            *without,
-            *tied_notes(cells),
-            *spread_notes(records, variants, metrics),
-            *items_note(cells),
-            *damaged_notes(cells),
-            *agreement_notes(cells),
-        ),
+        warnings=tuple(warned),
         unmatched_targets=placement.unmatched_targets,
         settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+        **captions(records, variants),
     )
+    if crossed:
+        title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
+        data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
+    notes += [
+        *left_out(records, variants, metrics),
+        *text_notes(records, variants, metrics),
+        *to_evaluate(records, variants, metrics),
+        *deviation_notes(placed for one in data.cells for placed in one.placed),
+        *tied_notes(data.cells),
+        *spread_notes(records, variants, metrics),
+        *items_notes(data.cells),
+        *agreement_notes(data.cells),
+    ]
+    return replace(data, notes=tuple(notes))
 
 
-def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], list[str]]:
     """Return the metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
     runs = [run for index in variants for run in records.by_variant[index]]
     measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
-    names: list[str] = []
-    unmatched = []
-    for name in spec.metrics:
-        found = [known for known in measured if fnmatchcase(known, name)] if "*" in name else [name]
-        names += found
-        unmatched += [] if found else [f"no run has a metric {name} yet"]
-    if spec.across and measured:
-        names = [name for name in names if name in measured]
+    matches = {name: [one for one in measured if fnmatchcase(one, name)] if "*" in name else [name] for name in spec.metrics}
+    names = dict.fromkeys(name for one in matches.values() for name in one if not (spec.across and measured) or name in measured)
+    unmatched = [f"no run has a metric {name} yet" for name, one in matches.items() if not one]
     if not names and spec.rows is not None and spec.columns is not None:
         raise NotYetError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
-    return tuple(dict.fromkeys(names)), tuple(unmatched)
+    return tuple(names), unmatched
 
 
-def with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+def with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], list[str]]:
     """Return the variants without those whose finished runs have none of the metrics, and a note that names the others."""
-    finished = {index: [run for run in records.by_variant[index] if run.done] for index in variants}
-    none = [
-        index
-        for index, runs in finished.items()
-        if runs and not any(run.value(name) is not None or name in run.unavailable for run in runs for name in metrics)
-    ]
+
+    def lacks_all(index: int) -> bool:
+        runs = [run for run in records.by_variant[index] if run.done]
+        return bool(runs) and all(run.value(name) is None and name not in run.unavailable for run in runs for name in metrics)
+
+    none = [index for index in variants if lacks_all(index)]
     labels = ", ".join(records.variants[index].label for index in none)
-    return [index for index in variants if index not in none], ((f"left out, without these metrics: {labels}",) if none else ())
+    return [index for index in variants if index not in none], [f"left out, without these metrics: {labels}"] if none else []
 
 
-def pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[str, ...]:
-    """Say so when a cell averages over variants that differ in more than the table's two axes."""
-    places = Counter((records.level(index, spec.rows or ""), records.level(index, spec.columns or "")) for index in variants)
-    if max(places.values(), default=1) == 1:
-        return ()
-    others = [axis for axis in records.plan.axes if axis not in (spec.rows, spec.columns) and axis not in spec.where]
-    return (f"each cell pools the levels of {', '.join(others) or 'several variants'}",)
+def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
+    """Return a warning if a cell averages over variants that differ in more than the table's two axes."""
+    axes = (spec.rows or "", spec.columns or "")
+    places = Counter(tuple(records.level(index, axis) for axis in axes) for index in variants)
+    others = [axis for axis in records.plan.axes if axis not in (*axes, *spec.where)]
+    pools = max(places.values(), default=1) > 1
+    return [f"each cell pools the levels of {', '.join(others) or 'several variants'}"] * pools
 
 
 # -------------------------------------------------------------------------------------------------------------- layouts
 
 
-def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> list[TableRow]:
     """Return one row a variant, one column a metric."""
     rows = []
     for index in variants:
@@ -230,73 +266,81 @@ def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placeme
             improvement_cell(records, spec, index, name, placement) if improved(name) else cell(records, [index], name, placement)
             for name in spec.metrics
         ]
-        label = label_within(records, index, spec.group or "")
-        rows.append(TableRow(label, tuple(cells), settings_of(records, index, spec)))
-    return tuple(metric(name).heading for name in spec.metrics), rows
+        settings = [tuple(_setting_word(records, index, path) for path in _fields(setting)) for setting in spec.settings]
+        rows.append(TableRow(label_within(records, index, spec.group or ""), tuple(cells), tuple(settings)))
+    return rows
 
 
-def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
-    """List them under a heading for each group. The best is that of its group, on one data set."""
+def _setting_word(records: StudyRecords, index: int, path: str) -> str:
+    """Return a variant's value of a field; a dash if its model has no such field (ConfigError: no variant has it)."""
+    value = records.level(index, path)
+    return plain(value) if value is not None or records.has(index, path) else DASH
+
+
+def _fields(setting: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (setting,) if isinstance(setting, str) else setting
+
+
+def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> list[TableRow]:
+    """Return the rows under a heading for each group. The best is that of its group, on one data set."""
     rows: list[TableRow] = []
     for heading, group in groups(records, variants, spec.group or ""):
-        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement)[1])]
-    return tuple(metric(name).heading for name in spec.metrics), rows
+        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement))]
+    return rows
 
 
-def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> list[TableRow]:
     """Return one row a metric, one column a variant: for many metrics of few models."""
-    rows = [
+    return [
         TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
         for name in spec.metrics
     ]
-    return tuple(records.variants[index].label for index in variants), rows
 
 
 def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
     """Return the paper's layout: the first metric by two axes, then the other metrics of each row (parameters, FLOPs)."""
-    places = {index: (records.level(index, spec.rows or ""), records.level(index, spec.columns or "")) for index in variants}
-    columns = list(dict.fromkeys(column for _, column in places.values()))
-    rows = []
-    for row in dict.fromkeys(row for row, _ in places.values()):
-        across = [index for index in variants if places[index][0] == row]
-        cells = [
-            cell(records, [index for index in across if places[index][1] == column], spec.metrics[0], placement)
-            for column in columns
-        ]
-        rows.append(TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in spec.metrics[1:]))))
-    return (*map(plain, columns), *(metric(name).heading for name in spec.metrics[1:])), rows
+    first, *others = spec.metrics
+    rows: dict[Any, dict[Any, list[int]]] = {}  # level of the rows -> level of the columns -> variants
+    for index in variants:
+        rows.setdefault(records.level(index, spec.rows or ""), {}).setdefault(
+            records.level(index, spec.columns or ""), []
+        ).append(index)
+    columns = list(dict.fromkeys(records.level(index, spec.columns or "") for index in variants))
+    lines = []
+    for row, places in rows.items():
+        cells = [cell(records, places.get(column, []), first, placement) for column in columns]
+        across = [index for index in variants if any(index in place for place in places.values())]
+        lines.append(TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in others))))
+    return (*map(plain, columns), *(metric(name).heading for name in others)), lines
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def agreement_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Say how many values chance alone would let differ, and whether a published table is as far from ours as single runs.
-
-    Both are of the values that a cell's spread over seeds is held against.
-    """
+def agreement_notes(cells: Sequence[Cell]) -> list[str]:
+    """Return how many values chance alone would let differ, and whether a published table is as far from ours as single runs."""
     count = 0
     tables: dict[str, list[tuple[float, float, int, float, float]]] = {}
-    for its in (one for one in cells if not metric(one.metric).computed):
-        ours = its.estimate
-        tested = [placed for placed, answer in its.answers if answer.verdict.tested]
+    for one in (one for one in cells if not metric(one.metric).computed):
+        ours = one.estimate
+        tested = [placed for placed, answer in one.answers if answer.verdict.tested]
         count += len(tested)
-        for placed in tested:
-            if ours.value is not None and ours.error and ours.df:
+        if ours.value is not None and ours.error and ours.df:
+            for placed in tested:
                 values = ours.value, ours.error * sqrt(ours.n), ours.n, placed.value, ours.df
                 tables.setdefault(placed.target.table, []).append(values)
     expected = f"{count * ALPHA:.2g} of {plural(count, 'comparable value')}"
     notes = [f"differs: outside the 95 % prediction interval, as chance alone puts {expected}"] if count else []
-    for table, columns in ((table, zip(*found, strict=True)) for table, found in tables.items() if len(found) > 1):
-        whole = agreement(*columns)
-        said = (
+    for table, rows in ((table, rows) for table, rows in tables.items() if len(rows) > 1):
+        whole = agreement(*zip(*rows, strict=True))
+        words = (
             f"Q={whole.q:.1f} of {whole.df} values (p={whole.p:.2g}), mean z {whole.mean_z:+.1f}, above 0 where ours are higher"
         )
-        notes.append(f"{by_name(table)} as a whole: {said}")
-    return tuple(notes)
+        notes.append(f"{by_name(table)} as a whole: {words}")
+    return notes
 
 
-# --------------------------------------------------------------------------------------------------------------- labels
+# --------------------------------------------------------------------------------------------------------------- groups
 
 
 def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tuple[str, list[int]]]:
@@ -307,34 +351,29 @@ def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tupl
     """
     if registered(by) and not any(by in records.variants[index].levels for index in variants):
         return _bands(records, variants, by)
-    found: list[tuple[object, list[int]]] = []
+    found: dict[str, list[int]] = {}
     for index in variants:
         level = records.level(index, by)
-        group = next((known for other, known in found if same(other, level)), None)
-        if group is None:
-            found.append((level, group := []))
-        group.append(index)
-    return [(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", group) for level, group in found]
+        found.setdefault(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", []).append(index)
+    return list(found.items())
 
 
 def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tuple[str, list[int]]]:
-    known: dict[int, float] = {}
+    costs: dict[int, float] = {}
     for index in variants:
-        runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
-        if runs:
-            known[index] = mean_of([run.number(name) for run in runs])
+        if values := [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]:
+            costs[index] = mean_of(values)
     bands: list[list[int]] = []
-    for index in sorted(known, key=known.__getitem__):
-        if bands and known[index] <= (1 + BAND) * known[bands[-1][0]]:
-            bands[-1].append(index)
-        else:
-            bands.append([index])
-    found = []
+    for index in sorted(costs, key=costs.__getitem__):
+        if not bands or costs[index] > (1 + BAND) * costs[bands[-1][0]]:
+            bands.append([])
+        bands[-1].append(index)
+    title, found = metric(name).title, []
     for band in bands:
-        ends = dict.fromkeys(number(name, known[index]) for index in (band[0], band[-1]))
-        found.append((f"{metric(name).title} {' to '.join(ends)} {metric(name).unit}".strip(), band))
-    unknown = [index for index in variants if index not in known]
-    return [*found, *([(f"{metric(name).title}: no run has finished", unknown)] if unknown else [])]
+        ends = dict.fromkeys(number(name, costs[index]) for index in (band[0], band[-1]))
+        found.append((f"{title} {' to '.join(ends)} {metric(name).unit}".strip(), band))
+    unknown = [index for index in variants if index not in costs]
+    return [*found, *([(f"{title}: no run has finished", unknown)] if unknown else [])]
 
 
 def label_within(records: StudyRecords, index: int, group: str) -> str:
@@ -348,63 +387,4 @@ def corner_of(records: StudyRecords, variants: Sequence[int], group: str) -> str
     """Return the head of the labels: `model` or `data` if these are names of models or data sets."""
     labels = [label_within(records, index, group) for index in variants]
     axes = (axis for axis in NAMING if axis != group)
-    named = (axis for axis in axes if labels == [records.variants[index].levels.get(axis) for index in variants])
-    return next(named, "variant")
-
-
-def settings_of(records: StudyRecords, index: int, spec: Table) -> tuple[tuple[str, ...], ...]:
-    """Return a variant's value of each field of each setting, in words; a dash where its model has no such field.
-
-    Raises:
-        ConfigError: no variant has such a field or axis.
-    """
-
-    def word(path: str) -> str:
-        value = records.level(index, path)
-        return plain(value) if value is not None or records.has(index, path) else DASH
-
-    return tuple(tuple(map(word, _fields(setting))) for setting in spec.settings)
-
-
-def _fields(setting: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (setting,) if isinstance(setting, str) else setting
-
-
-# ---------------------------------------------------------------------------------------------------------------- tuned
-
-
-def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
-    """Return the table of the chosen variants, with notes on what was chosen; cells without a finished run stay open.
-
-    Raises:
-        ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
-    """
-    tuned = {index: plain(records.level(index, spec.over)) for index in records.chosen(spec.where)}
-    places: dict[tuple[str, str], list[int]] = {}
-    for index in tuned:
-        place = plain(records.level(index, spec.rows)), plain(records.level(index, spec.columns))
-        if not records.leaks(index):
-            places.setdefault(place, []).append(index)
-    best = {place: best_by(records, spec.by, variants) for place, variants in places.items()}
-    chosen = {place: index for place, index in best.items() if index is not None}
-    at = {old: new for new, old in enumerate(chosen.values())}
-    plan = replace(records.plan, variants=tuple(records.variants[index] for index in at), runs=())
-    rows = [replace(row, variant=at[row.variant]) for row in records.rows if row.variant in at]
-    table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=spec.heading)
-    data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
-    words = "; ".join(f"{', '.join(place)}: {tuned[index]}" for place, index in chosen.items())
-    notes = [f"{axis_title(spec.over)} of each cell: {words}"] if chosen else []
-    left = "; ".join(", ".join(place) for place in places if place not in chosen)
-    notes += [f"no run has finished yet: {left}"] if left else []
-    how = f"in each cell the {axis_title(spec.over)} with the best {metric(spec.by).title}"
-    return replace(data, notes=(how, *data.notes, *notes))
-
-
-def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
-    """Return the variant with the best mean score on the selection split, the first of equals; None where none has one."""
-    scores = {}
-    for index in variants:
-        values = [value for run in records.by_variant[index] if run.done and (value := run.objective(by)) is not None]
-        if values:
-            scores[index] = mean_of(values)
-    return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
+    return next((axis for axis in axes if labels == [records.variants[index].levels.get(axis) for index in variants]), "variant")
