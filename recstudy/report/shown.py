@@ -170,7 +170,7 @@ def write_figure(
         ConfigError: an unknown format.
     """
     check_export(formats)
-    out.keep(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
+    out.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
     page = drawn.standalone.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     out.write(f"figures/{name}.html", page)
     out.write(f"figures/{name}.csv", drawn.csv)

@@ -1,7 +1,7 @@
-"""Which files of a report's folder the report wrote itself: those it may remove, and no other.
+"""The files that a report owns: those that it wrote itself, which it may replace and remove.
 
-`files.json` there names them with digests of what was written. What somebody else put there, or changed since, stays; so does
-whatever is a link, as nothing is written or removed through one.
+`files.json` in the report's folder names them with their SHA-256. What somebody else put there, or changed since, stays. So does
+a link, because nothing is written or removed through one.
 """
 
 import hashlib
@@ -10,8 +10,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from recstudy.errors import StorageError, choices
-from recstudy.opened import ARCHIVE, contents, entries, refuse_link
+from recstudy.errors import StorageError
+from recstudy.opened import ARCHIVE, contents, refuse_link
 from recstudy.records import read_json, write_json, write_whole
 
 MANIFEST = "files.json"
@@ -23,54 +23,39 @@ class ReportFiles:
     """The files of one report while it is written.
 
     Args:
-        folder: the report's.
+        folder: The report's folder.
 
     Raises:
-        StorageError: it, or a folder in it, is a link, or its manifest is damaged.
+        StorageError: The folder, or one in it, is a link, or its manifest is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for own in (folder, folder / "tables", folder / "figures"):
-            refuse_link(own)
-        known = read_json(folder / MANIFEST)
-        self.first = known is None
-        self.before = {name: digest for name, digest in (known or {}).items() if OWN.fullmatch(name)}
+        for path in (folder, folder / "tables", folder / "figures"):
+            refuse_link(path)
+        manifest = read_json(folder / MANIFEST) or {}
+        self.before = {name: checksum for name, checksum in manifest.items() if OWN.fullmatch(name)}
         self.written: dict[str, str] = {}
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Write a file, named from the report's folder on, in place of what has its name."""
+        """Write a file, named relative to the report's folder, unless it has this content already."""
         values = content.encode() if isinstance(content, str) else content
-        write_whole(self.folder / name, values)
-        self.written[name] = _digest(values)
-
-    def keep(self, name: str, content: bytes) -> None:
-        """Write a file that changes with versions alone, unless it is there already."""
-        if name in self.written:
-            return
-        if self.before.get(name) == _digest(content) and self._is(name, self.before[name]):
-            self.written[name] = self.before[name]
-        else:
-            self.write(name, content)
+        self.written[name] = hashlib.sha256(values).hexdigest()
+        if self._checksum(name) != self.written[name]:
+            write_whole(self.folder / name, values)
 
     def finish(self) -> None:
-        """Remove what earlier reports wrote and this one did not, so that nothing here shows older numbers; note what is left."""
+        """Remove what earlier reports wrote and this one did not, so that no file has older numbers; write the manifest."""
         for name in self.before.keys() - self.written.keys():
-            if self._is(name, self.before[name]):
+            checksum = self._checksum(name)
+            if checksum == self.before[name]:
                 (self.folder / name).unlink()
-            elif (self.folder / name).exists():
+            elif checksum:
                 log.warning("%s is of an earlier report and was changed since, so it stays", self.folder / name)
-        there = {f"{own}/{file.name}" for own in ("tables", "figures") for file in entries(self.folder / own)}
-        if self.first and (others := sorted(there - self.written.keys())):
-            log.warning("in %s, %s are of no part of this report, and stay", self.folder, choices(others, 5))
         write_json(self.folder / MANIFEST, dict(sorted(self.written.items())))
 
-    def _is(self, name: str, digest: str) -> bool:
-        """Tell whether the file is still what was written."""
+    def _checksum(self, name: str) -> str:
+        """Return the SHA-256 of a file; empty if it cannot be read or is not there."""
         with suppress(FileNotFoundError, StorageError):
-            return _digest(contents(self.folder / name, ARCHIVE)) == digest
-        return False
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+            return hashlib.sha256(contents(self.folder / name, ARCHIVE)).hexdigest()
+        return ""
