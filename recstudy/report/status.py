@@ -3,9 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -14,17 +12,17 @@ from rich.text import Text
 
 from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records import MARKER, Attempt, EpochLine, PlanRecord, Results, RunFolder, read_log
+from recstudy.records import MARKER, Results, RunFolder
 from recstudy.records.locks import held
 from recstudy.records.plans import read_imported, read_plan
-from recstudy.terminal import duration, shortest
+from recstudy.terminal import shortest
 
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
 RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
-    """Name and preset of every study in the folder, sorted; a link in its place as well, which whoever reads it refuses.
+    """Return name and preset of every study in the folder, sorted. A link is listed too; whoever reads it refuses it.
 
     Raises:
         StorageError: the folder of studies is a link, or cannot be read.
@@ -44,7 +42,7 @@ def studies(results: Results) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read."""
+    """How far a study is: its runs by how they ended. `problem` says why its plan cannot be read."""
 
     study: str
     preset: str
@@ -53,7 +51,6 @@ class StudyStatus:
     failed: int = 0
     planned: int = 0
     command: str = ""
-    smoke: bool = False
     problem: str = ""
     running: tuple[str, ...] = ()  # runs, in words
 
@@ -61,41 +58,37 @@ class StudyStatus:
 def status(results: Results) -> list[StudyStatus]:
     """Return how far each study of the folder is."""
     states = results.states()
-    found = []
+    rows = []
     for name, preset in studies(results):
         folder = results.study(name, preset)
         try:
             plan = read_plan(folder)
-            imported = read_imported(folder).runs if plan is not None and plan.imported else {}
+            imported = read_imported(folder).runs if plan and plan.imported else {}
         except StorageError as damage:
-            found.append(StudyStatus(name, preset, problem=str(damage)))
+            rows.append(StudyStatus(name, preset, problem=str(damage)))
             continue
-        if plan is not None:
-            runs = {run.id for run in plan.runs}
-            states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
-            count = Counter(map(states.get, runs))
-            counts = count["done"], count["stopped"], count["failed"], len(runs)
-            row = StudyStatus(name, preset, *counts, "" if plan.imported else plan.command, plan.smoke)
-            found.append(replace(row, running=tuple(under_way(results, plan, states))))
-    return found
-
-
-def under_way(results: Results, plan: PlanRecord, states: Mapping[str, str]) -> Iterator[str]:
-    """Yield the label, seed, epoch and time of each run in progress."""
-    now = time.time()
-    for run in {run.id: run for run in plan.runs if states.get(run.id) not in ("done", "stopped")}.values():
-        folder = results.run(run.id)
-        if not is_running(folder, now):
+        if plan is None:
             continue
-        try:
-            lines, attempts = read_log(folder.epochs, EpochLine), read_log(folder.attempts, Attempt)
-        except StorageError:
-            continue  # the report names what is damaged
-        own = bool(plan.base.get("program"))  # whose steps are as they were reported
-        epoch = f"{'step' if own else 'epoch'} {lines[-1].epoch + (not own)}" if lines else "starting"
-        begun = next((one.started for one in reversed(attempts) if one.started), None)
-        lasting = f", for {duration(now - datetime.fromisoformat(begun).timestamp())}" if begun else ""
-        yield f"{plan.variants[run.variant].label}, seed {run.seed}: {epoch}{lasting}"
+        states |= {run_id: "failed" if run.status == "failed" else "done" for run_id, run in imported.items()}
+        runs = {run.id: run for run in plan.runs}
+        count = Counter(map(states.get, runs))
+        rows.append(
+            StudyStatus(
+                study=name,
+                preset=preset,
+                done=count["done"],
+                stopped=count["stopped"],
+                failed=count["failed"],
+                planned=len(runs),
+                command="" if plan.imported else plan.command,
+                running=tuple(
+                    f"{plan.variants[run.variant].label}, seed {run.seed}"
+                    for run in runs.values()
+                    if states.get(run.id) not in ("done", "stopped") and is_running(results.run(run.id), time.time())
+                ),
+            )
+        )
+    return rows
 
 
 def is_running(folder: RunFolder, now: float) -> bool:
@@ -117,17 +110,17 @@ def last_change(file: Path) -> float:
 def show_status(results: Results, out: Console) -> None:
     """Print how far each study of a results folder is, and the recorded commands of unfinished ones."""
     rows = status(results)
-    shown = RichTable("study", "preset", "done", "stopped", "failed", "planned")
+    columns = ("study", "preset", "done", "stopped", "failed", "planned")
+    table = RichTable(*columns)
     for row in rows:
-        shown.add_row(*(Text(str(one)) for one in (row.study, row.preset, row.done, row.stopped, row.failed, row.planned)))
-    out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
+        table.add_row(*(Text(str(getattr(row, column))) for column in columns))
+    out.print(table if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
-        if row.problem:
-            out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
-        for run in row.running:
-            out.print(Text(f"{row.study} ({row.preset}) runs {run}"), soft_wrap=True)
+        lines = [f": {row.problem}"] * bool(row.problem) + [f" runs {run}" for run in row.running]
         if row.command and row.done + row.stopped < row.planned:
-            out.print(Text(f"{row.study} ({row.preset}) can go on; its command, as recorded: {row.command}"), soft_wrap=True)
+            lines.append(f" can go on; its command, as recorded: {row.command}")
+        for line in lines:
+            out.print(Text(f"{row.study} ({row.preset}){line}"), soft_wrap=True)
 
 
 def studies_at(path: Path) -> list[tuple[Results, str, str]]:
