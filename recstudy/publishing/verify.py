@@ -53,7 +53,7 @@ from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import Look
 from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
-from recstudy.report.registration import digest_of, statements, words_of
+from recstudy.report.registration import description_of, digest_of, statements
 from recstudy.report.rows import ENDED, distinct
 from recstudy.report.venues import ARTICLE
 from recstudy.report.writing import write_files
@@ -253,7 +253,7 @@ def check_records(bundle: Bundle, verified: Verified) -> None:
 def check_dates(bundle: Bundle, verified: Verified) -> None:
     """Compare claims with the digests that were dated, and looks with the dates of the runs."""
     plan, rows = bundle.plan, [row for row in bundle.records.rows if row.status in ENDED]
-    stated = {digest_of(statement): words_of(statement) for statement in statements(plan)}
+    stated = {digest_of(statement): description_of(statement)[1] for statement in statements(plan)}
     undated = [words for digest, words in stated.items() if not plan.stated.get(digest)]
     if plan.stated:
         changed = [words for digest, words in stated.items() if digest not in plan.stated]
