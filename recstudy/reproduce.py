@@ -68,7 +68,7 @@ class Reproduce:
             stated = read_plan(theirs.study)
             if stated and stated.imported:
                 raise ConfigError(f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run them")
-            modules = [entry["module"] for entry in stated.plugins if entry["module"]] if stated else []
+            modules = theirs.modules
             if modules and not self.trust:
                 raise ConfigError(
                     f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"

@@ -1,6 +1,7 @@
-"""What a stranger reads first in a bundle: README.md and CITATION.cff."""
+"""What a stranger reads in a bundle: the report, README.md and CITATION.cff."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import yaml
 
@@ -9,9 +10,21 @@ from recstudy.publishing.bundle import CODE, MANIFEST, REPORT, RESULTS
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.venues import ARTICLE
 from recstudy.report.writers import md
+from recstudy.report.writing import write_files
+from recstudy.report.written import MANIFEST as WRITTEN
 
 CHANGED = "CHANGED since the study was planned"  # said of a file in `code`
+
+
+def write_report(records: StudyRecords, folder: Path) -> Path:
+    """Write a study's report somewhere below a folder; return where it is."""
+    study = folder / records.plan.study / records.plan.folder  # the page has these names
+    with records.standing():
+        write_files(records, study, (), ARTICLE)
+    (study / REPORT / WRITTEN).unlink()  # it is for the next report in the same folder
+    return study / REPORT
 
 
 def readme(records: StudyRecords, about: About) -> str:

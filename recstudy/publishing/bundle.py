@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from recstudy.errors import StorageError
 from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
+from recstudy.records.plans import read_plan
 from recstudy.records.reading import read_record
 from recstudy.records.study_schema import About
 
@@ -137,6 +138,12 @@ class Bundle:
     @property
     def plan(self) -> PlanRecord:
         return self.records.plan
+
+    @cached_property
+    def modules(self) -> list[str]:
+        """The modules that the study defines itself; `plan` does not name them."""
+        plan = read_plan(self.study)
+        return [plugin["module"] for plugin in plan.plugins if plugin["module"]] if plan else []
 
 
 def in_bundle(records: "StudyRecords") -> "StudyRecords":

@@ -7,7 +7,6 @@ for them: their licence is not known here.
 
 import json
 import re
-import shutil
 import stat
 import zipfile
 from collections import Counter
@@ -25,7 +24,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.files import refuse_existing
 from recstudy.opened import contents, entries
 from recstudy.publishing import bundle
-from recstudy.publishing.about import CHANGED, citation, readme
+from recstudy.publishing.about import CHANGED, citation, readme, write_report
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, PLAN, README, REPORT, RESULTS, Bundle
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
@@ -37,9 +36,6 @@ from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import About
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords, load_study
-from recstudy.report.venues import ARTICLE
-from recstudy.report.writing import write_files
-from recstudy.report.written import MANIFEST as WRITTEN
 from recstudy.shipped import shipped
 
 RECORDS = (
@@ -105,7 +101,9 @@ def publish(
         code = {file: copy_code(plan, file, source, root / CODE / file) for file, source in code_files.items()}
         if not code and not plan.imported:
             left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
-        copies = write_report(plan, root, trust)
+        copies = bundle.in_bundle(load_study(Results(root / RESULTS), name, preset, trust))
+        copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
+        write_report(copies, Path(temporary)).rename(root / REPORT)
         digests = Bundle(root).digests
         dates = sorted(row.provenance.finished for row in rows if row.provenance.finished)
         about = About(
@@ -211,19 +209,6 @@ def copy_record(file: Path, folder: Path, machine: Private) -> None:
             target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except (OSError, ValueError) as error:
         raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
-
-
-def write_report(plan: PlanRecord, root: Path, trust: bool) -> StudyRecords:
-    """Write the report of the copied records, and return these."""
-    copies = bundle.in_bundle(load_study(Results(root / RESULTS), plan.study, plan.folder, trust))
-    copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
-    drawn = root / "drawn" / plan.study / plan.folder  # the page is called by these folders
-    with copies.standing():
-        write_files(copies, drawn, (), ARTICLE)
-    (drawn / REPORT / WRITTEN).unlink()  # it is for the next report in the same folder
-    (drawn / REPORT).rename(root / REPORT)
-    shutil.rmtree(root / "drawn")
-    return copies
 
 
 def refuse_private(root: Path, machine: Private) -> None:

@@ -31,7 +31,7 @@ from rich.text import Text
 from recstudy.errors import ConfigError, RecstudyError, StorageError
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.settings import run_ids
-from recstudy.publishing.about import CHANGED, readme
+from recstudy.publishing.about import CHANGED, readme, write_report
 from recstudy.publishing.bundle import (
     ABOUT,
     CODE,
@@ -49,15 +49,12 @@ from recstudy.publishing.bundle import (
 from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
-from recstudy.records.plans import read_plan, whole_seeds
+from recstudy.records.plans import whole_seeds
 from recstudy.records.study_schema import Look
 from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.registration import description_of, digest_of, statements
 from recstudy.report.rows import ENDED, distinct
-from recstudy.report.venues import ARTICLE
-from recstudy.report.writing import write_files
-from recstudy.report.written import MANIFEST as WRITTEN
 
 NOT_CHECKED = (
     "records that were all invented to agree with each other",
@@ -126,33 +123,33 @@ def verify(bundle: Bundle) -> Verified:
     if not bundle.files or not bundle.about.records:
         raise StorageError(f"{bundle.root} {NO_BUNDLE}")
     verified = Verified(digest_of_records(bundle.digests))
+    differences: dict[str, None] = {}  # several checks find the same damage
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # a part that cannot be drawn here is named as not checked
     try:
         for check in (check_files, check_settings, check_answers, check_records, check_dates, check_report):
             try:
                 with nullcontext() if check is check_files else bundle.records.standing():
-                    check(bundle, verified)
+                    for line in check(bundle, verified):
+                        differences[line] = None
             except (RecstudyError, ValueError, TypeError) as error:  # damaged records and dates
-                verified.differences.append(str(error).rstrip("."))
+                differences[str(error).rstrip(".")] = None
     finally:
         logging.disable(before)
-    lines = (line.replace(f"{bundle.root}/", "") for line in verified.differences)
-    verified.differences[:] = dict.fromkeys(lines)  # several checks find the same damage
+    verified.differences += [line.replace(f"{bundle.root}/", "") for line in differences]
     return verified
 
 
-def check_files(bundle: Bundle, verified: Verified) -> None:
+def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare each file with the manifest, the records with their digest in bundle.json, and the code with the plan."""
     manifest, digests, about = bundle.manifest, bundle.digests, bundle.about
-    problems = {
-        "is missing": manifest.keys() - digests.keys(),
-        f"is not in {MANIFEST}": digests.keys() - manifest.keys(),
-        "is not as it was published": {name for name in digests if manifest.get(name, digests[name]) != digests[name]},
-        f"does not name the SHA-256 of the records, {verified.records}": [ABOUT] * (about.records != verified.records),
-    }
-    for words, names in problems.items():
-        verified.differences += [f"{name}: {words}" for name in sorted(names)]
+    for name in sorted(manifest.keys() | digests.keys()):
+        if name not in digests:
+            yield f"{name}: is missing"
+        elif manifest.get(name) != digests[name]:
+            yield f"{name}: {'is not as it was published' if name in manifest else f'is not in {MANIFEST}'}"
+    if about.records != verified.records:
+        yield f"{ABOUT}: does not name the SHA-256 of the records, {verified.records}"
     verified.checked.append(f"{plural(len(digests), 'file')} by SHA-256, and that there is no other file")
     for file in (file for file in digests if file.startswith(f"{CODE}/")):
         name = file.removeprefix(f"{CODE}/")
@@ -162,19 +159,19 @@ def check_files(bundle: Bundle, verified: Verified) -> None:
         elif planned is None or words == CHANGED:
             verified.unchecked.append(f"{file}: {words}")
         else:
-            verified.differences.append(f"{file}: its SHA-256 is not the one in {PLAN}")
+            yield f"{file}: its SHA-256 is not the one in {PLAN}"
 
 
-def check_settings(bundle: Bundle, verified: Verified) -> None:
+def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compute the id of each run from the plan's settings of its variant and seed, and from the settings in its own record."""
     plan = bundle.plan
     reasons: Counter[str] = Counter()
     for run in plan.runs:
+        sources = {bundle.study / PLAN: (plan.base | {"seed": run.seed}, plan.variants[run.variant].changes)}
         file = bundle.results.run(run.id).config
-        own = read_json(file)
-        sources = [(bundle.study / PLAN, plan.base | {"seed": run.seed}, plan.variants[run.variant].changes)]
-        sources += [(file, own, {})] if own is not None else []
-        for source, settings, changes in sources:
+        if own := read_json(file):
+            sources[file] = own, {}
+        for source, (settings, changes) in sources.items():
             try:
                 if f"'{AWAY}" in repr((settings, changes)):
                     raise ConfigError("a path was removed from them")
@@ -182,17 +179,17 @@ def check_settings(bundle: Bundle, verified: Verified) -> None:
             except RecstudyError as error:  # most often the study defines a part of the settings itself
                 reasons[re.split(r"[.:] [Tt]here are", str(error))[0]] += 1
                 continue
-            (found,) = run_ids(decided, [settings.get("seed", 0)])
-            if found != run.id:
-                verified.differences.append(f"{source}: the settings of run {run.id} are those of run {found}")
-    strangers = set(bundle.results.run_ids()) - {run.id for run in plan.runs}
-    verified.differences += [f"{RESULTS}/runs/{name}: is no run of the plan" for name in sorted(strangers)]
+            (actual,) = run_ids(decided, [settings.get("seed", 0)])
+            if actual != run.id:
+                yield f"{source}: the settings of run {run.id} are those of run {actual}"
+    for name in sorted({*bundle.results.run_ids()} - {run.id for run in plan.runs}):
+        yield f"{RESULTS}/runs/{name}: is no run of the plan"
     verified.unchecked += [f"settings of runs ({count}): {reason} ({OWN})" for reason, count in reasons.items()]
     if not reasons:
         verified.checked.append(f"the ids of {plural(len(plan.runs), 'run')} by the settings in the plan and in their records")
 
 
-def check_answers(bundle: Bundle, verified: Verified) -> None:
+def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compute the metrics of each run from the answers that it kept."""
     counts, reasons = Counter[str](), Counter[str]()
     for row in (row for row in distinct(bundle.records.rows) if row.result):
@@ -203,10 +200,10 @@ def check_answers(bundle: Bundle, verified: Verified) -> None:
         except NotAvailable as reason:
             reasons[str(reason)] += 1
             continue
+        counts[row.id] = len(computed.values)
         for name, value in computed.values.items():
-            counts[row.id] += 1
             if name in stated and not is_close(stated[name], value, name, items):
-                verified.differences.append(f"{folder.result}: {name} is {stated[name]!r}, but its answers give {value!r}")
+                yield f"{folder.result}: {name} is {stated[name]!r}, but its answers give {value!r}"
         missing = dict.fromkeys(stated.keys() - computed.values.keys(), "it does not follow from answers on the test set")
         reasons.update(f"{name}: {reason}" for name, reason in (missing | computed.unavailable).items())
     if counts:
@@ -223,45 +220,41 @@ def is_close(stated: float, computed: float, name: str, items: int) -> bool:
     return abs(stated - computed) <= error * max(1.0, reach)
 
 
-def check_records(bundle: Bundle, verified: Verified) -> None:
+def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare the result of each run with its attempts and its epochs."""
     rows = [row for row in distinct(bundle.records.rows) if row.result]
+    verified.checked.append(f"that attempts, epochs and results of {plural(len(rows), 'run')} agree")
     for row in rows:
         folder, made, selected = bundle.results.run(row.id), row.provenance, row.selected
         config, attempts = bundle.records.configs[row.variant], read_log(folder.attempts, Attempt)
         lines = {line.epoch: line.values for line in read_log(folder.epochs, EpochLine)}
-        if made.finished and max(made.started, *(line.started or "" for line in attempts), "") > made.finished:
-            verified.differences.append(f"{folder.result}: finished on {made.finished}, before it was started")
+        if made.finished and max(made.started, *(line.started or "" for line in attempts)) > made.finished:
+            yield f"{folder.result}: finished on {made.finished}, before it was started"
         if {*made.commits, made.commit} - {None} != {line.commit for line in attempts} - {None}:
-            verified.differences.append(f"{folder.result}: its commits are not those in attempts.jsonl")
+            yield f"{folder.result}: its commits are not those in attempts.jsonl"
         if selected.epoch is None or not lines or made.lost_epochs:
             continue
         last, epochs = max(lines), config.get("train.epochs")
         if row.done and not config.get("train.patience") and last + 1 != epochs:
-            verified.differences.append(f"{folder.epochs}: its last epoch is {last + 1} of {epochs}")
+            yield f"{folder.epochs}: its last epoch is {last + 1} of {epochs}"
         if not selected.scores and selected.epoch != last:
-            verified.differences.append(f"{folder.result}: it selects epoch {selected.number}, but the last one is {last + 1}")
+            yield f"{folder.result}: it selects epoch {selected.number}, but the last one is {last + 1}"
         for name, value in selected.scores.items():
             score = lines.get(selected.epoch, {}).get(f"selection_{name}")
             if score != value:
-                verified.differences.append(
-                    f"{folder.epochs}: {name} of epoch {selected.number} is {score}, but {value} in result.json"
-                )
-    verified.checked.append(f"that attempts, epochs and results of {plural(len(rows), 'run')} agree")
+                yield f"{folder.epochs}: {name} of epoch {selected.number} is {score}, but {value} in result.json"
 
 
-def check_dates(bundle: Bundle, verified: Verified) -> None:
+def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare claims with the digests that were dated, and looks with the dates of the runs."""
     plan, rows = bundle.plan, [row for row in bundle.records.rows if row.status in ENDED]
-    stated = {digest_of(statement): description_of(statement)[1] for statement in statements(plan)}
-    undated = [words for digest, words in stated.items() if not plan.stated.get(digest)]
-    if plan.stated:
-        changed = [words for digest, words in stated.items() if digest not in plan.stated]
-        verified.differences += [f"{bundle.study / PLAN}: {words} is not as it was dated" for words in changed]
-    if len(stated) > len(undated):
-        count = plural(len(stated) - len(undated), "statement")
-        verified.checked.append(f"{count} (claims, margins, deviations) by their dates: later than a run means post hoc")
-    verified.unchecked += [f"the date of {words}: the records have none" for words in undated]
+    stated = [(description_of(statement)[1], plan.stated.get(digest_of(statement))) for statement in statements(plan)]
+    for words, date in stated:
+        if date is None and plan.stated:
+            yield f"{bundle.study / PLAN}: {words} is not as it was dated"
+        elif not date:
+            verified.unchecked.append(f"the date of {words}: the records have none")
+    verified.checked.append(f"{plural(len(stated), 'statement')} (claims, margins, deviations) against the runs, if dated")
     log = bundle.study / f"looks-{plan.definition}.jsonl"
     finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}
     for look in read_log(log, Look):
@@ -269,33 +262,32 @@ def check_dates(bundle: Bundle, verified: Verified) -> None:
         later = {run for run, date in finished.items() if date and datetime.fromisoformat(date) > latest}
         seeds = whole_seeds(plan, {row.id for row in rows} - later)
         if seeds < look.seeds:
-            verified.differences.append(f"{log}: a look at {look.seeds} seeds on {look.date}, when {seeds} had finished")
+            yield f"{log}: a look at {look.seeds} seeds on {look.date}, when {seeds} had finished"
     seeds = whole_seeds(plan, {row.id for row in rows})
     if seeds and plan.search is None:
-        if seeds not in plan.looks:
-            verified.differences.append(f"{log}: has no look at {seeds} seeds, though publishing is one")
         verified.checked.append(f"{plural(len(plan.looks), 'look')} by the dates of the runs")
+        if seeds not in plan.looks:
+            yield f"{log}: has no look at {seeds} seeds, though publishing is one"
 
 
-def check_report(bundle: Bundle, verified: Verified) -> None:
+def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Write the report again: tables must have the same numbers, and if the version is the same, pages the same text."""
     reasons = drawing_limits(bundle)
     published = {name: file for name, file in bundle.files.items() if name == README or name.startswith(f"{REPORT}/")}
     counts: Counter[bool] = Counter()  # whether they are tables -> files that were compared
     with temporary() as folder:
-        study = folder / bundle.about.study / bundle.about.preset
-        write_files(bundle.records, study, (), ARTICLE)
-        (study / REPORT / WRITTEN).unlink()
-        (study / README).write_text(readme(bundle.records, bundle.about), encoding="utf-8")
-        drawn = {file.relative_to(study).as_posix(): file for file in study.rglob("*") if file.is_file()}
+        report = write_report(bundle.records, folder)
+        drawn = {f"{REPORT}/{file.relative_to(report).as_posix()}": file for file in report.rglob("*.*")}
+        drawn[README] = folder / README
+        drawn[README].write_text(readme(bundle.records, bundle.about), encoding="utf-8")
         for name in sorted(published.keys() | drawn.keys()):
             is_table = name.endswith(".csv")
             if name in published and name in drawn and (is_table or not reasons):
                 compare = table_differences if is_table else page_differences
-                verified.differences += [name + words for words in compare(published[name], drawn[name], not reasons)]
+                yield from (name + words for words in compare(published[name], drawn[name], not reasons))
                 counts[is_table] += 1
             elif not reasons:
-                verified.differences.append(f"{name}: {'is missing' if name in drawn else 'does not follow from the records'}")
+                yield f"{name}: {'is missing' if name in drawn else 'does not follow from the records'}"
     verified.checked.append(f"{plural(counts[True], 'CSV file')} by their numbers, computed again from the records")
     if reasons:
         verified.unchecked.append(f"the page, {README}, LaTeX and Markdown: {'; '.join(reasons)}")
@@ -305,13 +297,12 @@ def check_report(bundle: Bundle, verified: Verified) -> None:
 
 def drawing_limits(bundle: Bundle) -> list[str]:
     """Return the reasons why pages written here may differ from the published ones."""
-    reasons, stated = [], read_plan(bundle.study)
+    reasons = []
     if bundle.about.drawn_by != drawing_code():
         reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
-    modules = [plugin["module"] for plugin in stated.plugins if plugin["module"]] if stated else []
-    is_undrawable = any(isinstance(part, Undrawable) for part in bundle.records.parts)
-    if is_undrawable or (modules and not bundle.records.is_own):
-        reasons.append(f"{OWN} ({', '.join(modules)})")
+    has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)
+    if has_own_parts or (bundle.modules and not bundle.records.is_own):
+        reasons.append(f"{OWN} ({', '.join(bundle.modules)})")
     return reasons
 
 
