@@ -228,7 +228,7 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
         folder, made, selected = bundle.results.run(row.id), row.provenance, row.selected
         config, attempts = bundle.records.configs[row.variant], read_log(folder.attempts, Attempt)
         lines = {line.epoch: line.values for line in read_log(folder.epochs, EpochLine)}
-        if made.finished and max(made.started, *(line.started or "" for line in attempts)) > made.finished:
+        if made.finished and max([made.started, *(line.started or "" for line in attempts)]) > made.finished:
             yield f"{folder.result}: finished on {made.finished}, before it was started"
         if {*made.commits, made.commit} - {None} != {line.commit for line in attempts} - {None}:
             yield f"{folder.result}: its commits are not those in attempts.jsonl"
