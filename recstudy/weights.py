@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
 
 from recstudy.cli import carry_out
 from recstudy.config import DATASETS, RunConfig, TrainConfig
@@ -190,3 +190,15 @@ def _report(config: RunConfig) -> list[Part]:
     if config.model.recursive and config.train.evaluation_depths:
         parts.append(Curve("depths", x="eval.depth", y=score, by="variant"))
     return [*parts, Thinking()] if config.task == "grid" else parts
+
+
+@dataclass(frozen=True)
+class WeightsCommand:
+    """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's out."""
+
+    command: OmitSubcommandPrefixes[
+        OmitArgPrefixes[Annotated[Import, subcommand("import")] | Annotated[Export, subcommand("export")]]
+    ]
+
+    def run(self) -> int:
+        return self.command.run()

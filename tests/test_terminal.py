@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from recstudy.command import COMMANDS, main
+from recstudy.command import COMMANDS, command_class, main
 from recstudy.terminal import duration, flops
 
 MISTYPED = {
@@ -25,6 +25,10 @@ def test_a_mistyped_command_line_is_one_line_and_no_box(typed, capsys):
         main(typed.split())
 
     assert capsys.readouterr().err == f"ConfigError: {MISTYPED[typed]}\n"
+
+
+def test_each_command_is_found_and_has_a_summary():
+    assert all(command_class(name, "", True).__doc__ and summary for name, (_, summary) in COMMANDS.items())
 
 
 def a_program(work: str) -> subprocess.Popen[str]:
