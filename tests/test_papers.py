@@ -175,7 +175,7 @@ def test_a_value_that_is_no_number_is_a_setting_and_no_target():
     assert {"max_len", "layers", "alpha_lb", "lr_msve"} <= metrics
     assert not {"split", "act"} & metrics
     assert len([target for target in published("003_setup") if target.metric == "images"]) == 2  # ROCO's are "over 81000"
-    with pytest.raises(ConfigError, match=r"'act' in 003_setup is a setting \(silu\): there are E, alpha_lb, "):
+    with pytest.raises(ConfigError, match=r"'act' in 003_setup is a setting \(silu\): there are images, covid, "):
         published("003_setup", only=("act",))
 
 

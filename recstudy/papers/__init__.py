@@ -8,13 +8,12 @@ import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -23,9 +22,6 @@ from recstudy.explained import explained
 from recstudy.plugins import importing
 from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import Config, RunSettings
-
-if TYPE_CHECKING:
-    from recstudy.papers.own_tables import SourceRow
 
 # A paper's number, by what stands before it or behind it.
 NUMBER = re.compile(
@@ -102,41 +98,26 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
         raise ConfigError(f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'")
     if str(table).startswith("bundle:"):
         raise ConfigError(f"published({table!r}): bundles are no targets. Write their values to a CSV: published('theirs.csv')")
+    texts: dict[str, str] = {}
     if isinstance(table, Path) or table.endswith(".csv"):
-        return _own(table, margin, why, only)
-    stated = [row for row in rows(table) if row["value"]]
-    numbers = [row for row in stated if _is_number(row["value"])]
-    metrics, texts = {row["metric"] for row in numbers}, {row["metric"]: row["value"] for row in stated}
+        from recstudy.papers.own_tables import read_targets
+
+        try:
+            targets = [(target.metric, target) for target in read_targets(table, margin, why)]
+        except ConfigError:
+            if importing():  # by a worker or a reader, for what the study registers: the plan has the numbers
+                return ()
+            raise
+    else:
+        stated = [row for row in rows(table) if row["value"]]
+        texts = {row["metric"]: row["value"] for row in stated}
+        targets = [(row["metric"], _target(row, margin, why)) for row in stated if _is_number(row["value"])]
+    metrics = dict.fromkeys(metric for metric, _ in targets)
     for name in only:
         if name not in metrics:
             setting = f"{name!r} in {table} is a setting ({texts[name]})" if name in texts else f"no metric {name!r} in {table}"
-            raise ConfigError(f"{setting}: there are {choices(sorted(metrics))}.{nearest(name, metrics)}")
-    return tuple(_target(row, margin, why) for row in numbers if not only or row["metric"] in only)
-
-
-def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> tuple[Target, ...]:
-    from recstudy.papers.own_tables import own_rows, plain_fields
-
-    try:
-        targets = [_of_row(replace(row, margin=margin), plain_fields(row), why) for row in own_rows(table)]
-        known = dict.fromkeys(target.metric for target in targets)
-        for name in (name for name in only if name not in known):
-            raise ConfigError(f"no metric {name!r} in {table}: there are {choices(known)}.{nearest(name, known)}")
-        lines: dict[str, int] = {}
-        for target in targets:
-            row = target.read_from
-            if (first := lines.setdefault(target.source, row.line)) != row.line:
-                row.refuse("id", f"{target.source!r} is line {first} already")
-    except ConfigError:
-        if importing():  # by a worker or a reader, for what the study registers: the plan has the numbers
-            return ()
-        raise
-    return tuple(target for target in targets if not only or target.metric in only)
-
-
-def _of_row(row: "SourceRow", fields: dict[str, Any], why: str) -> Target:
-    margin = row.margin / 100 if fields["unit"] == "fraction" else row.margin
-    return Target(**fields, margin=margin, margin_reason=why, read_from=row)
+            raise ConfigError(f"{setting}: there are {choices(metrics)}.{nearest(name, metrics)}")
+    return tuple(target for metric, target in targets if not only or metric in only)
 
 
 def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -> tuple[Target, ...]:
@@ -149,18 +130,13 @@ def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -
     Raises:
         ConfigError: a column or metric of a table is none of the program. The message names file, line and column.
     """
-    rows = [target.read_from for target in targets if target.read_from]
-    if not rows:
+    if not any(target.read_from for target in targets):
         return tuple(targets)
-    from recstudy.papers.own_tables import own_settings, recursive_settings, target_fields
+    from recstudy.papers.own_tables import setting_fields, with_settings
 
-    metrics = configs[0].metrics if configs else {}
-    found = iter(own_settings(rows, configs) if metrics else recursive_settings(rows))
-    with using_metrics(metrics):
-        return tuple(
-            _of_row(row, target_fields(row, next(found)), target.margin_reason) if (row := target.read_from) else target
-            for target in targets
-        )
+    fields = setting_fields(configs)
+    with using_metrics(configs[0].metrics if configs else {}):
+        return tuple(with_settings(target, configs, fields) if target.read_from else target for target in targets)
 
 
 def rows(table: str) -> list[dict[str, str]]:

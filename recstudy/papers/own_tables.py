@@ -13,6 +13,7 @@ The file is read when the study's file is. Its names are checked when the study 
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -23,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.papers import Target
 from recstudy.plugins import caller
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS
@@ -35,7 +37,6 @@ KINDS_OF_NUMBERS = ("reported", "derived", "author_repo")
 REFERENCE = "reference."
 BLANK = "?"
 UNITS = {"%": ("percent", "%", "fraction"), "": ("", "million", "millions", "billion")}  # by the unit of a metric here
-Settings = dict[str, tuple[str, Any]]  # column -> the setting's path, and its value as a plan has it; None of a blank
 
 
 @dataclass(frozen=True)
@@ -50,81 +51,52 @@ class SourceRow:
     def refuse(self, column: str, why: str, line: int = 0) -> NoReturn:
         raise ConfigError(f"{self.file}, line {line or self.line}, column {column!r}: {why}")
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """The columns of settings, with what stands in them."""
-        return {column: text for column, text in self.cells.items() if column not in COLUMNS}
+    def choose(self, column: str, words: Collection[str]) -> str:
+        """Return a cell, or the first of these words if it is empty (ConfigError: it is none of them)."""
+        word = self.cells.get(column) or next(iter(words))
+        if word not in words:
+            self.refuse(column, f"must be one of {choices(words)}, but got {word!r}")
+        return word
 
 
-def own_rows(table: str | Path) -> list[SourceRow]:
-    """Read the rows of a file, which lies relative to the file that asks for it.
+def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
+    """Read a file, which is relative to the file that names it, or in a notebook to the current folder.
 
     Raises:
-        ConfigError: it is not there, or a column or cell is missing. The message names file, line and column.
+        ConfigError: The file does not exist, or a column or cell cannot be read. The message names file, line and column.
     """
-    path = asking_folder() / table
+    study_file = caller().get("__file__")
+    path = (Path(study_file).resolve().parent if study_file else Path()) / table
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
             heads = [head.strip() for head in next(lines, [])]
-            _check_heads(SourceRow(path.name, 1, {}), heads)
             rows = [(lines.line_num, [cell.strip() for cell in cells]) for cells in lines if any(map(str.strip, cells))]
     except OSError as error:
         raise ConfigError(f"no published table {str(path)!r}: {error.strerror}") from None
     except (csv.Error, UnicodeError) as error:
         raise ConfigError(f"{path.name} is no CSV file: {error}") from None
-    for line, cells in rows:
-        if len(cells) != len(heads):
-            column = heads[min(len(cells), len(heads)) - 1]
-            found = f"the line has {len(cells)} cells, and {len(heads)} columns have a name"
-            SourceRow(path.name, line, {}).refuse(column, found)
-    return [SourceRow(path.name, line, dict(zip(heads, cells, strict=True))) for line, cells in rows]
-
-
-def asking_folder() -> Path:
-    """Return the folder of the first file outside of recstudy that is being run; in a notebook, where there is none, this one."""
-    file = caller().get("__file__")
-    return Path(file).resolve().parent if file else Path()
-
-
-def _check_heads(row: SourceRow, heads: Sequence[str]) -> None:
+    first = SourceRow(path.name, 1, {})
     for column in NEEDED:
         if column not in heads:
-            row.refuse(column, f"it is missing: there are {choices(heads) or 'none'}")
-    for place, head in enumerate(heads):
-        if head in heads[:place]:
-            row.refuse(head, "it is there twice")
+            first.refuse(column, f"it is missing: there are {choices(heads) or 'none'}")
+    for column, count in Counter(heads).items():
+        if count > 1:
+            first.refuse(column, "it is there twice")
+    targets: dict[str, Target] = {}  # by their sources, which are unique
+    for line, cells in rows:
+        row = SourceRow(path.name, line, dict(zip(heads, cells, strict=False)), margin)
+        if len(cells) != len(heads):
+            column = heads[min(len(cells), len(heads)) - 1]
+            row.refuse(column, f"the line has {len(cells)} cells, and {len(heads)} columns have a name")
+        target = _target(row, why)
+        if (other := targets.setdefault(target.source, target)) is not target:
+            row.refuse("id", f"{target.source!r} is line {other.read_from.line} already")
+    return [*targets.values()]
 
 
-def target_fields(row: SourceRow, settings: Settings) -> dict[str, Any]:
-    """Return the fields of a `Target`, with the settings that its row names.
-
-    Raises:
-        ConfigError: the metric or its unit is unknown. The message names file, line and column.
-    """
-    cells = row.cells
-    where: dict[str, Any] = {}
-    reference: dict[str, Any] = {}
-    for column, (path, value) in settings.items():
-        blank = cells[column] == BLANK
-        if not column.startswith(REFERENCE) and (blank or value is not None):
-            where[path] = value  # of which None says that the source leaves it blank
-        elif not blank:
-            reference[path] = value
-    if cells.get("model") and "model.family" not in where:  # else found by its settings, and not by its name
-        where["model"] = cells["model"]
-    name = cells["metric"].partition("@")[0].partition(".")[0].removesuffix("_delta")
-    metric = METRICS.get(name) or METRICS.get(name.removeprefix("train_").removeprefix("selection_"))
-    if metric is None:
-        row.refuse("metric", f"no metric is called {cells['metric']!r}.{nearest(name, METRICS)}")
-    units = UNITS.get(metric.unit, (metric.unit,))
-    unit = cells.get("unit") or units[0]
-    _one_of(row, "unit", unit, units)
-    return plain_fields(row) | {"unit": unit, "where": where, "reference": reference}
-
-
-def plain_fields(row: SourceRow) -> dict[str, Any]:
-    """Return the fields of a `Target` that depend on no program (ConfigError)."""
+def _target(row: SourceRow, why: str) -> Target:
+    """Return a row as a target without settings and unit, which depend on the program."""
     cells = row.cells
     try:
         value = float(cells["value"])
@@ -132,83 +104,90 @@ def plain_fields(row: SourceRow) -> dict[str, Any]:
         value = inf
     if not isfinite(value):
         row.refuse("value", f"must be a number, but got {cells['value']!r}")
-    kind = cells.get("kind") or KINDS_OF_NUMBERS[0]
-    _one_of(row, "kind", kind, KINDS_OF_NUMBERS)
-    _one_of(row, "approximate", cells.get("approximate", ""), ("", "yes", "no"))
     stem = Path(row.file).stem
     source = f"{cells.get('paper') or stem} {cells.get('item', '')}".strip()
-    return {
-        "source": f"{source} ({cells.get('id') or f'{stem}#{row.line - 1}'})",
-        "metric": cells["metric"],
-        "value": value,
-        "unit": cells.get("unit", ""),
-        "kind": kind,
-        "note": cells.get("note", ""),
-        "model": cells.get("model", ""),
-        "where": {},
-        "assumed": cells.get("assumed", ""),
-        "approximate": cells.get("approximate") == "yes",
-        "decimals": len(cells["value"].lower().partition("e")[0].partition(".")[2]),
-    }
+    return Target(
+        source=f"{source} ({cells.get('id') or f'{stem}#{row.line - 1}'})",
+        metric=cells["metric"],
+        value=value,
+        unit=cells.get("unit", ""),
+        kind=row.choose("kind", KINDS_OF_NUMBERS),
+        where={},
+        approximate=row.choose("approximate", ("no", "yes")) == "yes",
+        decimals=len(cells["value"].lower().partition("e")[0].partition(".")[2]),
+        margin=row.margin,
+        margin_reason=why,
+        read_from=row,
+        **{column: cells[column] for column in ("note", "model", "assumed") if column in cells},
+    )
 
 
-def _one_of(row: SourceRow, column: str, word: str, words: Collection[str]) -> None:
-    if word not in words:
-        row.refuse(column, f"must be one of {choices(word or 'nothing' for word in words)}, but got {word!r}")
+def setting_fields(configs: Sequence[RunSettings]) -> Mapping[str, Any]:
+    """Return what a table may name: of a user's own program setting -> an example, else config field -> its definitions."""
+    if not (configs and configs[0].metrics):
+        return load_program().published_fields()
+    examples: Json = {}
+    for config in reversed(configs):  # imported runs need not have the same settings
+        examples |= flatten(config.values)
+    return {path: value for path, value in examples.items() if path.startswith(PREFIX)}
 
 
-def own_settings(rows: Sequence[SourceRow], configs: Sequence[RunSettings]) -> list[Settings]:
-    """Read the columns of each row as settings of a user's own program.
+def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mapping[str, Any]) -> Target:
+    """Return a target of a user's table with its settings, and with the unit of its metric.
 
     Args:
-        rows: Of one table or several.
-        configs: Settings of all runs: imported ones need not have the same.
+        target: Of `read_targets`.
+        configs: Settings of the runs.
+        fields: What a table may name, by `setting_fields`.
 
     Raises:
-        ConfigError: a column is no setting, or a value does not fit. The message names file, line and column.
+        ConfigError: A setting, the metric or its unit is unknown. The message names file, line and column.
     """
-    fields: Json = {}
-    for config in reversed(configs):
-        fields.update(flatten(config.values))
-    examples = {path.removeprefix(PREFIX): value for path, value in fields.items() if path.startswith(PREFIX)}
-
-    def read(row: SourceRow) -> Settings:
-        settings: Settings = {}
-        for column, text in row.settings.items():
-            name = column.removeprefix(REFERENCE).removeprefix(PREFIX)
-            if name not in examples:
-                hint = nearest(name, examples) or nearest(column, COLUMNS)
-                row.refuse(column, f"no setting is called so: there are {choices(examples)}.{hint}", line=1)
-            if text:
-                value = None if text == BLANK else text if isinstance(examples[name], str) else _value(text)
-                settings[column] = PREFIX + name, value
-        changes = {column: pair for column, pair in settings.items() if row.cells[column] != BLANK}
+    row, prefix = target.read_from, PREFIX if configs and configs[0].metrics else ""
+    where: Json = {}
+    reference: Json = {}
+    columns: dict[str, str] = {}  # name of a setting that is stated -> column
+    for column, text in row.cells.items():
+        if column in COLUMNS:
+            continue
+        name = column.removeprefix(REFERENCE).removeprefix(prefix)
+        field: Any = fields.get(prefix + name)
+        if prefix + name not in fields:
+            names = [path.removeprefix(prefix) for path in fields]
+            why = f"no config has such a field.{nearest(name, names)}"
+            if prefix:
+                why = f"no setting is called so: there are {choices(names)}.{nearest(name, names) or nearest(column, COLUMNS)}"
+            elif "." not in column:
+                why = f"no column is called so: there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
+            row.refuse(column, why, line=1)
+        value = None if text in ("", BLANK) else text
+        if value and not prefix:
+            value = _field_value(row, column, text, field)
+        elif value and not isinstance(field, str):
+            value = _value(text)
+        if text == BLANK and column.startswith(REFERENCE):
+            continue
+        if text == BLANK or (value is not None and not column.startswith(REFERENCE)):
+            where[prefix + name] = value  # None says that the source leaves it blank
+        elif text:
+            reference[prefix + name] = value
+        if text not in ("", BLANK):
+            columns[name] = column
+    if prefix:
         try:
-            configs[0].with_changes(dict(changes.values()))
+            configs[0].with_changes({prefix + name: (where | reference)[prefix + name] for name in columns})
         except ConfigError as error:
-            columns = [column for column, (path, _) in changes.items() if path.removeprefix(PREFIX) in str(error)]
-            row.refuse((columns or [*changes])[0], str(error))
-        return settings
-
-    return list(map(read, rows))
-
-
-def recursive_settings(rows: Sequence[SourceRow]) -> list[Settings]:
-    """Read the columns of each row as fields of the recursive models' configs. Raises as `own_settings`."""
-    fields = load_program().published_fields()
-
-    def read(row: SourceRow) -> Settings:
-        settings: Settings = {}
-        for column, text in row.settings.items():
-            path = column.removeprefix(REFERENCE)
-            if path not in fields:
-                columns = f"no column is called so: there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
-                row.refuse(column, f"no config has such a field.{nearest(path, fields)}" if "." in column else columns, line=1)
-            if text:
-                settings[column] = path, None if text == BLANK else _field_value(row, column, text, fields[path])
-        return settings
-
-    return list(map(read, rows))
+            named = [column for name, column in columns.items() if name in str(error)]
+            row.refuse((named or [*columns.values()])[0], str(error))
+    score = target.metric.partition("@")[0].partition(".")[0].removesuffix("_delta")
+    metric = METRICS.get(score) or METRICS.get(score.removeprefix("train_").removeprefix("selection_"))
+    if metric is None:
+        row.refuse("metric", f"no metric is called {target.metric!r}.{nearest(score, METRICS)}")
+    unit = row.choose("unit", UNITS.get(metric.unit, (metric.unit,)))
+    if target.model and "model.family" not in where:  # else it is found by its settings, and not by its name
+        where["model"] = target.model
+    margin = row.margin / 100 if unit == "fraction" else row.margin
+    return target.model_copy(update={"where": where, "reference": reference, "unit": unit, "margin": margin})
 
 
 def _field_value(row: SourceRow, column: str, text: str, fields: Sequence[FieldInfo]) -> Any:
