@@ -155,13 +155,15 @@ def read_runs(results: Results, plan: PlanRecord) -> pd.DataFrame:
     return runs_frame(read_rows(results, plan, plan.variants), plan.variants, configs)
 
 
-def read_rows(results: Results, plan: PlanRecord, variants: Sequence[VariantRecord]) -> list[Row]:
-    """Return the planned runs with the labels of these variants, which are the plan's."""
+def read_rows(
+    results: Results, plan: PlanRecord, variants: Sequence[VariantRecord], known_rows: Mapping[str, Row] = NONE
+) -> list[Row]:
+    """Return the planned runs with the labels of these variants, which are the plan's. Runs in `known_rows` are not read."""
     imported = imported_rows(results.study(plan.study, plan.folder)) if plan.imported else {}
     rows = []
     for index, seed, run_id in plan.runs:
         planned: Json = {"variant": index, "label": variants[index].label, "seed": seed}
-        row = imported.get(run_id)
+        row = imported.get(run_id) or known_rows.get(run_id)
         rows.append(replace(row, **planned) if row else read_row(results, run_id, planned))
     return rows
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -44,28 +44,48 @@ class Section(NamedTuple):
     key: str = ""
 
 
-def page(title: str, head: Sequence[str], sections: Sequence[Section], picture: int | None = None) -> bytes:
-    """Return a page of sections. It embeds what draws figures and puzzles where a section has some.
+class PageContent(NamedTuple):
+    """What a page shows.
 
     Args:
         title: Of the page.
         head: HTML of the question, the answer, and the rest of the page's head.
         sections: In their order.
-        picture: The place of the section that stands beside question and answer.
+        picture: The index of the section that stands beside question and answer.
     """
-    keys = safe_names([section.title.lower() for section in sections])
-    pairs = zip(sections, keys, strict=True)
-    parts = [section._replace(key=key, content=Markup(section.content)) for section, key in pairs]
-    content = [*map(Markup, head), *(part.content for part in parts)]
-    scripts = [script for kind, needed in SCRIPTS.items() if any(kind in text for text in content) for script in needed]
-    question, answer, rest = content[:3]
-    html = render(
-        "page.html.jinja", title=title, icon=ICON, styles=CSS + VIEWER_CSS, question=question, answer=answer, rest=rest,
-        parts=parts, picture=None if picture is None else parts[picture],
-    )  # fmt: skip
+
+    title: str
+    head: Sequence[str]
+    sections: Sequence[Section]
+    picture: int | None = None
+
+
+def page(content: PageContent) -> bytes:
+    """Return a page as one file. It embeds the scripts that draw figures and puzzles if a section has some."""
+    values = page_values(content)
+    text = [*content.head, *(section.content for section in content.sections)]
+    scripts = [script for kind, needed in SCRIPTS.items() if any(kind in html for html in text) for script in needed]
+    html = render("page.html.jinja", styles=CSS + VIEWER_CSS, **values)
     library = packed() if SCRIPT in scripts else b""
     end = "".join(f"<script>{script}</script>\n" for script in scripts) + "</body>\n</html>\n"
     return html.encode() + library + end.encode()
+
+
+def page_values(content: PageContent) -> dict[str, Any]:
+    """Return the values of the template `page.html.jinja`, without the style sheet."""
+    keys = safe_names([section.title.lower() for section in content.sections])
+    pairs = zip(content.sections, keys, strict=True)
+    parts = [section._replace(key=key, content=Markup(section.content)) for section, key in pairs]
+    question, answer, rest = map(Markup, content.head)
+    return {
+        "title": content.title,
+        "icon": ICON,
+        "question": question,
+        "answer": answer,
+        "rest": rest,
+        "parts": parts,
+        "picture": None if content.picture is None else parts[content.picture],
+    }
 
 
 def packed() -> bytes:

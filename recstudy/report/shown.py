@@ -54,9 +54,13 @@ class Shown:
     @property
     def html(self) -> str:
         """Its place in a page."""
+        return self.linked(None)
+
+    def linked(self, link: Callable[[Sequence[str]], str] | None) -> str:
+        """Return its place in a page, where the numbers of a table link to the address that `link` returns for their runs."""
         if self.body is not None:
             return (markup("warnings", self.notes)) + self.body
-        return self.above + (html(self.printed) if self.printed else "")
+        return self.above + (html(self.printed, link) if self.printed else "")
 
     @property
     def above(self) -> str:

@@ -325,9 +325,15 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
     return replace(records_of(results, plan), trust=trust)
 
 
-def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
-    """Return what the results folder has of a plan's runs, whether the plan is there or not."""
-    return StudyRecords(results, plan, read_rows(results, plan, with_word_labels(plan.variants)))
+def records_of(results: Results, plan: PlanRecord, rows: Mapping[str, Row] | None = None) -> StudyRecords:
+    """Return what the results folder has of a plan's runs, whether the plan is there or not.
+
+    Args:
+        results: The results folder.
+        plan: Of the study.
+        rows: Run id -> the row of a run that was read before.
+    """
+    return StudyRecords(results, plan, read_rows(results, plan, with_word_labels(plan.variants), rows or {}))
 
 
 def load_studies(

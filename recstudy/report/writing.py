@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +23,7 @@ from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.machines import Price
 from recstudy.report.markup import markup
-from recstudy.report.page import FIGURE, Section, page, safe_names
+from recstudy.report.page import FIGURE, PageContent, Section, page, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
 from recstudy.report.published import published_html
 from recstudy.report.shown import Shown, check_export
@@ -151,9 +152,9 @@ def write_files(
     for part, file in zip(records.parts, files, strict=True):
         if part in figures:
             tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
-        sections.append(section(records, part, out, file, export, paper))
+        write = partial(Shown.write, out=out, file=file, export=export, paper=paper)
+        sections.append(section(records, part, write))
     out.finish()
-    sections += [Section(title, content) for title, make in last_sections(price).items() if (content := make(records))]
     told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
     title = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
     tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
@@ -163,12 +164,24 @@ def write_files(
     for column in paper.without:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
-    head = [question(records), answer(records), overview(records)]
-    drawn = [at for at, one in enumerate(sections) if FIGURE in one.content]
-    alone = [at for at in drawn if at < len(files) and isinstance(records.parts[at], FigurePart)]
-    picture = next(iter([*alone, *drawn]), None)  # a figure, else the first table that has one over it
-    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections, picture))
+    write_whole(folder / "report.html", page(page_content(records, sections, price)))
     return folder / "report.html"
+
+
+def page_content(records: StudyRecords, sections: Sequence[Section], price: Price | None = None) -> PageContent:
+    """Return the page of a study.
+
+    Args:
+        records: Of the study.
+        sections: The parts of its report, as `section` returns them.
+        price: Of a GPU hour.
+    """
+    drawn = [index for index, part in enumerate(sections) if FIGURE in part.content]
+    figures = [index for index in drawn if isinstance(records.parts[index], FigurePart)]
+    picture = next(iter([*figures, *drawn]), None)  # a figure, else the first table that has one over it
+    last = [Section(title, content) for title, make in last_sections(price).items() if (content := make(records))]
+    head = [question(records), answer(records), overview(records)]
+    return PageContent(f"{records.plan.study} ({records.plan.folder})", head, [*sections, *last], picture)
 
 
 def last_sections(price: Price | None = None) -> dict[str, Callable[[StudyRecords], str]]:
@@ -184,18 +197,27 @@ def last_sections(price: Price | None = None) -> dict[str, Callable[[StudyRecord
 
 
 def section(
-    records: StudyRecords, part: Part, out: ReportFiles, file: str, export: Sequence[str], paper: Paper = ARTICLE
+    records: StudyRecords,
+    part: Part,
+    write: Callable[[Shown], str] = lambda made: "",
+    link: Callable[[Sequence[str]], str] | None = None,
 ) -> Section:
-    """Make one part of a page and write its files. Where it cannot be made it says why, and the other parts are drawn.
+    """Return one part of a page. If it cannot be drawn, the section says why, and the other parts are drawn.
+
+    Args:
+        records: Of the study.
+        part: Of the report.
+        write: Writes the files of the part and returns HTML that links to them.
+        link: Returns the address of the page of some runs.
 
     Raises:
-        StorageError: the report's folder cannot be written, which is no part's own fault.
+        StorageError: `write` cannot write the files.
     """
     title, content = heading(part), ""
     try:
         made = shown(records, part)
-        content = made.without(warnings(records)).html
-        return Section(title, content + made.write(out, file, export, paper), made.finding)
+        content = made.without(warnings(records)).linked(link)
+        return Section(title, content + write(made), made.finding)
     except Exception as error:
         if content and isinstance(error, StorageError):
             raise
