@@ -30,10 +30,16 @@ class DrawnFigure:
     notes: Sequence[str] = ()
     below: str = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point of the figure has a value yet."""
+        values = self.data.filter(["value", "reached"])  # the second by a trial that was stopped early
+        return self.data.empty or bool(values.size and values.isna().to_numpy().all())
+
     @cached_property
     def figure(self) -> go.Figure:
         """The figure for a page."""
-        return on_screen(go.Figure() if self.data.empty else self.part.draw(escape_text(self.data)))
+        return on_screen(go.Figure() if self.is_empty else self.part.draw(escape_text(self.data)))
 
     def printed(self, inches: float) -> go.Figure:
         """Return the figure for a paper, `inches` wide."""
@@ -53,12 +59,12 @@ class DrawnFigure:
     @cached_property
     def caption(self) -> str:
         """How to read the figure."""
-        return "" if self.data.empty else self.part.caption(self.data)
+        return "" if self.is_empty else self.part.caption(self.data)
 
     @cached_property
     def finding(self) -> str:
         """What the figure shows, in a few words."""
-        return "" if self.data.empty else self.part.finding(self.data)
+        return "" if self.is_empty else self.part.finding(self.data)
 
     @property
     def words(self) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import cycle
 from textwrap import wrap
 from typing import Any
 
-from recstudy.lazy import go, pd
+from recstudy.lazy import go, pd, px
 from recstudy.report.names import metric
 
 # Close to Okabe and Ito (2008), with a contrast of at least 3 to white (WCAG 1.4.11; their orange has 2.2).
@@ -125,10 +126,15 @@ def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
 # --------------------------------------------------------------------------------------------------------------- traces
 
 
-def style(index: int) -> dict[str, Any]:
-    """Return the line and marker of the line at `index`. Colour, dash and symbol have different periods: 210 looks."""
-    color, dash, symbol = (of[index % len(of)] for of in (PALETTE, DASHES, SYMBOLS))
-    return {"line": {"color": color, "dash": dash}, "marker": {"symbol": symbol, "size": 9, "color": color}}
+def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
+    """Return the options of `px.line` that give each level of a column its own color, dash and symbol.
+
+    These have different periods, so that there are 210 looks.
+    """
+    names = list(map(str, levels))
+    looks = {"color_discrete_map": PALETTE, "line_dash_map": DASHES, "symbol_map": SYMBOLS}
+    maps = {option: dict(zip(names, cycle(values), strict=False)) for option, values in looks.items()}
+    return {**dict.fromkeys(("color", "line_dash", "symbol"), column), **maps, "template": SCREEN}
 
 
 def tint(color: str, opacity: float) -> str:
@@ -142,11 +148,29 @@ def channels(color: str) -> str:
     return f"rgba({red},{green},{blue},"
 
 
-def band(x: Sequence[Any], low: Iterable[float], high: Iterable[float], color: str) -> dict[str, Any]:
-    """Return a trace that fills the area from `low` to `high`."""
-    ends = [*high, *reversed(list(low))]
-    fill = {"fill": "toself", "fillcolor": tint(color, 0.16), "line": {"width": 0}}
-    return {"x": [*x, *reversed(x)], "y": ends, "mode": "lines", "hoverinfo": "skip", "showlegend": False, **fill}
+def bands(data: pd.DataFrame, has_band: pd.Series[bool], **options: Any) -> Sequence[Any]:
+    """Return traces that shade the area from `low` to `high`, with the options of `px.line` for the lines.
+
+    No area crosses a point without a band.
+    """
+    stretches = data.assign(stretch=(~has_band).cumsum())[has_band]
+    y = options["y"]
+    outlines = pd.concat([stretches.assign(**{y: stretches["high"]}), stretches[::-1].assign(**{y: stretches["low"]})])
+    figure = px.line(outlines, line_group="stretch", **options)
+    figure.update_traces(mode="lines", line_width=0, fill="toself")
+    return silent(figure.for_each_trace(lambda trace: trace.update(fillcolor=tint(trace.line.color, 0.16))))
+
+
+def seed_dots(data: pd.DataFrame, **options: Any) -> Sequence[Any]:
+    """Return traces with a dot for each of the numbers in `seeds`, where these are several."""
+    seeds = data[data["seeds"].str.contains(" ")]
+    seeds = seeds.assign(**{options["y"]: seeds["seeds"].str.split()}).explode(options["y"]).astype({options["y"]: float})
+    return silent(px.line(seeds, **options).update_traces(mode="markers", marker_size=5))
+
+
+def silent(figure: go.Figure) -> Sequence[Any]:
+    """Return the traces of a figure without hover texts and places in the legend."""
+    return figure.update_traces(hoverinfo="skip", hovertemplate=None, showlegend=False).data
 
 
 def whiskers(values: Iterable[float], low: Iterable[float], high: Iterable[float], **look: Any) -> dict[str, Any]:
@@ -170,7 +194,7 @@ def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, colu
     layout = {"facet_col": column, "facet_col_wrap": columns, "facet_row_spacing": 0.25 / rows, "height": HEIGHT * rows}
     figure = draw(data, **{**layout, "template": SCREEN, **options})
     figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))  # it was `column=value`
-    return figure.update_xaxes(showticklabels=True)
+    return figure.update_xaxes(showticklabels=True).update_layout(margin_t=55)  # the buttons are above the titles
 
 
 def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
@@ -194,19 +218,6 @@ def ordered(levels: Iterable[Any]) -> list[Any]:
     """Return each level once: numbers in their order, words in the study's."""
     known = list(dict.fromkeys(levels))
     return sorted(known) if all(map(is_number, known)) else known
-
-
-def bounds(name: str) -> dict[str, Any]:
-    """Return the option of an axis that ends where the metric does."""
-    low, high = metric(name).bounds or (-math.inf, math.inf)
-    ends = {"clipmin": low, "clipmax": high}
-    return {"autorangeoptions": {end: value for end, value in ends.items() if math.isfinite(value)}}
-
-
-def range_mode(*columns: pd.Series) -> str:
-    """Return the `rangemode` of an axis: it reaches below zero only where a value does."""
-    negative = any((column.dropna().astype(float) < 0).any() for column in columns)
-    return "normal" if negative else "nonnegative"
 
 
 def escape_text(data: pd.DataFrame) -> pd.DataFrame:

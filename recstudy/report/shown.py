@@ -67,7 +67,7 @@ class Shown:
         """What stands in a page above a table; the whole of a figure."""
         if (drawn := self.drawn) is None:
             return ""
-        if drawn.data.empty:
+        if drawn.is_empty:
             return (markup("warnings", drawn.notes)) + NOTHING + drawn.below
         return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
 
@@ -133,7 +133,7 @@ class Shown:
         for ending, content in self.files.items():
             out.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
-        return linked if self.drawn.data.empty else linked + (markup("links", "figures", file, endings))
+        return linked if self.drawn.is_empty else linked + (markup("links", "figures", file, endings))
 
     def _repr_html_(self) -> str:
         return self.html
@@ -178,7 +178,7 @@ def write_figure(
     page = drawn.standalone.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     out.write(f"figures/{name}.html", page)
     out.write(f"figures/{name}.csv", drawn.csv)
-    if not formats or drawn.data.empty:
+    if not formats or drawn.is_empty:
         return None
     figure, wide = printed(drawn, paper)
     try:

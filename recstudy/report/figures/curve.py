@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from math import inf, log2
 from typing import Any, ClassVar
 
 from recstudy.errors import ConfigError
-from recstudy.evidence import Answer, Verdict, contrast, mean_of
-from recstudy.lazy import go, np, pd
+from recstudy.evidence import Estimate, Verdict, Weighted, contrast, mean_of
+from recstudy.lazy import go, pd, px
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
-from recstudy.report.fits import Fits, fits_of
-from recstudy.report.look import band, escape, is_number, range_mode, style, tint, whiskers, without_common
-from recstudy.report.names import at_depth, axis_title, metric, number, plain, plural, registered
+from recstudy.report.fits import weighted
+from recstudy.report.look import bands, escape, is_number, line_style, metric_label, ordered, seed_dots, tint, without_common
+from recstudy.report.names import at_depth, axis_title, level_words, metric, number, plain, plural, registered
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import Placed, place
+from recstudy.report.targets import place
 
 WITHIN_A_RUN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
@@ -31,6 +31,7 @@ DROP = (
     "Each point minus the best one of its line, with its 95 % interval; of published points, of two numbers. The best is "
     "chosen from the same runs, so drops are a little too large"
 )
+HOVER = {"line": False, "value": ":.6g", "low": ":.6g", "high": ":.6g", "n": True, "expected": True}
 Points = dict[tuple[str, Any, str], list[int]]  # (line, x, metric there) -> variants
 
 
@@ -65,9 +66,9 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         """Return the variants at each point; several at one point are pooled."""
         points = Points()
         for index in comparable(records, self.where):
-            level = None if self.by is None else records.level(index, self.by)
-            for x, measured in self._places(records, index):
-                points.setdefault((self._line_name(level), x, measured), []).append(index)
+            line = level_words(self.by, records.level(index, self.by)) if self.by else metric(self.y).title
+            for x, name in self._positions(records, index).items():
+                points.setdefault((line, x, name), []).append(index)
         return points
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
@@ -75,148 +76,130 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         points = self.points(records)
         placement = place(records, self.targets, sorted({index for pooled in points.values() for index in pooled}), [self.y])
         rows: list[dict[str, Any]] = []
-        for (line, x, measured), pooled in points.items():
-            ours = cell(records, pooled, measured, placement)
-            point = {name: getattr(ours, name) for name in ("value", "low", "high", "n", "expected", "synthetic")}
-            point |= {"verdict": ", ".join(ours.verdicts), "reasons": "; ".join(ours.reasons), "published": False}
-            point |= {"run_ids": " ".join(ours.run_ids), "seeds": " ".join(map(repr, ours.values))}
-            rows += [{"line": line, "x": x, **one} for one in (point, *_published_rows(ours))]
-        lines = list(dict.fromkeys(row["line"] for row in rows))
-        rows.sort(key=lambda row: (lines.index(row["line"]), row["published"], *_rank(row["x"])))
-        data = pd.DataFrame(rows, columns=COLUMNS)
+        for (line, x, name), variants in points.items():
+            point = cell(records, variants, name, placement)
+            rows += [{"line": line, "x": x, **row} for row in (_point(point), *_published_points(point))]
+        data = pd.DataFrame(rows, columns=COLUMNS).sort_values(["line", "published", "x"], key=_order, ignore_index=True)
         return self._minus_best(records, data) if self.drop else data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         ours, published = _split(data)
-        variant = {run.id: run.variant for run in records.rows}
-        pooled = max((len({variant[run] for run in runs.split()}) for runs in ours["run_ids"].fillna("")), default=0)
-        missing = int(ours["value"].isna().sum())
-        apart = int((published["verdict"] == Verdict.NOT_COMPARABLE).sum())
+        variants = {run.id: run.variant for run in records.rows}
+        pooled = max((len({variants[run] for run in runs.split()}) for runs in ours["run_ids"]), default=0)
+        missing = ours["value"].isna().sum()
+        incomparable = (published["verdict"] == Verdict.NOT_COMPARABLE).sum()
         notes = {
             f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": pooled > 1,
             f"{missing} of {len(ours)} points not run yet": missing,
-            f"{apart} of {plural(len(published), 'published point')} not comparable": apart,
+            f"{incomparable} of {plural(len(published), 'published point')} not comparable": incomparable,
         }
         leaky = leaky_notes(records, records.chosen(self.where), shown=False)
-        return [*leaky, *(note for note, needed in notes.items() if needed)]
+        return [*leaky, *(note for note, is_needed in notes.items() if is_needed)]
 
     def caption(self, data: pd.DataFrame) -> str:
         ours, published = _split(data)
-        _, common = without_common(list(dict.fromkeys(data["line"])))
+        _, common = without_common(list(data["line"].unique()))
         sentences = {
             DROP: self.drop,
             f"All lines: {common}": common,
             DOTS: ours["seeds"].str.contains(" ").any(),
             HOLLOW: len(published) and not self.drop,
         }
-        return ". ".join(sentence for sentence, needed in sentences.items() if needed)
+        return ". ".join(sentence for sentence, is_needed in sentences.items() if is_needed)
 
     def finding(self, data: pd.DataFrame) -> str:
         """Return `1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
         ours = _split(data)[0].dropna(subset=["value", "low"])
-        sign = metric(self.y).sign
         if self.drop or metric(self.y).better is None or ours.empty or not ours["x"].map(is_number).all():
             return ""
-        best = ours.sort_values("value", key=lambda values: -sign * values.astype(float))["line"].iloc[0]
-        ends = [ours[ours["line"] == best].iloc[at] for at in (0, -1)]
-        if ends[0]["high"] >= ends[1]["low"] and ends[1]["high"] >= ends[0]["low"]:
+        line = ours.sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")["line"].iloc[0]
+        points = ours[ours["line"] == line]
+        first, last = points.iloc[0], points.iloc[-1]
+        if first["high"] >= last["low"] and last["high"] >= first["low"]:
             return ""
         unit = f" {metric(self.y).unit}".rstrip()
-        words = ", ".join(f"{number(self.y, end['value'])}{unit} at {plain(end['x'])}" for end in ends)
-        return f"{words} ({best})" if ours["line"].nunique() > 1 else words
+        words = ", ".join(f"{number(self.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last))
+        return f"{words} ({line})" if ours["line"].nunique() > 1 else words
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        figure = go.Figure(layout={"showlegend": self.by is not None})
-        lines = list(dict.fromkeys(data["line"]))
-        for position, name in enumerate(without_common(lines)[0]):
-            ours, published = _split(data[data["line"] == lines[position]])
-            self._draw_line(figure, ours.dropna(subset=["value"]), name, style(position))
-            if len(published):
-                _draw_published(figure, published, name, style(position))
-        self.set_axes(figure, data)
-        return figure
+        lines = list(data["line"].unique())
+        names = dict(zip(lines, without_common(lines)[0], strict=True))
+        data = data.assign(line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else plain(x)))
+        data = data.astype({"value": float, "low": float, "high": float})
+        ours, published = _split(data)
+        ours = ours.dropna(subset="value")
+        if self.log:  # which zero has no place on: an interval that reaches it ends below the lowest point
+            ours = ours[ours["value"] > 0]
+            ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
+        labels = {"x": self._x_title(), "value": metric_label(self.y) + ", minus the best" * self.drop, "line": ""}
+        options = {"x": "x", "y": "value", "labels": labels, "log_y": self.log, **line_style("line", names.values())}
+        figure = px.line(ours, hover_name="line", hover_data=HOVER, **options)
+        margins = published.assign(margin=published["high"] - published["value"])
+        hollow = px.line(margins, error_y="margin", hover_name="source", hover_data=["verdict", "reasons"], **options)
+        hollow.for_each_trace(_hollow)
+        shaded = bands(ours, ours["low"].notna() & (ours["n"] >= BAND_SEEDS), **options)
+        figure = go.Figure([*shaded, *seed_dots(ours, **options), *figure.data, *hollow.data], figure.layout)
+        is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
+        figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
+        return figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(showlegend=self.by is not None)
 
-    def set_axes(self, figure: go.Figure, data: pd.DataFrame) -> None:
-        """Set titles with units; a base-2 axis where the levels are powers of two, categories where they are words."""
-        heading = escape(metric(self.y).heading + ", minus the best" * self.drop)
-        figure.update_yaxes(title=heading, type="log" if self.log else None, rangemode=range_mode(data["value"], data["low"]))
+    def _x_title(self) -> str:
         title = metric(self.x).heading if registered(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
-        figure.update_xaxes(title=escape(title))
-        levels = sorted({value for value in data["x"] if is_number(value)})
-        if len(levels) < data["x"].nunique() or not levels:
-            figure.update_xaxes(type="category")
-        elif not registered(self.x) and len(levels) <= MOST_TICKS:
-            doubled = len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
-            ticks = {"tickvals": levels, "ticktext": [f"{level:g}" for level in levels]}
-            figure.update_xaxes(type="log" if doubled else None, **ticks)
+        return escape(title)
 
-    def _draw_line(self, figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, Any]) -> None:
-        if self.log:  # zero has no place: an interval that reaches it ends a little below the lowest point
-            points = points[points["value"] > 0]
-            points = points.assign(low=points["low"].astype(float).clip(lower=points["value"].min() / 2))
-        x, color = list(map(_tick, points["x"])), look["marker"]["color"]
-        has_band = (points["low"].notna() & (points["n"].astype(float) >= BAND_SEEDS)).tolist()
-        for has, stretch in groupby(range(len(points)), key=has_band.__getitem__):  # no band crosses a point without interval
-            if has:
-                within = list(stretch)
-                ends = points.iloc[within]
-                area = band([x[at] for at in within], ends["low"], ends["high"], color)
-                figure.add_scatter(**area, legendgroup=name)
-        seeds = [(at, float(value)) for at, own in zip(x, points["seeds"], strict=True) for value in own.split() if " " in own]
-        if seeds:
-            dots = {"mode": "markers", "marker": {"size": 5, "color": color}, "hoverinfo": "skip", "showlegend": False}
-            figure.add_scatter(x=[at for at, _ in seeds], y=[value for _, value in seeds], **dots, legendgroup=name)
-        hover = [self._hover(point) for point in points.to_dict("records")]
-        line = {"mode": "lines+markers", "hovertext": hover, "hoverinfo": "text", **look}
-        figure.add_scatter(x=x, y=points["value"], name=name, legendgroup=name, **line)
+    def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:
+        """Return the options of the x-axis: categories where a level is a word, base 2 where all are powers of two."""
+        if not all(map(is_number, levels)):
+            return {"type": "category"}
+        if registered(self.x):
+            return {"rangemode": "nonnegative"}
+        if len(levels) > MOST_TICKS:
+            return {}
+        is_doubled = len(levels) > 2 and all(level > 0 and log2(level).is_integer() for level in levels)
+        scale = {"type": "log"} if is_doubled else {}
+        return {"tickvals": levels, "ticktext": [f"{level:g}" for level in levels], **scale}
 
-    def _hover(self, point: Mapping[Any, Any]) -> str:
-        interval = "" if pd.isna(point["low"]) else f" [{point['low']:.6g}, {point['high']:.6g}]"
-        at = f"{point['line']}, {axis_title(self.x)} {plain(point['x'])}"
-        return f"{at}: {point['value']:.6g} {metric(self.y).unit}{interval} (n={point['n']:.0f} of {point['expected']:.0f})"
-
-    def _line_name(self, level: Any) -> str:
-        if self.by is None:
-            return metric(self.y).title
-        return level if isinstance(level, str) else f"{axis_title(self.by)} {plain(level)}"
-
-    def _places(self, records: StudyRecords, index: int) -> list[tuple[Any, str]]:
-        """Return where a variant's points lie on the x-axis, and which metric each shows."""
+    def _positions(self, records: StudyRecords, index: int) -> Mapping[Any, str]:
+        """Return the levels of the x-axis at which a variant has a point, and the metric there."""
         runs = records.by_variant[index]
         if self.x in WITHIN_A_RUN:
-            return self._places_within(runs) or self._places_within(records.rows)
+            return self._positions_within(runs) or self._positions_within(records.rows)
         if not registered(self.x) or self.x in records.variants[index].levels:
-            return [(records.level(index, self.x), self.y)]
+            return {records.level(index, self.x): self.y}
         costs = [run.number(self.x) for run in runs if run.done and run.value(self.x) is not None]
-        return [(mean_of(costs) if costs else None, self.y)]
+        return {mean_of(costs) if costs else None: self.y}
 
-    def _places_within(self, runs: Iterable[Row]) -> list[tuple[Any, str]]:
+    def _positions_within(self, runs: Iterable[Row]) -> Mapping[Any, str]:
         """Return the depths that runs were scored at, or their parts: a level is a number, a class a word."""
         if self.x == "eval.depth":
             depths = {int(depth) for run in runs for depth in run.found.depths.get(self.y, ())}
-            return [(depth, at_depth(self.y, depth)) for depth in sorted(depths)]
+            return {depth: at_depth(self.y, depth) for depth in sorted(depths)}
         start = f"{self.y}."
         names = dict.fromkeys(name for run in runs for name in run.found.metrics if name.startswith(start))
-        parts = {name: name.removeprefix(start) for name in names}
-        return [(int(part) if part.isdecimal() else part.replace("_", " "), name) for name, part in parts.items()]
+        parts = {name.removeprefix(start): name for name in names}
+        return {int(part) if part.isdecimal() else part.replace("_", " "): name for part, name in parts.items()}
 
     def _minus_best(self, records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
-        """Return the points as differences from the best of their line. `best` is where that one lies; it has no interval."""
-        variants, fits = {run.id: run.variant for run in records.rows}, fits_of(records, self.y)
-        parts = []
-        for _, line in data.groupby(["line", "published"], sort=False):
-            points = line.astype({"value": float, "low": float, "high": float}).assign(best=None, seeds="")
-            if points["value"].notna().any():
-                best = points.loc[[(metric(self.y).sign * points["value"]).idxmax()]].iloc[0]
-                points["best"] = best["x"]
-                for at, point in points[points["value"].notna()].iterrows():
-                    difference = [point["value"] - best["value"], None, None]
-                    if not point["published"] and at != best.name:
-                        found = contrast([*_terms(1, point, variants, fits), *_terms(-1, best, variants, fits)])
-                        difference = [found.value, found.low, found.high]
-                    points.loc[at, ["value", "low", "high"]] = difference
-            parts.append(points)
-        return pd.concat(parts).sort_index() if parts else data.assign(best=None)
+        """Return the points as differences from the best of their line, which lies at `best` and has no interval."""
+        line = ["line", "published"]
+        ranked = data.dropna(subset="value").sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
+        best = ranked.drop_duplicates(line)[[*line, "x", "value", "run_ids"]].astype({"x": object})
+        data = data.assign(seeds="").merge(best, "left", line, suffixes=("", "_best"))
+        variants = {run.id: run.variant for run in records.rows}
+
+        def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:
+            counts = Counter(variants[run] for run in run_ids.split())
+            return [(sign * count / counts.total(), weighted(records, index, self.y)) for index, count in counts.items()]
+
+        def difference(point: pd.Series[Any]) -> tuple[float | None, float | None, float | None]:
+            estimate = Estimate(point["value"] - point["value_best"])
+            if not point["published"] and pd.notna(point["value"]) and point["x"] != point["x_best"]:
+                estimate = contrast([*terms(1, point["run_ids"]), *terms(-1, point["run_ids_best"])])
+            return estimate.value, estimate.low, estimate.high
+
+        differences = [difference(point) for _, point in data.iterrows()]
+        data[["value", "low", "high"]] = pd.DataFrame(differences, index=data.index, dtype=float, columns=range(3))
+        return data.rename(columns={"x_best": "best"})[[*COLUMNS, "best"]]
 
 
 @PARTS.add("residuals")
@@ -241,57 +224,43 @@ def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:
 
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return ours and the published points."""
-    published = data["published"].astype(bool)
-    return data[~published], data[published]
+    is_published = data["published"].astype(bool)
+    return data[~is_published], data[is_published]
 
 
-def _rank(x: Any) -> tuple[bool, float]:
-    """Order numbers by size, then words as in the study."""
-    return (False, float(x)) if is_number(x) else (True, 0.0)
+def _order(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the sort key of a column of `data`: numbers by size; words and lines as in the study."""
+    if column.name == "x":
+        return column.map(lambda x: x if is_number(x) else inf)
+    return pd.Series(pd.factorize(column)[0], column.index)
 
 
-def _tick(x: Any) -> Any:
-    return x if is_number(x) else plain(x)
+def _point(point: Cell) -> dict[str, Any]:
+    names = ("value", "low", "high", "n", "expected", "synthetic")
+    texts = {"verdict": ", ".join(point.verdicts), "reasons": "; ".join(point.reasons), "run_ids": " ".join(point.run_ids)}
+    seeds = " ".join(map(repr, point.values))
+    return {name: getattr(point, name) for name in names} | texts | {"published": False, "seeds": seeds}
 
 
-def _published_rows(ours: Cell) -> list[dict[str, Any]]:
+def _published_points(point: Cell) -> list[dict[Any, Any]]:
     """Return a row per published value, whatever number of places in the papers, or of pooled variants, it is given for."""
-    by_value: dict[float, list[tuple[Placed, Answer[str]]]] = {}
-    for target, answer in ours.answers:
-        by_value.setdefault(target.value, []).append((target, answer))
 
-    def joined(words: Iterable[str]) -> str:
-        return "; ".join(dict.fromkeys(filter(None, words)))
+    def joined(words: pd.Series[str]) -> str:
+        return "; ".join(filter(None, words.unique()))
 
-    rows = []
-    for value, found in by_value.items():
-        margin = max(target.margin for target, _ in found)
-        words = {
-            "source": joined(target.target.cited for target, _ in found),
-            "verdict": joined(answer.verdict for _, answer in found),
-            "reasons": joined(reason for target, _ in found for reason in (*target.reasons, target.assumed)),
-        }
-        numbers = {"value": value, "low": value - margin, "high": value + margin}
-        rows.append({**numbers, **words, "published": True, "synthetic": False, "seeds": ""})
-    return rows
-
-
-def _terms(sign: int, point: Any, variants: Mapping[str, int], fits: Fits) -> list[tuple[float, Any]]:
-    """Return what the variants that a point pools add to a contrast, each weighted by its runs."""
-    pooled = Counter(variants[run] for run in str(point["run_ids"]).split())
-    means = {index: fit.weighted(key) for index, (fit, key) in fits.items() if index in pooled}
-    return [(sign * count / pooled.total(), means[index]) for index, count in pooled.items()]
-
-
-def _draw_published(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, Any]) -> None:
-    """Draw hollow markers, with the margin within which ours count as reproduced as a thick bar."""
-    color = look["marker"]["color"]
-    hover = [
-        f"published: {row['value']:g}, {row['source']}: {row['verdict']}. {row['reasons']}" for row in points.to_dict("records")
+    columns = ["value", "low", "high", "source", "verdict", "reasons"]
+    rows = [
+        (target.value, target.value - target.margin, target.value + target.margin, target.target.cited, answer.verdict, reason)
+        for target, answer in point.answers
+        for reason in (*target.reasons, target.assumed)
     ]
-    hollow = {"symbol": look["marker"]["symbol"] + "-open", "size": 12, "color": color, "line": {"width": 2}}
-    margin = whiskers(points["value"], points["low"], points["high"], thickness=12, width=0, color=tint(color, 0.25))
-    figure.add_scatter(
-        x=list(map(_tick, points["x"])), y=points["value"], name=f"{name}, published", legendgroup=name, mode="markers",
-        marker=hollow, hovertext=hover, hoverinfo="text", error_y={} if points["low"].isna().any() else margin,
-    )  # fmt: skip
+    how: dict[str, Any] = {"low": "min", "high": "max", **dict.fromkeys(columns[3:], joined)}
+    values = pd.DataFrame(rows, columns=columns).groupby("value", sort=False, as_index=False).agg(how)
+    return values.assign(published=True, synthetic=False, seeds="").to_dict("records")
+
+
+def _hollow(trace: go.Scatter) -> None:
+    """Make the markers hollow, with the margin within which ours count as reproduced as a thick bar."""
+    symbol, color = f"{trace.marker.symbol}-open", trace.line.color
+    trace.update(name=f"{trace.name}, published", mode="markers", marker={"symbol": symbol, "size": 12, "line": {"width": 2}})
+    trace.error_y.update(thickness=12, width=0, color=tint(color, 0.25))

@@ -68,6 +68,5 @@ class Effort(Curve):
                 points[line, gflops, measured] = [index]
         return points
 
-    def set_axes(self, figure: go.Figure, data: pd.DataFrame) -> None:
-        super().set_axes(figure, data)
-        figure.update_xaxes(type="log", dtick="D2", title="Forward at test (GFLOP/puzzle)")
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        return super().draw(data).update_xaxes(type="log", dtick="D2", title="Forward at test (GFLOP/puzzle)")

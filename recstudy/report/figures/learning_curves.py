@@ -10,9 +10,9 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from recstudy.lazy import go, pd
+from recstudy.lazy import go, pd, px
 from recstudy.report.caveats import some
-from recstudy.report.look import band, bounds, folded, style, tint, without_common
+from recstudy.report.look import bands, line_style, metric_label, panels, silent, without_common
 from recstudy.report.names import inline, metric, plural, registered
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
@@ -21,7 +21,6 @@ from recstudy.report.variants import add_labels, cut_note, shown_variants
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
 NO_METRICS = ("variant", "seed", "id", "epoch", "seconds")
 SELECTION = "selection_"
-BAND_SEEDS = 3  # from which on the range between them is drawn
 PANELS = 6  # of metrics that a user's own program reported
 MOST_TICKS = 12  # epochs that are all labelled
 
@@ -78,7 +77,7 @@ class LearningCurves(FigurePart):
             "Lines: means over seeds; shaded: the range between them": (data["n"] > 1).any(),
             f"All variants: {common}": common,
             f"Light: each {axis}. Dark: moving average, centred, over {self.window} {axis}s": self.window > 1,
-            "Circles: the epochs that were selected": len(_selected(data)),
+            "Circles: the epochs that were selected": is_selected(data).any(),
         }
         return ". ".join(sentence for sentence, needed in sentences.items() if needed)
 
@@ -92,30 +91,34 @@ class LearningCurves(FigurePart):
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a panel a metric; a click on a name in the legend hides or shows that variant in all of them."""
-        from plotly.subplots import make_subplots
-
-        names, labels, axis = list(data["metric"].unique()), list(data["label"].unique()), axis_of(data)
-        short = dict(zip(labels, without_common(labels)[0], strict=True))
-        figure = make_subplots(len(names), shared_xaxes=True, vertical_spacing=0.05)
-        for (name, label), points in data.groupby(["metric", "label"], sort=False):
-            x, line, selected = points[axis].tolist(), style(labels.index(label))["line"], _selected(points)
-            trace = {"name": short[label], "legendgroup": label, "showlegend": False, "row": 1 + names.index(name), "col": 1}
-            if (points["n"] >= BAND_SEEDS).any():
-                figure.add_scatter(**band(x, points["low"], points["high"], line["color"]) | trace)
-            if self.window > 1:
-                light = {"color": tint(line["color"], max(0.1, 0.7 / (1 + len(labels)))), "width": 1}
-                figure.add_scatter(x=x, y=points["mean"], mode="lines", line=light, hoverinfo="skip", **trace)
-            if len(selected):
-                circle = {"symbol": "circle-open", "size": 9, "color": line["color"], "line": {"width": 2}}
-                hover = {"customdata": selected["selected"], "hovertemplate": "epoch %{x}: selected by n=%{customdata}"}
-                figure.add_scatter(x=selected[axis], y=selected["mean"], mode="markers", marker=circle, **hover, **trace)
-            trace |= {"mode": "lines" if len(x) > 1 else "markers", "showlegend": name == names[0]}
-            figure.add_scatter(x=x, y=points["average"], line=line, zorder=1, **trace)
-        for row, name in enumerate(map(unescape, names), 1):
-            figure.update_yaxes(title=folded(metric(name).heading, 20), **bounds(name), row=row)
-        figure.update_xaxes(dtick=1 if data[axis].max() <= MOST_TICKS else None, tickformat=",")  # no half epochs
-        figure.update_xaxes(title=axis, row=len(names))
-        return figure.update_layout(height=140 + 240 * len(names), meta={"across": axis})
+        axis, variants = axis_of(data), data.drop_duplicates("variant")
+        names = dict(zip(variants["variant"].map(str), without_common(list(variants["label"]))[0], strict=True))
+        points = data.assign(variant=data["variant"].map(str), metric=data["metric"].map(unescape).map(metric_label))
+        panel_count = points["metric"].nunique()
+        options = {
+            "x": axis,
+            "labels": {"average": "", "variant": ""},
+            "height": 140 + 240 * panel_count,
+            **line_style("variant", names),
+        }
+        figure = panels(px.line, points, "metric", y="average", **options)
+        figure.update_traces(mode="lines" if points[axis].nunique() > 1 else "markers", hovertemplate=None)
+        options |= {"facet_col": "metric", "facet_col_wrap": 1, "y": "mean"}
+        layers = [*figure.data]
+        if self.window > 1:
+            light = px.line(points, **options)
+            light.update_traces(mode="lines", opacity=max(0.1, 0.7 / (1 + len(names))), line={"width": 1, "dash": "solid"})
+            layers = [*silent(light), *layers]
+        if (points["n"] > 1).any():
+            layers = [*bands(points, points["n"] > 0, **options), *layers]
+        if is_selected(data).any():
+            circles = px.line(points.assign(mean=points["mean"].where(is_selected(data))), **options)
+            circles.update_traces(mode="markers", marker={"symbol": "circle-open", "size": 9, "line": {"width": 2}})
+            layers += silent(circles)
+        figure = go.Figure(layers, figure.layout).for_each_trace(lambda trace: trace.update(name=names[trace.name]))
+        figure.update_yaxes(matches=None, rangemode="nonnegative" if points["low"].min() >= 0 else "normal")
+        figure.update_xaxes(dtick=1 if points[axis].max() <= MOST_TICKS else None, tickformat=",")  # no half epochs
+        return figure.update_layout(meta={"across": axis})
 
 
 def axis_of(data: pd.DataFrame) -> str:
@@ -133,6 +136,6 @@ def span(values: pd.Series, form: str) -> str:
     return " to ".join(dict.fromkeys(format(value, form) for value in (values.min(), values.max())))
 
 
-def _selected(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the epochs that were selected, on the curves that they were selected by."""
-    return data[data["metric"].str.startswith(SELECTION) & (data["selected"] > 0)]
+def is_selected(data: pd.DataFrame) -> pd.Series[bool]:
+    """Return which points are epochs that were selected, on the curves that they were selected by."""
+    return data["metric"].str.startswith(SELECTION) & (data["selected"] > 0)
