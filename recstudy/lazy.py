@@ -21,7 +21,8 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        value = self.__dict__[attribute] = getattr(import_module(self._name), attribute)
+        return value
 
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Missing, failed, diverged and damaged runs are rows like any other. Nothing here
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
 ENDED = STATUSES[:4]
 NO_RESULT = Result(status="done", metrics={})
 ORIGIN = ("dirty", "recstudy", "workers", "threads", "data_checksum", "data_notes", "synthetic", "started", "finished")
+MACHINE = ("host", "cpu", "cores", "gpu")
 NONE: Mapping[str, Any] = {}  # one object for all rows
 
 
@@ -296,7 +297,7 @@ def origin(provenance: Provenance) -> Json:
     return {
         "commit": provenance.made_by or None,
         **{name: getattr(provenance, name) for name in ORIGIN},
-        **asdict(provenance.hardware),
+        **{name: getattr(provenance.hardware, name) for name in MACHINE},
         "versions": provenance.packages,
         "initial": provenance.begun,
         "source": provenance.source,
