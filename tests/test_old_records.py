@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from made_up import write_report
 
 from recstudy.records import Results
 from recstudy.records.clean import reclaimable
 from recstudy.records.plans import earlier_runs
 from recstudy.report.study_records import load_study
-from recstudy.report.writing import write_report
 
 SAMPLES = sorted(path.parent for path in Path(__file__).parent.glob("records/*/recstudy.json"))
 

@@ -12,12 +12,12 @@ from recstudy.report.caveats import captions, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
-from recstudy.report.shown import Shown, check_made
+from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import table_shown
 
 log = logging.getLogger(__name__)
-P = TypeVar("P", bound=Part)
+Value = TypeVar("Value")
 
 
 def drawn(records: StudyRecords, part: FigurePart) -> DrawnFigure:
@@ -26,8 +26,7 @@ def drawn(records: StudyRecords, part: FigurePart) -> DrawnFigure:
     Raises:
         ConfigError: The part names what the study does not have, or a user's class lacks a method.
     """
-    data = _defined(part, FigurePart, "data").data(records)
-    check_made(data, pd.DataFrame, "data")
+    data = call_method(records, part, FigurePart, "data", pd.DataFrame)
     notes = tuple(dict.fromkeys([*warnings(records), *part.notes(records, data)]))
     return DrawnFigure(part, data, notes, part.below(records, data))
 
@@ -36,13 +35,12 @@ def cells(records: StudyRecords, part: TablePart) -> TableData:
     """Return a table's rows of cells, which page, terminal, LaTeX and findings all read. Raises as `drawn`."""
 
     def make() -> TableData:
-        table = _defined(part, TablePart, "cells").cells(records)
-        check_made(table, TableData, "cells")
+        table = call_method(records, part, TablePart, "cells", TableData)
         notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
         study_notes = table.study_notes or captions(records, range(len(records.variants)))["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)
 
-    return make() if part.live else records.once((type(part), repr(part), "cells"), make)
+    return records.once((type(part), repr(part), "cells"), make)
 
 
 def shown(records: StudyRecords, part: Part) -> Shown:
@@ -53,16 +51,18 @@ def shown(records: StudyRecords, part: Part) -> Shown:
         figure = drawn(records, part)
         return Shown(part.name, figure.finding, figure)
     if isinstance(part, TablePart):
-        table = cells(records, part)
-        return table_shown(table) if part.live else records.once((type(part), repr(part), "shown"), lambda: table_shown(table))
-    return _defined(part, Part, "shown").shown(records)
+        return records.once((type(part), repr(part), "shown"), lambda: table_shown(cells(records, part)))
+    return call_method(records, part, Part, "shown", Shown)
 
 
-def _defined(part: P, base: type[Part], method: str) -> P:
-    """Return the part, if its class defines the method."""
+def call_method(records: StudyRecords, part: Part, base: type[Part], method: str, kind: type[Value]) -> Value:
+    """Return what a method of a part returns, which a user's own class may lack or do wrong (ConfigError)."""
     if getattr(type(part), method) is getattr(base, method):
         raise ConfigError(f"{type(part).__name__} does not define `{method}`: see recstudy.report.parts")
-    return part
+    value = getattr(part, method)(records)
+    if not isinstance(value, kind):
+        raise ConfigError(f"its method `{method}` must return {kind.__name__}, but gave {type(value).__name__}")
+    return value
 
 
 def heading(part: Part) -> str:

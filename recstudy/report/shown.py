@@ -21,7 +21,7 @@ from recstudy.report.markup import markup
 from recstudy.report.page import LIBRARY, figure_box
 from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
-from recstudy.report.writers import TerminalTable, html, label, latex, markdown, notes_under, sentence, tex
+from recstudy.report.writers import html, label, latex, markdown, notes_under, sentence, tex
 from recstudy.report.written import ReportFiles
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
@@ -115,10 +115,6 @@ class Shown:
         page = replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
         return replace(self, drawn=drawn, page=page, notes=left(self.notes))
 
-    def in_terminal(self) -> TerminalTable | None:
-        """Return what `rich.print` takes of a table."""
-        return TerminalTable(self.page) if self.page else None
-
     def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write its files into a report; return HTML that links to them."""
         words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.page else {}
@@ -140,12 +136,6 @@ class Shown:
 
     def __repr__(self) -> str:
         return self.markdown or repr(self.frame)
-
-
-def check_made(made: object, kind: type, method: str) -> None:
-    """Refuse what a user's own class gives in place of this kind (ConfigError)."""
-    if not isinstance(made, kind):
-        raise ConfigError(f"its method `{method}` must return {kind.__name__}, but gave {type(made).__name__}")
 
 
 FORMATS = ("pdf", "svg", "png")

@@ -22,7 +22,7 @@ from recstudy.report.caveats import captions, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
 from recstudy.report.machines import Price
-from recstudy.report.markup import markup
+from recstudy.report.markup import markup, render
 from recstudy.report.page import FIGURE, PageContent, Section, page, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
 from recstudy.report.published import published_html
@@ -41,65 +41,54 @@ from recstudy.report.summary import (
 )
 from recstudy.report.table import matches
 from recstudy.report.venues import ARTICLE, Paper
-from recstudy.report.writers import PACKAGES, breakable, md, sentence
+from recstudy.report.writers import PACKAGES, TerminalTable, breakable, md, sentence
 from recstudy.report.written import ReportFiles
 from recstudy.terminal import shortest
 
-COMPILE = """% Compile it here: pdflatex paper.tex, or tectonic paper.tex.
-% A paper of your own may \\input each part as well, with the packages below and \\graphicspath{{figures/}}."""
 log = logging.getLogger(__name__)
-
-
-def write_report(
-    results: Results, name: str, preset: str, export: Sequence[str] = (), paper: Paper = ARTICLE, trust: bool = False
-) -> Path:
-    """Write `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` of a study, finished or not, below `report/`.
-
-    Args:
-        results: the results folder.
-        name: the study.
-        preset: its preset.
-        export: also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
-        paper: whose widths LaTeX's tables and exported figures have, of `VENUES` or `paper_of`; the page is the same for all.
-        trust: import the study's own modules, whatever they are now.
-
-    Returns:
-        The page.
-
-    Raises:
-        ConfigError: no such study, preset or export format.
-    """
-    records = load_study(results, name, preset, trust)
-    with records.standing():
-        return write_files(records, results.study(name, preset), export, paper)
 
 
 def show_report(
     results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE, trust: bool = False,
     price: Price | None = None,
 ) -> Path:  # fmt: skip
-    """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`.
+    """Write a study's report, print its findings and tables, and return the page.
 
-    With the `price` of a GPU hour the page says what the GPUs cost.
+    The report is `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` below `report/`, of a finished study or not.
+
+    Args:
+        results: The results folder.
+        name: Of the study.
+        preset: Its preset.
+        export: Also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
+        out: The terminal.
+        paper: Gives LaTeX's tables and exported figures their widths, of `VENUES` or `paper_of`.
+        trust: Import the study's own modules as they are now.
+        price: Of a GPU hour; the page then says what the GPUs cost.
+
+    Raises:
+        ConfigError: There is no such study, preset or export format.
     """
+
+    def say(line: str) -> None:
+        out.print(Text(line), soft_wrap=True)
+
     records = load_study(results, name, preset, trust)
     gc.freeze()  # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of the time
     with records.standing():
-        page = write_files(
-            records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True), price
-        )
-        for one in findings(records):
-            out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
+        page = write_files(records, results.study(name, preset), export, paper, say, price)
+        for finding in findings(records):
+            out.print(Text.assemble((f"{finding.word}: ", "bold"), f"{finding.said}."), soft_wrap=True)
         facts = captions(records, range(len(records.variants)))["study_notes"]
         for line in (*warnings(records), "; ".join(facts)):
-            out.print(Text(f"{line[0].upper()}{line[1:]}."), soft_wrap=True)
+            say(f"{line[0].upper()}{line[1:]}.")
         for part in records.parts:
             made = no_figure(records, part)
-            if made and (table := made.without((*warnings(records), *facts)).in_terminal()):
-                out.print(table)
+            if made and (table := made.without((*warnings(records), *facts)).page):
+                out.print(TerminalTable(table))
         for line in map(str, (*failed_metrics(records), *records.not_here, *lacking(records))):
-            out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
-    out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
+            say(line[0].upper() + line[1:])
+    say(f"Report: {shortest(page)}")
     return page
 
 
@@ -235,41 +224,12 @@ def no_figure(records: StudyRecords, part: Part) -> Shown | None:
 def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str], paper: Paper) -> str:
     """Return question and findings, then what was written in LaTeX of these parts: tables, and figures exported as PDF."""
     plan = records.plan
-    parts = [part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if part in written]
-    found = [rf"\item \textbf{{{breakable(one.word)}:}} {breakable(sentence(one.said))}" for one in findings(records)]
-    return "\n".join(
-        [
-            COMPILE,
-            *preamble(paper),
-            r"\begin{document}",
-            r"\suppressfloats[t]",
-            rf"\section*{{\raggedright {breakable(f'{plan.study} ({plan.folder})')}}}",
-            breakable(by_name(plan.question)),
-            *([r"\begin{itemize}", *found, r"\end{itemize}"] if found else []),
-            *(rf"\input{{{part}}}" for part in parts),
-            r"\end{document}",
-        ]
-    ) + "\n"  # fmt: skip
-
-
-def preamble(paper: Paper) -> list[str]:
-    """Return a page of a venue's size, without its style files, and the packages that tables and figures need.
-
-    Around a text that is wider than paper is, the page is as large as leaves margins of an inch.
-    """
-    width = {"letter": 8.5, "a4": 21 / 2.54}[paper.paper]
-    large = f"paperwidth={paper.text + 2:.3f}in,paperheight={paper.height + 2:g}in"
-    geometry = f"{paper.paper}paper" if paper.text <= width - 1 else large
-    geometry += f",textwidth={paper.text:.4f}in,textheight={paper.height:.4f}in"
-    geometry += f",columnsep={paper.text - 2 * paper.column:.4f}in" if paper.columns == 2 else ""
-    return [
-        rf"\documentclass[{paper.letters}pt{',twocolumn' if paper.columns == 2 else ''}]{{article}}",
-        rf"\usepackage[{geometry}]{{geometry}}",
-        r"\usepackage[T1]{fontenc}",
-        r"\usepackage{lmodern}",
-        rf"\usepackage{{{PACKAGES}}}",
-        r"\graphicspath{{figures/}}",
-        r"\sloppy",
-        r"\renewcommand{\topfraction}{0.9}\renewcommand{\textfraction}{0.05}\renewcommand{\floatpagefraction}{0.7}",
-        r"\renewcommand{\dbltopfraction}{0.9}\renewcommand{\dblfloatpagefraction}{0.7}",
-    ]
+    return render(
+        "paper.tex.jinja",
+        paper=paper,
+        packages=PACKAGES,
+        title=breakable(f"{plan.study} ({plan.folder})"),
+        question=breakable(by_name(plan.question)),
+        findings=[(breakable(finding.word), breakable(sentence(finding.said))) for finding in findings(records)],
+        parts=[part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if part in written],
+    )

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from asking import CLOSE, HELPS, HURTS, SAME, study
-from made_up import write_search, write_study
+from made_up import write_report, write_search, write_study
 from scenarios import SCENARIOS, records_of
 
 from recstudy.report.kinds import shown
 from recstudy.report.shown import Shown
-from recstudy.report.writing import write_report
 
 FOLDER = Path(__file__).parent / "golden" / "pages"
 PARTS = FOLDER.with_name("parts")

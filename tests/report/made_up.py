@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from recstudy.metrics import Answers
 from recstudy.metrics.kept import LIMIT, packed
@@ -31,6 +32,8 @@ from recstudy.report import (
 )
 from recstudy.report.cells import Cell
 from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.venues import ARTICLE
+from recstudy.report.writing import show_report
 
 SCORES: dict[tuple[int, int], float] = {(0, 0): 93.0, (0, 1): 93.1, (0, 2): 93.2, (1, 0): 92.9, (1, 1): 93.3, (2, 0): 94.1}
 VITRM = {"family": "vitrm", "width": 384, "latent_steps": 3}
@@ -441,3 +444,8 @@ def write_trial(results: Results, line: dict[str, Any], how: str, score: float |
 def read(results: Results) -> StudyRecords:
     """The records of the made-up study."""
     return load_study(results, "made_up", "paper")
+
+
+def write_report(results: Results, name: str, preset: str, export: Any = (), paper: Any = ARTICLE, trust: bool = False) -> Path:
+    """Write a study's report without printing it."""
+    return show_report(results, name, preset, export, Console(quiet=True), paper, trust)

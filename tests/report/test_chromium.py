@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from made_up import specs, write_study
+from made_up import specs, write_report, write_study
 
 from recstudy.report import dump_report
-from recstudy.report.writing import write_report
 
 pytestmark = pytest.mark.whole
 

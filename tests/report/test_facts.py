@@ -1,12 +1,11 @@
 import pytest
-from made_up import as_result, base, result, run_id, variants, write_study
+from made_up import as_result, base, result, run_id, variants, write_report, write_study
 
 from recstudy.errors import ConfigError
 from recstudy.report.caveats import seed_words
 from recstudy.report.machines import Price
 from recstudy.report.study_records import load_study
 from recstudy.report.summary import costs, flowing, reproducibility
-from recstudy.report.writing import write_report
 
 
 def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):

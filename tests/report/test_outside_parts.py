@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import run_id, write_answers, write_study
+from made_up import run_id, write_answers, write_report, write_study
 from rich.console import Console
 
 import recstudy
@@ -19,7 +19,7 @@ from recstudy.plugins import user_files_of
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.explain import find, show_cell
 from recstudy.report.parts import Undrawable
-from recstudy.report.writing import show_report, write_report
+from recstudy.report.writing import show_report
 
 FILE = Path(__file__).with_name("outside_kinds.py")
 THEIRS = [{"kind": "reliability_diagram", "name": "reliability"}, {"kind": "confidence", "name": "confidence"}]

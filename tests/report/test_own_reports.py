@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from golden_pages import Tags
+from made_up import write_report
 from own_study import run_study, silent, train
 
 from recstudy import Claim, Deviation, Function, Metric, RunContext, Study, published
@@ -17,7 +18,6 @@ from recstudy.report.kinds import shown
 from recstudy.report.loaded import load
 from recstudy.report.names import metric
 from recstudy.report.study_records import load_study
-from recstudy.report.writing import write_report
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 
@@ -150,15 +150,16 @@ def test_a_published_table_is_checked_against_the_program(tmp_path, text, messag
 READ = """
 import sys
 from recstudy import load
-from recstudy.report.writing import write_report
+from rich.console import Console
 from recstudy.board.markup import address_of
 from recstudy.board.poller import ResultsPoller
 from recstudy.board.server import page_html
 from recstudy.board.sources import Sources
 from recstudy.records import Results
+from recstudy.report.writing import show_report
 
 results = Results(sys.argv[1])
-write_report(results, "depth", "default")
+show_report(results, "depth", "default", (), Console(quiet=True))
 sources = Sources(ResultsPoller(results.root))
 sources.poller.poll()
 for path in ("/", "/study/depth/default", "/runs/depth/default", f"/run/{next(iter(sources.poller.runs))}"):

@@ -7,7 +7,7 @@ import io
 import re
 
 import pytest
-from made_up import TABLE1, finish, read, result, specs, variants, write_study
+from made_up import TABLE1, finish, read, result, specs, variants, write_report, write_study
 from rich.console import Console
 from scenarios import SCENARIOS, records_of
 from tex import compiled, letters, needs_siunitx, run
@@ -21,8 +21,7 @@ from recstudy.report.table import Interval, Number, PrintedTable, TableEntry
 from recstudy.report.tables.render import table_shown
 from recstudy.report.tables.table import table_data
 from recstudy.report.venues import VENUES, Paper, paper_of
-from recstudy.report.writers import latex
-from recstudy.report.writing import write_report
+from recstudy.report.writers import TerminalTable, latex
 
 MANY = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds", "epoch_seconds", "train_pflop")
 LONG = "a variant whose_name=says_all_of/its_settings and then some, " * 2
@@ -146,7 +145,7 @@ def test_a_terminal_shows_every_number_and_note_whole(records):
     made = table_data(records, Table("t", metrics=MANY, targets=TABLE1))
     console = Console(width=80, record=True, file=io.StringIO())
 
-    console.print(table_shown(made).in_terminal())
+    console.print(TerminalTable(table_shown(made).page))
 
     text, page = console.export_text(), table_shown(made).page
     assert max(map(len, text.splitlines())) <= 80

@@ -66,6 +66,7 @@ from recstudy.report.cells import cell
 from recstudy.report.kinds import drawn, shown
 from recstudy.report.targets import Placement
 from recstudy.report.variants import cut_note, shown_variants
+from recstudy.report.writers import TerminalTable
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -97,7 +98,7 @@ def test_hostile_names_are_text_in_every_form(name, tmp_path):
         traces = [{**trace, "legendgroup": ""} for trace in json.loads(made.drawn.figure.to_json())["data"]]  # nothing shows it
         assert "<script" not in json.dumps(traces)
     if made.page:
-        console.print(made.in_terminal())
+        console.print(TerminalTable(made.page))
         assert "[1](http://x)" in console.export_text()
         assert r"\textbackslash{}evil" in made.latex
 

@@ -21,6 +21,7 @@ from made_up import (
     write_losses,
     write_mistakes,
     write_plan,
+    write_report,
     write_study,
 )
 from rich.console import Console
@@ -34,7 +35,7 @@ from recstudy.records.locks import locked
 from recstudy.report import Alignment, Arithmetic, Captions, Claims, Curve, LossTrace, Mistakes, Table, dump_report
 from recstudy.report.page import packed, safe_names
 from recstudy.report.status import show_status, studies_at
-from recstudy.report.writing import show_report, write_report
+from recstudy.report.writing import show_report
 
 
 def test_a_plan_with_the_papers_numbers_is_read_with_their_names(tmp_path):
