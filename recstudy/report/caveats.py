@@ -8,7 +8,6 @@ from recstudy.programs.metric import METRICS, Metric
 from recstudy.report.names import metric, plain, plural
 from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Note
 
 SELECTIONS = {
     "validation": "epoch selected on a validation split",
@@ -98,7 +97,7 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
     return tuple(found)
 
 
-def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[Note, ...]:
+def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[str, ...]:
     """Name metrics that follow from answers and that finished runs lack, such as one defined since; and how to get them."""
     names = dict.fromkeys(name.partition(".")[0] for name in metrics)
     following = {name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None}
@@ -117,7 +116,7 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
         return ()
     command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
     words = ", ".join(f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items())
-    return (Note(f"not computed yet: {words}", screen=f"Compute without training: {command}"),)
+    return (f"not computed yet: {words}. Compute without training: {command}",)
 
 
 def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:

@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -36,8 +36,8 @@ from recstudy.evidence import (
 from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.report.caveats import LEAK
-from recstudy.report.cells import MOST_RUNS, Cell, cell, gap, item_scores
-from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, weights, weights_each
+from recstudy.report.cells import MOST_RUNS, gap, item_scores
+from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, Weights, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, level_of, level_words, metric, plain
 from recstudy.report.registration import Statement, post_hoc
@@ -55,6 +55,7 @@ class Term:
     """What one variant adds to a contrast: `weight` times the mean of its runs' `values`.
 
     A value is the metric, or, where the contrast has it at several depths, their weighted sum in that run: of the same weights.
+    `fit` is that of the values, in which `key` stands for the variant.
     """
 
     variant: int
@@ -63,6 +64,8 @@ class Term:
     of: Direction
     runs: tuple[Row, ...]
     values: tuple[float, ...]
+    fit: Fit[int] | None
+    key: int
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,6 @@ class QuestionRow:
         left: The number of runs that have not ended.
         lost_runs: Runs that ended without a value.
         group: Of a difference its base.
-        cell: Of a difference the variant's own cell, and that of its base.
         published: Of a difference the differences of published numbers.
         items: The estimate over seeds and test items, if all runs have kept their answers.
         over_items_alone: McNemar's p.
@@ -114,7 +116,6 @@ class QuestionRow:
     left: int = 0
     lost_runs: tuple[Row, ...] = ()
     group: str = ""
-    cell: tuple[Cell, Cell] | None = None
     published: tuple[PublishedDifference, ...] = ()
     items: Estimate | None = None
     over_items_alone: float | None = None
@@ -155,9 +156,9 @@ class QuestionRow:
             return None
         sides = [0.0, 0.0]
         for term in self.terms:
-            for name, weight in term.of:
-                mean = term.weight * weight * float(np.mean([run.number(name) for run in term.runs]))
-                sides[term.weight * weight < 0] += abs(mean)
+            for name, of in term.of:
+                mean = float(np.mean([run.number(name) for run in term.runs]))
+                sides[term.weight * of < 0] += abs(term.weight * of) * mean
         return sides[0], sides[1]
 
     @property
@@ -234,11 +235,9 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
 
     among = list(weights(claim, records.variants, records.configs))  # with the variants among which a setting is tuned
     rows = []
+    question = partial(Question, above=claim.by) if claim.within is None else partial(Question, within=claim.within)
     for stated in weights_each(claim, records.variants, records.configs, tuned):
-        terms = _terms(records, stated)
-        by = {term.variant: term.weight for term in terms}
-        question = Question(by, above=claim.by) if claim.within is None else Question(by, within=claim.within)
-        rows.append(_asked(records, by_name(claim.text), claim.contrast, claim.metric, question, terms, among))
+        rows.append(_ask(records, by_name(claim.text), claim.contrast, claim.metric, question, stated, among))
     least = min(rows, key=room)
     if least.answer.p is not None and room(least) < 0:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
@@ -291,14 +290,12 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
 
 def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> QuestionRow:
     ours, theirs = records.variants[index].label, records.variants[base].label
-    terms = _terms(records, {index: {name: 1.0}, base: {name: -1.0}})
-    question = Question({index: 1.0, base: -1.0}, other_than=0.0, kind=Kind.DIFFERENCE)
-    row = _asked(records, ours, f"{ours} minus {theirs}", name, question, terms)
+    question = partial(Question, other_than=0.0, kind=Kind.DIFFERENCE)
+    row = _ask(records, ours, f"{ours} minus {theirs}", name, question, {index: {name: 1.0}, base: {name: -1.0}})
     if refused := _refused(records, index, base):
         reasons = (*row.answer.reasons, refused)
         answer = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
         row = replace(row, answer=answer, terms=())
-    cells = cell(records, [index], name, placement), cell(records, [base], name, placement)
     found = [  # of every two published numbers from one table and data set
         PublishedDifference(one, other)
         for one in placement.placed.get((index, name), ())
@@ -307,7 +304,7 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
     ]
     least = min((len(difference.reasons) for difference in found), default=0)
     published = tuple(difference for difference in found if len(difference.reasons) == least)
-    return replace(row, group=theirs, cell=cells, published=published)
+    return replace(row, group=theirs, published=published)
 
 
 def _refused(records: StudyRecords, index: int, base: int) -> str:
@@ -357,86 +354,74 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         raise ConfigError(f"effects {part.name!r}: the cells are not a whole two-level factorial")
     rows = []
     for effect in effects:
-        by = dict(zip(cells, effect.weights, strict=True))
-        question = Question(by, other_than=0.0, kind=Kind.EFFECT)
-        terms = _terms(records, {index: {part.metric: weight} for index, weight in by.items()})
-        rows.append(_asked(records, crossed(effect.axes), "", part.metric, question, terms))
+        label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, effect.axes))
+        stated = {index: {part.metric: weight} for index, weight in zip(cells, effect.weights, strict=True)}
+        rows.append(_ask(records, label, "", part.metric, partial(Question, other_than=0.0, kind=Kind.EFFECT), stated))
     return Family(_judged(records, rows), levels=levels)
-
-
-def crossed(axes: Sequence[str]) -> str:
-    """Return what an effect is called."""
-    return " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
 
 
 # ---------------------------------------------------------------------------------------------------------- all of them
 
 
-def _terms(records: StudyRecords, stated: Mapping[int, Mapping[str, float]]) -> tuple[Term, ...]:
-    terms = []
-    for index, own in stated.items():
-        first = next(iter(own.values()))
-        of = tuple((name, weight / first) for name, weight in own.items())
-        runs = _having(records, index, of)
-        values = tuple(_value(run, of) for run in runs)
-        terms.append(Term(index, records.variants[index].label, first, of, tuple(runs), values))
-    return tuple(terms)
-
-
-def _asked(
+def _ask(
     records: StudyRecords,
     label: str,
-    words: str,
+    contrast_words: str,
     name: str,
-    question: Question[int],
-    terms: tuple[Term, ...],
+    ask: Callable[[dict[int, float]], Question[int]],
+    stated: Weights,
     among: Sequence[int] = (),
 ) -> QuestionRow:
-    """Answer the question alone; a variant counts with all of its runs that have a value.
+    """Answer a question alone; a variant counts with all of its runs that have a value.
 
     `among`: variants whose runs it waits for, too.
     """
-    mine = [row for term in terms for row in records.by_variant[term.variant]]
-    rows = [row for at in among for row in records.by_variant[at]] or mine
-    valued = {run.id for term in terms for run in term.runs}
-    lost = tuple(row for row in mine if row.status in SETTLED and row.id not in valued)
-    left = sum(row.status not in SETTLED for row in rows)
-    fits = [_fit(records, term) for term in terms]
-    means = [(term.weight, fit.weighted(key) if fit else None) for term, (fit, key) in zip(terms, fits, strict=True)]
-    wide = any(fit.stands_apart(key) for fit, key in fits if fit)
+    terms = tuple(_term(records, index, weights) for index, weights in stated.items())
+    planned = [row for term in terms for row in records.by_variant[term.variant]]
     runs = [run.id for term in terms for run in term.runs]
-    answer = asked(question, contrast(means), left, len(lost), runs)
+    lost = tuple(row for row in planned if row.status in SETTLED and row.id not in runs)
+    waits = [row for index in among for row in records.by_variant[index]] or planned
+    left = sum(row.status not in SETTLED for row in waits)
+    means = [(term.weight, term.fit.weighted(term.key) if term.fit else None) for term in terms]
+    wide = any(term.fit.stands_apart(term.key) for term in terms if term.fit)
+    answer = asked(ask({term.variant: term.weight for term in terms}), contrast(means), left, len(lost), runs)
     answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
-    return QuestionRow(label, words, name, answer, terms, left, lost)
+    return QuestionRow(label, contrast_words, name, answer, terms, left, lost)
 
 
 def _judged(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
     """Add the verdicts of all of them together, at the level of this look."""
     levels = [records.looks.level(row.estimate.n) if row.estimate.n else ALPHA for row in rows]
-    pooled = max((len(fit.own) for row in rows for term in row.terms for fit, _ in [_fit(records, term)] if fit), default=2)
+    pooled = max((len(term.fit.own) for row in rows for term in row.terms if term.fit), default=2)
     answers = judged([row.answer for row in rows], levels, max(1, pooled))
     return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
 
 
-def _fit(records: StudyRecords, term: Term) -> tuple[Fit[int] | None, int]:
-    """Return the fit that a term goes by: of one metric the one that tables have; of a sum likewise, over the same variants."""
-    of = term.of
-    fits = fits_of(records, of[0][0]) if len(of) == 1 else records.once(("direction", of), lambda: _direction(records, of))
-    return fits.get(term.variant, (None, term.variant))
+def _term(records: StudyRecords, index: int, stated: Mapping[str, float]) -> Term:
+    """Return a variant's term, with the fit of its metric, or of a sum of metrics over the same variants."""
+    first = next(iter(stated.values()))
+    of = tuple((name, weight / first) for name, weight in stated.items())
+    fits = fits_of(records, of[0][0]) if len(of) == 1 else records.once(("direction", of), lambda: _sum_fits(records, of))
+    runs = _valued_runs(records, index, of)
+    values = tuple(_value(run, of) for run in runs)
+    return Term(index, records.variants[index].label, first, of, tuple(runs), values, *fits.get(index, (None, index)))
 
 
-def _direction(records: StudyRecords, of: Direction) -> Fits:
-    ends = [sorted((weight * scale.low, weight * scale.high)) for name, weight in of for scale in [scale_of(name, ())]]
-    scale = Scale(sum(low for low, _ in ends), sum(high for _, high in ends))
+def _sum_fits(records: StudyRecords, of: Direction) -> Fits:
+    low = high = 0.0
+    for name, weight in of:
+        scale = scale_of(name, ())
+        ends = sorted((weight * scale.low, weight * scale.high))
+        low, high = low + ends[0], high + ends[1]
     groups: dict[object, dict[int, list[float]]] = {}
     for index in range(len(records.variants)):
-        if runs := _having(records, index, of):
+        if runs := _valued_runs(records, index, of):
             groups.setdefault(protocol(records, index), {})[index] = [_value(run, of) for run in runs]
-    fits = [(scores, Fit(scores, scale)) for scores in groups.values()]
+    fits = [(scores, Fit(scores, Scale(low, high))) for scores in groups.values()]
     return {index: (fit, index) for scores, fit in fits for index in scores}
 
 
-def _having(records: StudyRecords, index: int, of: Direction) -> list[Row]:
+def _valued_runs(records: StudyRecords, index: int, of: Direction) -> list[Row]:
     if len(of) == 1:
         return seeds_of(records, index, of[0][0])
     return [row for row in records.by_variant[index] if row.done and all(row.value(name) is not None for name, _ in of)]

@@ -18,7 +18,6 @@ from recstudy.report.names import metric, plain, plural, quantity, setting_name
 from recstudy.report.registration import registration_words
 from recstudy.report.rows import STATUSES, Row, distinct, origin
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Note
 from recstudy.report.trials import ranked, trial_table
 from recstudy.terminal import duration, flops
 
@@ -70,7 +69,7 @@ def overview(records: StudyRecords) -> str:
     return more + markup("warnings", notes) + markup("facts", facts(records)) + words
 
 
-def lacking(records: StudyRecords) -> tuple[Note, ...]:
+def lacking(records: StudyRecords) -> tuple[str, ...]:
     """Return metrics that parts of the report show and that finished runs could have."""
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
     shown = [*(name for part in records.parts for name in part.shows), *(name for name in named if isinstance(name, str))]

@@ -74,24 +74,19 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence under a table, with its reasons. `screen` follows where a reader can act on it, such as a command."""
+    """A sentence under a table, with its reasons."""
 
     text: str
-    reasons: tuple[str, ...] = ()
-    screen: str = ""
+    reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        return ". ".join(filter(None, [_with_reasons(self.text, self.reasons), self.screen]))
+        return f"{self.text}: {'; '.join(self.reasons)}"
 
     @property
     def on_paper(self) -> str:
         """The sentence with its first reasons, and how many more a page has."""
-        more = len(self.reasons) - REASONS
-        return _with_reasons(self.text, self.reasons[:REASONS] + ((f"{more} more",) if more > 0 else ()))
-
-
-def _with_reasons(text: str, reasons: Sequence[str]) -> str:
-    return f"{text}: {'; '.join(reasons)}" if reasons else text
+        more = [f"{len(self.reasons) - REASONS} more"] if len(self.reasons) > REASONS else []
+        return str(Note(self.text, (*self.reasons[:REASONS], *more)))
 
 
 @dataclass(frozen=True)
@@ -134,14 +129,16 @@ class PrintedTable:
         """The lines that are no headings."""
         return [line for line in self.lines if len(line) > 1]
 
+    def texts(self, column: int) -> list[str]:
+        return [row[column].text for row in self.rows]
+
     def is_text(self, column: int) -> bool:
         """Return whether a column is set from the left."""
         return column <= self.settings or column in self.prose
 
     def widths(self) -> list[int]:
         """Return the characters of each column: of its longest entry, or of the longest word of its head."""
-        columns = zip(*([entry.text for entry in row] for row in [*self.rows, [TableEntry("")] * len(self.heads)]), strict=True)
-        return [max(map(len, [*head.split(), *column])) for head, column in zip(self.heads, columns, strict=True)]
+        return [max(map(len, [*head.split(), *self.texts(at)]), default=0) for at, head in enumerate(self.heads)]
 
     def select(self, columns: Sequence[int]) -> PrintedTable:
         """Return the table with these columns. Lines of published values that are empty in them are left out."""
@@ -159,7 +156,7 @@ class PrintedTable:
         columns = [0]
         for column, head in enumerate(self.heads[1:], 1):
             belongs = head != PUBLISHED or columns[-1] == column - 1
-            if belongs and not matches(head, patterns) and any(not row[column].is_empty for row in self.rows):
+            if belongs and not matches(head, patterns) and set(self.texts(column)) - {"", DASH}:
                 columns.append(column)
         return self.select(columns)
 
@@ -167,10 +164,10 @@ class PrintedTable:
         """Return the table without columns of one setting or one number; the caption states their values."""
         columns, facts = [0], [self.caption] if self.caption else []
         for column, head in enumerate(self.heads[1:], 1):
-            texts = {row[column].text for row in self.rows}
+            texts = self.texts(column)
             can_leave = column <= self.settings or all(isinstance(row[column].pieces[-1], Number) for row in self.rows)
-            if can_leave and len(texts) == 1 and len(self.rows) > 1 and PUBLISHED not in self.heads[column + 1 : column + 2]:
-                facts.append(f"{head}: {texts.pop()}")
+            if can_leave and len(set(texts)) == 1 < len(texts) and PUBLISHED not in self.heads[column + 1 : column + 2]:
+                facts.append(f"{head}: {texts[0]}")
             else:
                 columns.append(column)
         return replace(self.select(columns), caption="; ".join(facts)) if len(columns) > 1 else self

@@ -8,6 +8,7 @@ from typing import Any
 from recstudy.evidence import MOST_SEEDS, Reason, Verdict
 from recstudy.lazy import pd
 from recstudy.report.caveats import captions, text_notes, warnings
+from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.figures.forest import COLUMNS as FOREST
@@ -38,11 +39,12 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     """Return a line a question, those of one base below a line of its own. Columns that say nothing are left out."""
     lines: list[dict[str, TableEntry]] = []
     for base, rows in groupby(questions.rows, key=lambda row: row.group):
-        own = list(rows)
-        if own[0].cell:
-            score, verdict = cell_entry(own[0].cell[1]), TableEntry("base")
-            lines.append({"label": TableEntry(base), "score": score, "verdict": verdict})
-        lines += map(_line, own)
+        group = list(rows)
+        if base:
+            _, index = group[0].answer.question.weights
+            score = cell_entry(cell(records, [index], group[0].metric))
+            lines.append({"label": TableEntry(base), "score": score, "verdict": TableEntry("base")})
+        lines += [_line(records, row) for row in group]
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
     titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
     titles |= {"score": next(iter(metrics.values()), "")}
@@ -64,7 +66,6 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
         warnings=warnings(records),
         notes=[
             *_notes(questions),
-            *_machine_notes(records, questions),
             *spread_notes(records, variants, list(metrics)),
             *text_notes(records, variants, list(metrics)),
         ],
@@ -72,7 +73,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     )
 
 
-def _line(row: QuestionRow) -> dict[str, TableEntry]:
+def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
     runs = [run for term in row.terms for run in term.runs]
     sums = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in row.terms if term.runs]
@@ -84,7 +85,7 @@ def _line(row: QuestionRow) -> dict[str, TableEntry]:
     published = (f"{one.value:+{metric(row.metric).form}}{' (not comparable)' if one.reasons else ''}" for one in row.published)
     return {
         "label": TableEntry(row.label),
-        "score": cell_entry(row.cell[0]) if row.cell else TableEntry(""),
+        "score": cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric)) if row.group else TableEntry(""),
         "metric": TableEntry(metric(row.metric).heading),
         "contrast": TableEntry(row.words),
         "size": numeric(size),
@@ -111,18 +112,6 @@ def _notes(questions: Family) -> list[str | Note]:
     notes += [f"{plural(questions.unmatched, 'published value')} with no matching variant"] if questions.unmatched else []
     lost = tuple(dict.fromkeys(why for row in rows for why in row.lost))
     return [*notes, *([Note(LUCKY, lost)] if lost else [])]
-
-
-def _machine_notes(records: StudyRecords, questions: Family) -> list[str]:
-    """Return what rounding alone does to tests item by item between runs of several machines or precisions."""
-    terms = [term for row in questions.rows if row.items for term in row.terms]
-    runs = [(run, records.configs[term.variant].get("train.precision")) for term in terms for run in term.runs]
-    ways = {(run.provenance.hardware.cpu, run.provenance.hardware.gpu, run.provenance.workers, how) for run, how in runs}
-    if len(ways) < 2:
-        return []
-    floors = [run.number("numerical_floor") for run, _ in runs if run.value("numerical_floor") is not None]
-    floor = f"{max(floors):.2f} % of the items" if floors else "not measured: recstudy evaluate FOLDER --metric numerical_floor"
-    return [f"runs of several machines or precisions: what rounding alone flips between them, item by item, is {floor}"]
 
 
 def csv_text(questions: Family) -> str:

@@ -17,7 +17,7 @@ from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import ALPHA, mean_of
 from recstudy.evidence.replications import agreement
 from recstudy.papers import by_name
-from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, to_evaluate, warnings
+from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
 from recstudy.report.cells import Cell, TableData, TableRow, cell, items_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
@@ -212,7 +212,6 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     notes += [
         *left_out(records, variants, metrics),
         *text_notes(records, variants, metrics),
-        *to_evaluate(records, variants, metrics),
         *deviation_notes(placed for one in data.cells for placed in one.placed),
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
