@@ -1,9 +1,8 @@
-"""What several groups measured of one cell, and what a whole table of ours says of the published one.
+"""What several groups measured of one cell.
 
     y_i = mu + u_i + e_i,   u_i ~ N(0, tau^2),   e_i ~ N(0, SE_i^2)     (1)   random effects
     sum_i (y_i - mu)^2 / (tau^2 + SE_i^2) = k - 1                       (2)   Paule and Mandel (1982), for tau; 0 without a root
     mu +- t(k-1) SE(mu),   mu +- t(k-2) sqrt(tau^2 + SE(mu)^2)          (3)   the mean; what one more would find
-    z_i = (mean_i - published_i) / (s_i sqrt(1 + 1/n_i))                (4)   a published single run has a run's own noise
 
 The interval of the mean is Hartung and Knapp's: their factor, the left side of (2) over k - 1, is 1 by (2); where tau is 0, it
 counts as 1 if it is less.
@@ -61,36 +60,3 @@ def combine(values: Sequence[float], errors: Sequence[float], level: float = LEV
     reach = float(special.stdtrit(k - 2, (1 + level) / 2)) * sqrt(tau2 + error**2) if k >= ENOUGH else None
     predicted = None if reach is None else (mean - reach, mean + reach)
     return Combined(mean, sqrt(tau2), k, error, (mean - half, mean + half), predicted)
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Whether a table of ours is the published one: Q, the sum of z^2, against chi-square, and the mean of z, whose standard
-    error is 1/sqrt(df): all lower by a little shows there and in no single z.
-    """
-
-    q: float
-    df: int
-    p: float
-    mean_z: float
-
-
-def agreement(
-    means: Sequence[float], spreads: Sequence[float], ns: Sequence[int], published: Sequence[float], dfs: Sequence[float] = ()
-) -> Agreement:
-    """Return (4) over the cells of a table, one at least.
-
-    Args:
-        means: ours, over seeds.
-        spreads: standard deviation of one of our runs.
-        ns: how many seeds of ours.
-        published: each from a single run.
-        dfs: degrees of freedom of the spreads; given, each z is the normal quantile of its t's probability, for t(2) squared is
-            far from chi-square.
-    """
-    n = np.asarray(ns, float)
-    z = (np.asarray(means, float) - np.asarray(published, float)) / (np.asarray(spreads, float) * np.sqrt(1 + 1 / n))
-    if len(dfs):
-        z = np.sign(z) * -special.ndtri(special.stdtr(np.asarray(dfs, float), -np.abs(z)))
-    q = float(np.sum(z**2))
-    return Agreement(q, z.size, float(special.chdtrc(z.size, q)), float(z.mean()))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from recstudy.errors import StorageError
 from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict, over_items, published, width
 from recstudy.lazy import np
-from recstudy.papers import Target
 from recstudy.programs.base import Program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.report.caveats import is_synthetic
@@ -206,7 +205,6 @@ class TableData:
     study_notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str | Note, ...] = ()
-    unmatched_targets: tuple[tuple[Target, str], ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
 
     @property

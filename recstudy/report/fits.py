@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, sqrt
 
-from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
-from recstudy.lazy import special
+from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast
 from recstudy.report.caveats import some
 from recstudy.report.names import metric
 from recstudy.report.rows import Row
@@ -116,11 +115,9 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
         fit, key = fits[whole[0]]
         return fit.estimate(key), fit.prediction(key)
     found = contrast([(len(own) / len(runs), fits[index][0].weighted(fits[index][1])) for index, own in values.items()])
-    found = replace(found, n=len(runs))
-    if found.error is None or found.df is None or found.value is None:
-        return found, found
-    half = float(special.stdtrit(found.df, (1 + found.level) / 2)) * found.error * sqrt(len(runs) + 1)
-    return found, replace(found, low=found.value - half, high=found.value + half)
+    mean = replace(found, n=len(runs))
+    error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
+    return mean, at_level(replace(mean, error=error), mean.level)
 
 
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:

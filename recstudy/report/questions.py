@@ -44,7 +44,7 @@ from recstudy.report.registration import Statement, post_hoc
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
-from recstudy.report.targets import Placed, Placement, place
+from recstudy.report.targets import Placed, Placement, place, unmatched_notes
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
 SETTLED = ("done", "diverged", "failed", "stopped")
@@ -181,13 +181,13 @@ class QuestionRow:
 
 @dataclass(frozen=True)
 class Family:
-    """The questions of one part, judged together; `unmatched` published values have no place among them.
+    """The questions of one part, judged together, with notes on `unmatched` published values.
 
     `levels`: of the axes of a factorial.
     """
 
     rows: tuple[QuestionRow, ...]
-    unmatched: int = 0
+    unmatched: Sequence[str] = ()
     levels: Mapping[str, tuple[Any, Any]] | None = None
 
     @property
@@ -269,7 +269,7 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
     many = len({run_id for row in rows for run_id in row.run_ids}) > MOST_RUNS
     found = _judged(records, rows)
-    return Family(found if many else tuple(_with_items(records, row) for row in found), len(placement.unmatched_targets))
+    return Family(found if many else tuple(_with_items(records, row) for row in found), unmatched_notes(placement))
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:

@@ -102,7 +102,6 @@ class PrintedTable:
         study_notes: Facts of the study that the caption needs where the table stands alone. A page states them once.
         warnings: What a reader must know before the numbers.
         notes: What stands under the table.
-        unmatched_targets: Published values that belong to no line.
         prose: Columns that hold sentences.
         settings: How many columns of words follow the labels.
     """
@@ -115,7 +114,6 @@ class PrintedTable:
     study_notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str | Note] = ()
-    unmatched_targets: Sequence[str] = ()
     prose: frozenset[int] = frozenset()
     settings: int = 0
 

@@ -8,6 +8,7 @@ protocol, epochs, ...) agrees too, so does what its paper or the authors' code s
 study says why not (`deviations`), and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -120,6 +121,12 @@ class Placement:
 
     placed: dict[tuple[int, str], tuple[Placed, ...]]
     unmatched_targets: tuple[tuple[Target, str], ...]
+
+
+def unmatched_notes(placement: Placement) -> list[str]:
+    """Return how many published values are not shown, by source and reason."""
+    counts = Counter((target.cited.partition(" (")[0], reason) for target, reason in placement.unmatched_targets)
+    return [f"not shown: {plural(count, 'published value')} of {source} ({reason})" for (source, reason), count in counts.items()]
 
 
 def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:

@@ -76,7 +76,7 @@ def markdown(table: PrintedTable) -> str:
         entries = [f"**{md(entry.text)}**" if entry.bold else md(entry.text) for entry in line]
         rows.append(entries if len(line) > 1 else [f"*{entries[0]}*", *[""] * (len(table.heads) - 1)])
     caption = table.whole_caption
-    notes = [*([f"{caption}."] if caption else []), *table.notes, *table.unmatched_targets]
+    notes = [*([f"{caption}."] if caption else []), *table.notes]
     lines = [f"### {md(table.title)}", "", *(f"**{md(warning)}**\n" for warning in table.warnings)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, *(f"\n{md(note)}" for note in notes)]) + "\n"
@@ -118,8 +118,6 @@ class TerminalTable:
                 shown.add_row(*(Text(entry.text, "bold" if entry.bold else "") for entry in line))
             yield shown
         notes = [*table.warnings, *([f"{table.whole_caption}."] if table.whole_caption else []), *table.notes]
-        if table.unmatched_targets:
-            notes.append(f"published values with no matching variant are in {table.name}.md")
         if len(table.lines) < len(self.table.lines):
             notes.append(f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md")
         yield Text("\n".join(map(str, notes)))
@@ -142,7 +140,7 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
         for block in map(table.select, table.blocks(widths, rooms[place]))
         for start in range(0, max(1, len(block.lines)), height)
     ]
-    lines = [rf"% needs \usepackage{{{PACKAGES}}}", *(f"% {' '.join(target.split())}" for target in table.unmatched_targets)]
+    lines = [rf"% needs \usepackage{{{PACKAGES}}}"]
     for number, part in enumerate(parts, 1):
         of = f", part {number} of {len(parts)}" if len(parts) > 1 else ""
         caption = breakable(sentence(table.title + of, finding if number == 1 else ""))

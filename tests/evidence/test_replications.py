@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
-from recstudy.evidence.replications import agreement, combine
+from recstudy.evidence.replications import combine
 
 # Exact accuracy of TRM-MLP on Sudoku-Extreme as seven groups retrained it, with the standard errors of 422,786 puzzles.
 RETRAINED = [84.80, 79.37, 75.57, 86.03, 86.65, 87.0, 84.0]
@@ -52,24 +51,3 @@ def test_few_values_have_no_prediction():
     assert (one.mean, one.interval, one.predicted, one.error) == (80.0, None, None, 0.5)
     assert two.interval[0] < 81.0 < two.interval[1]
     assert two.predicted is None
-
-
-def test_agreement_by_hand():
-    """With s = 1 and n = 3 a difference of sqrt(4/3) is z = 1."""
-    step = (4 / 3) ** 0.5
-    found = agreement([90 + step, 80 - 2 * step], [1.0, 1.0], [3, 3], [90.0, 80.0])
-
-    assert (found.q, found.df, found.mean_z) == (pytest.approx(5.0), 2, pytest.approx(-0.5))
-    assert found.p == pytest.approx(stats.chi2.sf(5.0, 2))
-
-
-def test_a_table_that_agrees_is_refused_one_time_in_twenty():
-    """Ten cells of three seeds each, with two degrees of freedom a cell: by t(2) squared it were 9 times in ten."""
-    drawn = np.random.default_rng(0)
-    refused = 0
-    for _ in range(2000):
-        runs, published = drawn.normal(90, 2, (10, 3)), drawn.normal(90, 2, 10)
-        found = agreement(runs.mean(1), runs.std(1, ddof=1), [3] * 10, published, dfs=[2] * 10)
-        refused += found.p < 0.05
-
-    assert 0.035 < refused / 2000 < 0.065

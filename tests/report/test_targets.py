@@ -1,12 +1,8 @@
 import pytest
-from made_up import as_result, base, read, result, run_id, variants, write_study
-from scipy.stats import chi2, norm
-from scipy.stats import t as student
+from made_up import base, variants, write_study
 
 from recstudy.papers import Target, published
-from recstudy.report import Table
 from recstudy.report.cells import cell
-from recstudy.report.kinds import cells
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import outcome_words
 from recstudy.report.targets import deviation_notes, place
@@ -186,28 +182,3 @@ def test_what_a_row_assumes_is_part_of_its_verdict(records):
     assert found.placed[0].assumed == "if N_sup was 16, which the paper does not say"
     assert found.verdicts == ("consistent",)
     assert outcome_words(*found.answers[0]).endswith(f" ({found.placed[0].assumed})")
-
-
-def test_a_published_table_is_judged_as_a_whole(tmp_path):
-    """Equation (4) of evidence/replications.py by hand, of three seeds a variant: each z is the normal quantile of a t's tail, by
-    (mean - published) / (s sqrt(1 + 1/3)) with the variance that the variant's own interval goes by."""
-    results = write_study(tmp_path / "r")
-    results.run(run_id(1, 2)).finish(as_result(result(93.2, "ViTRM")))
-    records = read(results)
-    batches = target(92.0, train__batch_size=64), target(92.2, train__batch_size=128)
-
-    data = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches))
-
-    z = []
-    for row, theirs in zip(data.rows[:2], (92.0, 92.2), strict=True):
-        ours = row.cells[0].estimate
-        t = (ours.value - theirs) / (ours.error * 2)
-        z.append(-norm.ppf(student.sf(t, ours.df)))
-    q = z[0] ** 2 + z[1] ** 2
-    (said,) = [note for note in data.notes if "as a whole" in note]
-    assert said == (
-        f"ViTRM Table 1 as a whole: Q={q:.1f} of 2 values (p={chi2.sf(q, 2):.2g}), mean z {sum(z) / 2:+.1f}, "
-        "above 0 where ours are higher"
-    )
-    alone = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches[:1]))
-    assert not [note for note in alone.notes if "as a whole" in note]

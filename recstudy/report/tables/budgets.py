@@ -9,7 +9,7 @@ from recstudy.report.fits import spread_notes
 from recstudy.report.names import metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import deviation_notes, place
+from recstudy.report.targets import deviation_notes, place, unmatched_notes
 
 
 @PARTS.add("budgets")
@@ -39,7 +39,6 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             rows=tuple(rows),
             corner="way",
             warnings=(*warnings(records), *leaky_notes(records, variants)),
-            notes=(*deviation_notes(placed), *spread_notes(records, variants, metrics)),
-            unmatched_targets=placement.unmatched_targets,
+            notes=(*deviation_notes(placed), *spread_notes(records, variants, metrics), *unmatched_notes(placement)),
             **captions(records, variants),
         )

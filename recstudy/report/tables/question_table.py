@@ -109,7 +109,7 @@ def _notes(questions: Family) -> list[str | Note]:
     reasons = dict.fromkeys(one.reasons for one in published if one.reasons)
     notes += [Note("published differences are not comparable", why) for why in reasons]
     notes += deviation_notes(side for one in published if not one.reasons for side in (one.ours, one.theirs))
-    notes += [f"{plural(questions.unmatched, 'published value')} with no matching variant"] if questions.unmatched else []
+    notes += questions.unmatched
     lost = tuple(dict.fromkeys(why for row in rows for why in row.lost))
     return [*notes, *([Note(LUCKY, lost)] if lost else [])]
 

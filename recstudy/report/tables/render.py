@@ -129,7 +129,6 @@ def printed(table: TableData) -> PrintedTable:
             *margin_notes(table.cells),
             *(Note(f"[{position}] not comparable", why) for position, why in enumerate(reasons, 1)),
         ],
-        unmatched_targets=_unmatched_targets(table),
         settings=len(table.settings),
     )
     return page.without_constants()
@@ -214,20 +213,6 @@ def _sources(cell: Cell) -> str:
 def _deviations(cell: Cell) -> str:
     """Return how the settings of comparable values differ from the paper, as the study states it."""
     return "; ".join(dict.fromkeys(deviation_text(stated) for placed in cell.placed for stated in placed.deviations))
-
-
-def _unmatched_targets(table: TableData) -> list[str]:
-    """Return the published values with no matching variant: one line a source and reason, values by model and metric."""
-    groups: dict[tuple[str, str], dict[tuple[str, str], list[str]]] = {}
-    for target, reason in table.unmatched_targets:
-        name = f"{target.model or target.where.get('model') or ''} {metric(target.metric).title}".strip()
-        group = groups.setdefault((target.cited.partition(" (")[0], reason), {})
-        group.setdefault((name, target.unit), []).append(f"{target.value:g}")
-    return [
-        f"Published with no matching variant, {source} ({reason}): "
-        + "; ".join(f"{name} {', '.join(values)} {unit}".strip() for (name, unit), values in group.items())
-        for (source, reason), group in groups.items()
-    ]
 
 
 # ----------------------------------------------------------------------------------------------------------- whole

@@ -8,15 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from math import sqrt
 from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
 from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import ALPHA, mean_of
-from recstudy.evidence.replications import agreement
-from recstudy.papers import by_name
 from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
 from recstudy.report.cells import Cell, TableData, TableRow, cell, items_notes, with_items
 from recstudy.report.fits import spread_notes
@@ -38,7 +35,7 @@ from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Note
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
-from recstudy.report.targets import Placement, deviation_notes, place
+from recstudy.report.targets import Placement, deviation_notes, place, unmatched_notes
 
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
@@ -202,7 +199,6 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         rows=with_items(records, rows),
         beneath=crossed or spec.across,
         warnings=tuple(warned),
-        unmatched_targets=placement.unmatched_targets,
         settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
         **captions(records, variants),
     )
@@ -216,7 +212,8 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
         *items_notes(data.cells),
-        *agreement_notes(data.cells),
+        *chance_notes(data.cells),
+        *unmatched_notes(placement),
     ]
     return replace(data, notes=tuple(notes))
 
@@ -316,27 +313,11 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def agreement_notes(cells: Sequence[Cell]) -> list[str]:
-    """Return how many values chance alone would let differ, and whether a published table is as far from ours as single runs."""
-    count = 0
-    tables: dict[str, list[tuple[float, float, int, float, float]]] = {}
-    for one in (one for one in cells if not metric(one.metric).computed):
-        ours = one.estimate
-        tested = [placed for placed, answer in one.answers if answer.verdict.tested]
-        count += len(tested)
-        if ours.value is not None and ours.error and ours.df:
-            for placed in tested:
-                values = ours.value, ours.error * sqrt(ours.n), ours.n, placed.value, ours.df
-                tables.setdefault(placed.target.table, []).append(values)
+def chance_notes(cells: Sequence[Cell]) -> list[str]:
+    """Return how many published values differ by chance alone."""
+    count = sum(answer.verdict.tested for one in cells if not metric(one.metric).computed for _, answer in one.answers)
     expected = f"{count * ALPHA:.2g} of {plural(count, 'comparable value')}"
-    notes = [f"differs: outside the 95 % prediction interval, as chance alone puts {expected}"] if count else []
-    for table, rows in ((table, rows) for table, rows in tables.items() if len(rows) > 1):
-        whole = agreement(*zip(*rows, strict=True))
-        words = (
-            f"Q={whole.q:.1f} of {whole.df} values (p={whole.p:.2g}), mean z {whole.mean_z:+.1f}, above 0 where ours are higher"
-        )
-        notes.append(f"{by_name(table)} as a whole: {words}")
-    return notes
+    return [f"differs: outside the 95 % prediction interval, as chance alone puts {expected}"] if count else []
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
