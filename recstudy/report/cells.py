@@ -218,9 +218,9 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
     def make() -> Cell:
         return cell_of(records, variants, name, distinct(run for index in variants for run in records.by_variant[index]))
 
-    made = records.once(("cell", *variants, name), make)
+    result = records.once(("cell", *variants, name), make)
     placed = [target for index in variants for target in placement.placed.get((index, name), ())] if placement else ()
-    return replace(made, placed=nearest_placed(placed)) if placed else made
+    return replace(result, placed=nearest_placed(placed)) if placed else result
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
@@ -284,9 +284,9 @@ def item_scores(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[
     damages = tuple(damage for damage in reads if isinstance(damage, str))
     scores = [read for read in reads if isinstance(read, ItemScores)]
     checksums = {run.provenance.data_checksum for run in runs} - {""}
-    if len(checksums) > 1 or len(scores) < len(reads) or any(not np.array_equal(one.rows, scores[0].rows) for one in scores):
+    if len(checksums) > 1 or len(scores) < len(reads) or any(not np.array_equal(score.rows, scores[0].rows) for score in scores):
         return None, damages
-    return scores[0]._replace(scores=np.array([one.scores for one in scores], dtype=np.float64)), ()
+    return scores[0]._replace(scores=np.array([score.scores for score in scores], dtype=np.float64)), ()
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
@@ -323,10 +323,10 @@ def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemS
     """Return a run's scores; None if its file is cut or its task has other answers; the reason if it is damaged."""
     score = METRICS[name].each
     try:
-        kept = program.answers(file)
-        if kept is None or kept.cut or score is None:
+        saved = program.answers(file)
+        if saved is None or saved.cut or score is None:
             return None
-        return ItemScores(kept.answers.rows, score(kept.answers).astype(np.float32), kept.answers.groups)
+        return ItemScores(saved.answers.rows, score(saved.answers).astype(np.float32), saved.answers.groups)
     except NotAvailable:
         return None
     except Exception as error:  # arrays that do not go together raise nearly anything

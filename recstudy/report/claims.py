@@ -218,9 +218,9 @@ def weights_each(
         return [_weights(claim, [*than, *less])]
     sides = []  # each variant of a side by itself; a gain stays a difference of means
     for side, selected in ((claim.than, than), (claim.less, less)):
-        alone = [[(sign, name, [at])] for sign, name, fit in selected for at in fit]
+        alone = [[(sign, name, [index])] for sign, name, fitting in selected for index in fitting]
         sides.append([selected] if side is None or isinstance(side, Gain) else alone)
-    pairs = [[*one, *other] for one in sides[0] for other in sides[1]]
+    pairs = [[*positive, *negative] for positive in sides[0] for negative in sides[1]]
     if len(pairs) < 2:
         raise ConfigError(f"{_named(claim)} is of each of several variants, but each side fits one: leave out each")
     return [_weights(claim, pair) for pair in pairs]
@@ -233,48 +233,50 @@ def _sides(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
 ) -> tuple[list[Selected], list[Selected]]:
     """Return what `than` and what `less` add."""
-    found: list[Selected] = []
+    selected: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, where in claim.selectors:
         fitting = _fitting(claim, where, variants, configs)
         name = where.get(METRIC, claim.metric)
         if metric(name).computed:
             raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
-        fit = list(dict.fromkeys(first.setdefault(canonical(configs[at]), at) for at in fitting))
+        distinct_variants = list(dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in fitting))
         measured = at_depth(name, where[DEPTH]) if DEPTH in where else name
-        found.append((sign, measured, [tune(fit)] if tune and TUNED in where else fit))
+        selected.append((sign, measured, [tune(distinct_variants)] if tune and TUNED in where else distinct_variants))
     cut = 2 if isinstance(claim.than, Gain) else 1
-    return found[:cut], found[cut:]
+    return selected[:cut], selected[cut:]
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
-    found: Weights = {}
-    for sign, name, fit in selected:
-        for at in fit:
-            own = found.setdefault(at, {})
-            own[name] = own.get(name, 0.0) + sign / len(fit)
-    kept = {at: {name: weight for name, weight in own.items() if abs(weight) > ROUNDING} for at, own in found.items()}
-    if not any(kept.values()):
+    result: Weights = {}
+    for sign, name, fitting in selected:
+        for index in fitting:
+            terms = result.setdefault(index, {})
+            terms[name] = terms.get(name, 0.0) + sign / len(fitting)
+    nonzero = {}
+    for index, terms in result.items():
+        nonzero[index] = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}
+    if not any(nonzero.values()):
         raise ConfigError(f"{_named(claim)} compares runs with themselves: {claim.contrast}")
-    return {at: own for at, own in kept.items() if own}
+    return {index: terms for index, terms in nonzero.items() if terms}
 
 
 def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[int]:
     """Return the variants that a selector of the claim fits: at least one, and all can be compared."""
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
-    fixed = {name: wanted for name, wanted in where.items() if name not in (DEPTH, METRIC, TUNED)}
-    found = [at for at, level in enumerate(levels) if fits(fixed, level)]
-    if not found:
-        known = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
-        raise ConfigError(f"{_named(claim)} names {plain(where)}, which no variant has: there are {'; '.join(known)}")
-    for at in found:
-        label, deepest = variants[at].label, configs[at].get("train.evaluation_depths")
-        if variants[at].leaks:
+    fixed = {name: level_wanted for name, level_wanted in where.items() if name not in (DEPTH, METRIC, TUNED)}
+    matches = [index for index, level in enumerate(levels) if fits(fixed, level)]
+    if not matches:
+        levels_there = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
+        raise ConfigError(f"{_named(claim)} names {plain(where)}, which no variant has: there are {'; '.join(levels_there)}")
+    for index in matches:
+        label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")
+        if variants[index].leaks:
             raise ConfigError(f"{_named(claim)} rests on {label!r}, which leaks: choose other variants")
         if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
             tested = f"{label!r} is tested after 1 to {deepest} steps: set train.evaluation_depths"
             raise ConfigError(f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {tested}")
-    return found
+    return matches
 
 
 def _named(claim: Claim) -> str:

@@ -25,13 +25,13 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
 
     A share is one of independent draws: copies and trajectories of a puzzle are one.
     """
-    known = metric(name.partition("@")[0])
-    low, high = known.bounds or (-inf, inf)
-    if known.share:
+    definition = metric(name.partition("@")[0])
+    low, high = definition.bounds or (-inf, inf)
+    if definition.share:
         repeated = name.partition(".")[0] in AT_TEST
-        items = known.items or max((_questions(run, repeated) for run in runs), default=0) or UNKNOWN
+        items = definition.items or max((_questions(run, repeated) for run in runs), default=0) or UNKNOWN
         return Scale(low, high, "share", items)
-    smaller = (known.better == "lower" or known.timed) and not known.bounds
+    smaller = (definition.better == "lower" or definition.timed) and not definition.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
     return Scale(low, high, "log" if smaller and positive else "linear")
 
@@ -69,15 +69,15 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
         for index in range(0 if metric(name).computed else len(records.variants)):
             if runs := seeds_of(records, index, name):
                 groups.setdefault(protocol(records, index), {})[index] = runs
-        found: dict[int, tuple[Fit[int], int]] = {}
+        fits: dict[int, tuple[Fit[int], int]] = {}
         for group in groups.values():
             first: dict[tuple[str, ...], int] = {}
-            keys = {index: first.setdefault(_ids(own), index) for index, own in group.items()}
+            keys = {index: first.setdefault(_ids(variant_runs), index) for index, variant_runs in group.items()}
             scores = {key: [run.number(name) for run in group[key]] for key in dict.fromkeys(keys.values())}
-            scale = scale_of(name, [run for own in group.values() for run in own])
+            scale = scale_of(name, [run for variant_runs in group.values() for run in variant_runs])
             fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]))
-            found |= {index: (fit, key) for index, key in keys.items()}
-        return found
+            fits |= {index: (fit, key) for index, key in keys.items()}
+        return fits
 
     return records.once(("fits", name), fitted)
 
@@ -107,15 +107,15 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
         alike = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
         return alike, alike
     fits = fits_of(records, name)
-    whole = [index for index, own in values.items() if index in fits and _ids(own) == _ids(seeds_of(records, index, name))]
+    whole = [index for index in values if index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))]
     if not runs or metric(name).computed or any(name in run.added for run in runs) or len(whole) < len(values):
         alone: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
         return alone.estimate(0), alone.prediction(0)
     if len(values) == 1:
         fit, key = fits[whole[0]]
         return fit.estimate(key), fit.prediction(key)
-    found = contrast([(len(own) / len(runs), fits[index][0].weighted(fits[index][1])) for index, own in values.items()])
-    mean = replace(found, n=len(runs))
+    terms = [(len(values[index]) / len(runs), weighted(records, index, name)) for index in values]
+    mean = replace(contrast(terms), n=len(runs))
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
 

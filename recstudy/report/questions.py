@@ -40,11 +40,11 @@ from recstudy.report.cells import MOST_RUNS, gap, item_scores
 from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, Weights, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, level_of, level_words, metric, plain
-from recstudy.report.registration import Statement, post_hoc
+from recstudy.report.registration import post_hoc
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
-from recstudy.report.targets import Placed, Placement, place, unmatched_notes
+from recstudy.report.targets import Placed, Placement, data_name, place, unmatched_notes
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
 SETTLED = ("done", "diverged", "failed", "stopped")
@@ -168,8 +168,8 @@ class QuestionRow:
     @property
     def detectable(self) -> float | None:
         """The least true difference that a test at its level shows 4 times in 5."""
-        found = self.estimate
-        return detectable(found.error, found.df, self.answer.alpha) if found.error and found.df else None
+        estimate = self.estimate
+        return detectable(estimate.error, estimate.df, self.answer.alpha) if estimate.error and estimate.df else None
 
     @property
     def better(self) -> bool | None:
@@ -242,8 +242,9 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     if least.answer.p is not None and room(least) < 0:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
     apart = not isinstance(claim.less, dict) or isinstance(claim.than, Gain)
-    judged_by: list[Statement] = [claim, *(one for one in records.plan.learned.items() if one[0] == claim.metric)]
-    marks = (str(Reason.POST_HOC),) if any(post_hoc(records, one, among) for one in judged_by) else ()
+    thresholds = [threshold for threshold in records.plan.learned.items() if threshold[0] == claim.metric]
+    late = post_hoc(records, claim, among) or any(post_hoc(records, threshold, among) for threshold in thresholds)
+    marks = (str(Reason.POST_HOC),) if late else ()
     return replace(least, words=claim.words(partial(_setting_words, records)), margin=claim.margin, apart=apart, marks=marks)
 
 
@@ -268,8 +269,8 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
     placement = place(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
     many = len({run_id for row in rows for run_id in row.run_ids}) > MOST_RUNS
-    found = _judged(records, rows)
-    return Family(found if many else tuple(_with_items(records, row) for row in found), unmatched_notes(placement))
+    judged_rows = _judged(records, rows)
+    return Family(judged_rows if many else tuple(_with_items(records, row) for row in judged_rows), unmatched_notes(placement))
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
@@ -282,7 +283,8 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
             raise ConfigError(f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}")
         base = labels.index(label)
         return {index: base for index in chosen if index != base}
-    bases = {index: own for index in chosen if (own := records.variants[index].base) is not None}
+    variants = ((index, records.variants[index].base) for index in chosen)
+    bases = {index: reference for index, reference in variants if reference is not None}
     if not bases:
         raise ConfigError(f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out.")
     return bases
@@ -296,14 +298,14 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
         reasons = (*row.answer.reasons, refused)
         answer = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
         row = replace(row, answer=answer, terms=())
-    found = [  # of every two published numbers from one table and data set
-        PublishedDifference(one, other)
-        for one in placement.placed.get((index, name), ())
-        for other in placement.placed.get((base, name), ())
-        if one.target.table == other.target.table and one.target.where.get("data.name") == other.target.where.get("data.name")
+    differences = [
+        PublishedDifference(first, second)
+        for first in placement.placed.get((index, name), ())
+        for second in placement.placed.get((base, name), ())
+        if first.target.table == second.target.table and data_name(first) == data_name(second)
     ]
-    least = min((len(difference.reasons) for difference in found), default=0)
-    published = tuple(difference for difference in found if len(difference.reasons) == least)
+    least = min((len(difference.reasons) for difference in differences), default=0)
+    published = tuple(difference for difference in differences if len(difference.reasons) == least)
     return replace(row, group=theirs, published=published)
 
 
@@ -320,13 +322,13 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
 def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
     """Add the tests over the test items, if they are the same for all runs."""
     runs = [run for term in row.terms for run in term.runs]
-    found, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
-    if found is None:
+    items, _ = item_scores(records, runs, row.metric) if row.estimate.error is not None else (None, ())
+    if items is None:
         return row
     n = len(row.terms[0].runs)
-    ours, theirs = found.scores[:n], found.scores[n:]
-    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], found.clusters)
-    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, found.clusters))
+    ours, theirs = items.scores[:n], items.scores[n:]
+    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
+    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
 
 
 # -------------------------------------------------------------------------------------------------------------- effects
@@ -338,12 +340,12 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         raise ConfigError(f"effects {part.name!r}: {', '.join(leaky)} leaks, so that no effect means anything")
     levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary among these cells, the first one first
     for axis in records.plan.axes:
-        found = list(dict.fromkeys(records.level(index, axis) for index in cells))
-        if len(found) > 2:
-            have = f"{axis!r} has {', '.join(map(plain, found))}"
+        axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
+        if len(axis_levels) > 2:
+            have = f"{axis!r} has {', '.join(map(plain, axis_levels))}"
             raise ConfigError(f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where")
-        if len(found) == 2:
-            levels[axis] = (found[0], found[1])
+        if len(axis_levels) == 2:
+            levels[axis] = (axis_levels[0], axis_levels[1])
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels here")
     columns = {

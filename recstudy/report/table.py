@@ -136,7 +136,7 @@ class PrintedTable:
 
     def widths(self) -> list[int]:
         """Return the characters of each column: of its longest entry, or of the longest word of its head."""
-        return [max(map(len, [*head.split(), *self.texts(at)]), default=0) for at, head in enumerate(self.heads)]
+        return [max(map(len, [*head.split(), *self.texts(column)]), default=0) for column, head in enumerate(self.heads)]
 
     def select(self, columns: Sequence[int]) -> PrintedTable:
         """Return the table with these columns. Lines of published values that are empty in them are left out."""

@@ -93,7 +93,7 @@ class Placed:
 
 def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
     """Return how the settings of compared values differ from the paper: the counts, and each difference in words."""
-    assumed = {deviation_text(stated): stated.paper is None for one in placed for stated in one.deviations}
+    assumed = {deviation_text(stated): stated.paper is None for value in placed for stated in value.deviations}
     counts = [(len(assumed) - sum(assumed.values()), "stated deviation"), (sum(assumed.values()), "assumption")]
     words = " and ".join(plural(count, what) for count, what in counts if count)
     return (f"comparable, with {words}:", *assumed) if assumed else ()
@@ -109,10 +109,15 @@ def _subject(stated: Deviation) -> str:
     return _short(stated.field) if stated.of_config else stated.field
 
 
+def data_name(placed: Placed) -> object:
+    """Return the data set that a published value states."""
+    return placed.target.where.get("data.name")
+
+
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
     """Return those with the fewest reasons against them: comparable values, or those of the same data set, before others."""
-    least = min((len(one.reasons) for one in placed), default=0)
-    return tuple(one for one in placed if len(one.reasons) == least)
+    least = min((len(value.reasons) for value in placed), default=0)
+    return tuple(value for value in placed if len(value.reasons) == least)
 
 
 @dataclass(frozen=True)
@@ -152,25 +157,27 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         for index in homes:
             reasons = (*map(by_name, target.against), *_reasons(records, index, stated, sourced, target.metric, references))
             config = records.configs[index]
-            deviations = tuple(one for one in records.plan.deviations if _applies(one, config, target.metric, sourced))
+            deviations = tuple(
+                deviation for deviation in records.plan.deviations if _applies(deviation, config, target.metric, sourced)
+            )
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
             placed = Placed(target, reasons, () if reasons else deviations, late)
             matches.setdefault((index, target.metric), []).append(placed)
-    kept: dict[tuple[int, str], tuple[Placed, ...]] = {}
+    comparable: dict[tuple[int, str], tuple[Placed, ...]] = {}
     dropped: dict[int, tuple[Target, str]] = {}
     for (index, name), placed_here in matches.items():
-        data_sets = {one.target.where.get("data.name") for one in placed_here}
-        own = (None, records.configs[index].get("data.name"))
-        for one in placed_here:
-            if len(data_sets) > 1 and one.target.where.get("data.name") not in own:
-                dropped[id(one.target)] = one.target, "its data set is not run here"
-            elif one.reasons and metric(name).computed:
-                dropped[id(one.target)] = one.target, f"a count of other settings: {'; '.join(one.reasons)}"
+        data_sets = set(map(data_name, placed_here))
+        data_names = (None, records.configs[index].get("data.name"))
+        for value in placed_here:
+            if len(data_sets) > 1 and data_name(value) not in data_names:
+                dropped[id(value.target)] = value.target, "its data set is not run here"
+            elif value.reasons and metric(name).computed:
+                dropped[id(value.target)] = value.target, f"a count of other settings: {'; '.join(value.reasons)}"
             else:
-                kept[index, name] = (*kept.get((index, name), ()), one)
-    shown = {id(one.target) for placed_here in kept.values() for one in placed_here}
+                comparable[index, name] = (*comparable.get((index, name), ()), value)
+    shown = {id(value.target) for placed_here in comparable.values() for value in placed_here}
     unmatched += [pair for key, pair in dropped.items() if key not in shown]
-    return Placement(kept, tuple(unmatched))
+    return Placement(comparable, tuple(unmatched))
 
 
 def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], list[Json] | None]:
@@ -184,7 +191,7 @@ def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], l
     labels = {reference.variants[index].label for index in theirs}
     homes = homes or [index for index, variant in enumerate(records.variants) if variant.label in labels]
     fields = [_settings(records, reference.configs[index], name) for index in theirs]
-    return homes, list({repr(one): one for one in fields}.values())
+    return homes, list({repr(config): config for config in fields}.values())
 
 
 def _decides(name: str, path: str) -> bool:
@@ -209,13 +216,16 @@ def _reasons(
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
     different = {path: value for path, value in stated.items() if not design.agrees(index, path, value)}
     reasons += [f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}" for path, value in different.items()]
-    deviating = {one.field for one in plan.deviations if one.field in config and same(config[one.field], one.ours)}
+    deviations = [deviation for deviation in plan.deviations if deviation.field in config]
+    deviating = {deviation.field for deviation in deviations if same(config[deviation.field], deviation.ours)}
     others = tuple(part for kind, part in OTHERS.items() if kind in different)
     unlike = {}
     for path, value in sourced.items():
         if path in config and path not in deviating and not path.startswith(others) and not _as_sourced(config[path], value):
             # `adamw (text) or adam_atan2 (code)`
-            words = [f"{plain(one)} ({source})" for source, one in value.items()] if isinstance(value, dict) else [plain(value)]
+            words = [plain(value)]
+            if isinstance(value, dict):
+                words = [f"{plain(setting)} ({source})" for source, setting in value.items()]
             unlike[path] = f"{plain(config[path])}, not {' or '.join(words)}"
     reasons += _unlike(_settings(records, config, name), {*stated, *sourced}, references, unlike)
     reasons += [UNKNOWN] if reference is None else []
@@ -243,15 +253,15 @@ def _reasons(
 def _as_sourced(value: Any, sourced: Any) -> bool:
     """Return whether a setting is as the paper's text or its code has it."""
     if isinstance(sourced, dict):
-        return any(_as_sourced(value, one) for one in sourced.values())
+        return any(_as_sourced(value, alternative) for alternative in sourced.values())
     return same(value, sourced) or (isinstance(value, float) and isinstance(sourced, float) and isclose(value, sourced))
 
 
 def _settings(records: StudyRecords, config: Json, name: str) -> Json:
     """Return the compared settings; the paper's own value counts as the preset's if the study states that these differ."""
     fields = {path: value for path, value in config.items() if _compared(name, path)}
-    stated = [one for one in records.plan.deviations if one.field in fields and one.paper is not None]
-    return fields | {one.field: one.ours for one in stated if same(fields[one.field], one.paper)}
+    stated = [deviation for deviation in records.plan.deviations if deviation.field in fields and deviation.paper is not None]
+    return fields | {deviation.field: deviation.ours for deviation in stated if same(fields[deviation.field], deviation.paper)}
 
 
 def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
@@ -263,13 +273,13 @@ def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
     return same(config[stated.field], stated.ours) and _compared(name, stated.field)
 
 
-def _unlike(ours: Json, known: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:
+def _unlike(ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:
     """Return the settings that are `unlike` what the paper or its code states, and those of which neither says anything and that
     differ from the nearest reference; of a part of another kind its kind alone, and many at their end in short.
     """
     if references:
         theirs = min(references, key=lambda fields: len(differing_fields(ours, fields)))
-        paths = [path for path in differing_fields(ours, theirs) if path not in known]
+        paths = [path for path in differing_fields(ours, theirs) if path not in known_paths]
         unlike = unlike | {path: f"{plain(ours.get(path))}, not {plain(theirs.get(path))}" for path in paths}
     other = tuple(OTHERS[path] for path in unlike if path in OTHERS)
     unlike = {path: words for path, words in unlike.items() if path in OTHERS or not path.startswith(other)}

@@ -33,7 +33,7 @@ class Forest(FigurePart):
 
     def caption(self, data: pd.DataFrame) -> str:
         verdicts = {words: data.loc[data["mark"] == mark, "verdict"].unique() for mark, words in MARKS.items()}
-        sentences = [f"{words}: {', '.join(said)}" for words, said in verdicts.items() if len(said)]
+        sentences = [f"{words}: {', '.join(names)}" for words, names in verdicts.items() if len(names)]
         return ". ".join([*sentences, SHADE] if data["region_low"].notna().any() else sentences)
 
     def finding(self, data: pd.DataFrame) -> str:

@@ -52,10 +52,10 @@ class Arithmetic(BesidePublished):
     default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
 
     def __post_init__(self) -> None:
-        known = list(dict.fromkeys(target.metric for target in self.targets))
+        metrics = list(dict.fromkeys(target.metric for target in self.targets))
         for name in self.counted:
-            if name not in known:
-                raise ConfigError(f"counted {name!r}, but the targets have {choices(known)}.{nearest(name, known)}")
+            if name not in metrics:
+                raise ConfigError(f"counted {name!r}, but the targets have {choices(metrics)}.{nearest(name, metrics)}")
         for name in self.given:
             if name not in self.counted:
                 raise ConfigError(f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}")

@@ -54,8 +54,8 @@ class Best(TablePart):
             more = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
             cells = [cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})]) for name in objectives]
             for name in self.metrics:  # a count follows from the settings, without a fresh seed
-                one = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
-                cells.append(one if metric(name).computed else replace(one, more_planned=max(0, more)))
+                number = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
+                cells.append(number if metric(name).computed else replace(number, more_planned=max(0, more)))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics]

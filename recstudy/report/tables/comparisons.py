@@ -48,14 +48,19 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
 def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """Mark the best cells of each metric. A cell that leaks is never compared."""
     result = list(cells)
-    for name in dict.fromkeys(one.metric for one in cells):
-        compared = [at for at, one in enumerate(cells) if one.metric == name and one.value is not None and not one.leaks]
+    for name in dict.fromkeys(candidate.metric for candidate in cells):
+        compared = [position for position, candidate in enumerate(cells) if candidate.metric == name and _is_ranked(candidate)]
         if metric(name).better is None or len(compared) < 2:
             continue
-        best = _best(name, [cells[at] for at in compared])
-        for at, is_best in zip(compared, best, strict=True):
-            result[at] = replace(cells[at], best=is_best and not all(best), tied=all(best) and not metric(name).computed)
+        best = _best(name, [cells[position] for position in compared])
+        for position, is_best in zip(compared, best, strict=True):
+            is_tied = all(best) and not metric(name).computed
+            result[position] = replace(cells[position], best=is_best and not all(best), tied=is_tied)
     return tuple(result)
+
+
+def _is_ranked(candidate: Cell) -> bool:
+    return candidate.value is not None and not candidate.leaks
 
 
 def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
@@ -64,26 +69,27 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
     Holm's p are taken k/2 times, because each of k values could have come out as the best. Otherwise some of 12 equal variants
     would be marked in 13 % of tables (`studies/bench/evidence.py`).
     """
-    best = max(cells, key=lambda one: metric(name).sign * (one.value or 0.0))
+    best = max(cells, key=lambda candidate: metric(name).sign * (candidate.value or 0.0))
     if metric(name).computed:
-        return [number(name, one.value or 0.0) == number(name, best.value or 0.0) for one in cells]
+        return [number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells]
     question = Question({0: 1.0, 1: -1.0}, other_than=0.0)
-    p_values = [asked(question, contrast([(1.0, _mean(best)), (-1.0, _mean(one))])).p for one in cells if one is not best]
+    contrasts = [contrast([(1.0, _mean(best)), (-1.0, _mean(candidate))]) for candidate in cells if candidate is not best]
+    p_values = [asked(question, difference).p for difference in contrasts]
     adjusted = iter(holm([1.0 if p is None else p for p in p_values]))
-    return [one is best or next(adjusted) * len(cells) / 2 >= ALPHA for one in cells]
+    return [candidate is best or next(adjusted) * len(cells) / 2 >= ALPHA for candidate in cells]
 
 
-def _mean(one: Cell) -> Weighted:
+def _mean(candidate: Cell) -> Weighted:
     """Return the mean as a contrast takes it."""
-    found = one.estimate
-    variance = None if found.error is None else found.error**2
-    return Weighted(found.value or 0.0, variance, found.df or 0.0, one.n, *found.reach, why=found.why)
+    estimate = candidate.estimate
+    variance = None if estimate.error is None else estimate.error**2
+    return Weighted(estimate.value or 0.0, variance, estimate.df or 0.0, candidate.n, *estimate.reach, why=estimate.why)
 
 
 def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Name the metrics by which no difference is significant, everywhere or in a part of the table."""
-    best = {one.metric for one in cells if one.best}
-    tied = dict.fromkeys(one.metric for one in cells if one.tied)
+    best = {marked_cell.metric for marked_cell in cells if marked_cell.best}
+    tied = dict.fromkeys(marked_cell.metric for marked_cell in cells if marked_cell.tied)
     names = [f"{metric(name).title}{' (in a part)' if name in best else ''}" for name in tied]
     return (f"no significant difference between variants by {'; '.join(names)}",) if names else ()
 
@@ -123,7 +129,7 @@ def _problem(row: Cell, base: Cell | None) -> str:
     """Return why two cells have no ratio; empty if they have one or if the row has no value."""
     if base is None:
         return NONE
-    ours, theirs = (row.records.variants[one.variants[0]] for one in (base, row))
+    ours, theirs = (row.records.variants[side.variants[0]] for side in (base, row))
     if row.leaks or base.leaks:
         return f"{'it' if row.leaks else ours.label} {LEAK}"
     if ours.data != theirs.data:

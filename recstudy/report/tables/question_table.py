@@ -15,7 +15,7 @@ from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, plain, plural
-from recstudy.report.questions import Family, QuestionRow, family
+from recstudy.report.questions import Family, PublishedDifference, QuestionRow, family
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Note, Number, Piece, PrintedTable, TableEntry
@@ -48,8 +48,8 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
     titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
     titles |= {"score": next(iter(metrics.values()), "")}
-    kept = [head for head in HEADS if head == "label" or any(head in line and not line[head].is_empty for line in lines)]
-    kept = [head for head in kept if head != "metric" or len(metrics) > 1]
+    columns = [head for head in HEADS if head == "label" or any(head in line and not line[head].is_empty for line in lines)]
+    columns = [head for head in columns if head != "metric" or len(metrics) > 1]
     variants = sorted({term.variant for row in questions.rows for term in row.terms}) or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = captions(records, variants)
@@ -59,8 +59,8 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     return PrintedTable(
         name=part.name,
         title=part.heading,
-        heads=[titles.get(head, head) for head in kept],
-        lines=[[line.get(head, TableEntry(DASH)) for head in kept] for line in lines],
+        heads=[titles.get(head, head) for head in columns],
+        lines=[[line.get(head, TableEntry(DASH)) for head in columns] for line in lines],
         caption="; ".join(filter(None, caption)),
         study_notes=(*facts["study_notes"], *([tests] if questions.tested else [])),
         warnings=warnings(records),
@@ -69,7 +69,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
             *spread_notes(records, variants, list(metrics)),
             *text_notes(records, variants, list(metrics)),
         ],
-        prose=frozenset(at for at, head in enumerate(kept) if head in ("metric", "contrast", "verdict")),
+        prose=frozenset(position for position, head in enumerate(columns) if head in ("metric", "contrast", "verdict")),
     )
 
 
@@ -82,7 +82,7 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     interval: Piece = Interval(*row.interval, form) if row.interval else DASH
     least: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
     hint = f"McNemar's test over the test items alone, not adjusted: p = {p_words(row.over_items_alone)}" if row.items else ""
-    published = (f"{one.value:+{metric(row.metric).form}}{' (not comparable)' if one.reasons else ''}" for one in row.published)
+    published = [_published_words(difference, row.metric) for difference in row.published]
     return {
         "label": TableEntry(row.label),
         "score": cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric)) if row.group else TableEntry(""),
@@ -98,17 +98,22 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     }
 
 
+def _published_words(difference: PublishedDifference, name: str) -> str:
+    return f"{difference.value:+{metric(name).form}}{' (not comparable)' if difference.reasons else ''}"
+
+
 def _notes(questions: Family) -> list[str | Note]:
     """Return how to read the table, and which runs leave it undecided."""
     rows, levels = questions.rows, questions.levels or {}
     words = "; ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in levels.items())
     notes: list[str | Note] = [SIZE.format(words)] if levels else []
     notes += [DETECTABLE] if any(row.group and row.detectable for row in rows) else []
-    published = [one for row in rows for one in row.published]
+    published = [difference for row in rows for difference in row.published]
     notes += [OF_TWO] if published else []
-    reasons = dict.fromkeys(one.reasons for one in published if one.reasons)
+    reasons = dict.fromkeys(difference.reasons for difference in published if difference.reasons)
     notes += [Note("published differences are not comparable", why) for why in reasons]
-    notes += deviation_notes(side for one in published if not one.reasons for side in (one.ours, one.theirs))
+    comparable = [difference for difference in published if not difference.reasons]
+    notes += deviation_notes(value for difference in comparable for value in (difference.ours, difference.theirs))
     notes += questions.unmatched
     lost = tuple(dict.fromkeys(why for row in rows for why in row.lost))
     return [*notes, *([Note(LUCKY, lost)] if lost else [])]
@@ -121,7 +126,7 @@ def csv_text(questions: Family) -> str:
 
 def _fields(row: QuestionRow) -> dict[str, Any]:
     answer, estimate = row.answer, row.estimate
-    sources = (f"{one.ours.target.cited} minus {one.theirs.target.cited}" for one in row.published)
+    sources = (f"{difference.ours.target.cited} minus {difference.theirs.target.cited}" for difference in row.published)
     low, high = row.interval or (None, None)
     return {
         "question": row.label,
@@ -149,7 +154,7 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "low_items": row.items.low if row.items else None,
         "high_items": row.items.high if row.items else None,
         "p_mcnemar": row.over_items_alone,
-        "published_difference": " ".join(repr(one.value) for one in row.published),
+        "published_difference": " ".join(repr(difference.value) for difference in row.published),
         "sources": "; ".join(sources),
         "runs_left": row.left,
         "lost": "; ".join(row.lost),

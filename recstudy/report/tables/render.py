@@ -138,7 +138,9 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     """Return the number as it stands in a table, with its interval and its runs."""
     base = cell.base.counted if cell.base else []
     intervals = {"95 % interval": cell.estimate, "over seeds and items": cell.items}
-    hint = [f"{words} {Interval(*found.interval, '.6g')}" for words, found in intervals.items() if found and found.interval]
+    hint = []
+    for words, estimate in intervals.items():
+        hint += [f"{words} {Interval(*estimate.interval, '.6g')}"] if estimate and estimate.interval else []
     if 1 < cell.n <= FEW and not base and _is_measured(cell):
         hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" if base else ""

@@ -4,10 +4,11 @@ Rows may stand in groups, of the variants at one level of an axis or of those th
 say what a variant is, as the papers' tables do. A `Tuned` table has in each cell the variant that is best on the selection split.
 """
 
+import fnmatch
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 from pydantic import Field
@@ -65,8 +66,8 @@ class Tuned(TablePart, OfVariants):
 
     def of_metrics(self, metrics: Sequence[str]) -> Self:
         if self.by not in metrics:
-            known = choices(metrics)
-            raise ConfigError(f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {known}")
+            names = choices(metrics)
+            raise ConfigError(f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {names}")
         return super().of_metrics(metrics)
 
     def cells(self, records: StudyRecords) -> TableData:
@@ -222,12 +223,13 @@ def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> t
     """Return the metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
     runs = [run for index in variants for run in records.by_variant[index]]
     measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
-    matches = {name: [one for one in measured if fnmatchcase(one, name)] if "*" in name else [name] for name in spec.metrics}
-    names = dict.fromkeys(name for one in matches.values() for name in one if not (spec.across and measured) or name in measured)
-    unmatched = [f"no run has a metric {name} yet" for name, one in matches.items() if not one]
-    if not names and spec.rows is not None and spec.columns is not None:
+    matches = {name: fnmatch.filter(measured, name) if "*" in name else [name] for name in spec.metrics}
+    names = dict.fromkeys(chain(*matches.values()))
+    shown = [name for name in names if name in measured] if spec.across and measured else list(names)
+    unmatched = [f"no run has a metric {name} yet" for name, columns in matches.items() if not columns]
+    if not shown and spec.rows is not None and spec.columns is not None:
         raise NotYetError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
-    return tuple(names), unmatched
+    return tuple(shown), unmatched
 
 
 def with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], list[str]]:
@@ -331,11 +333,11 @@ def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tupl
     """
     if registered(by) and not any(by in records.variants[index].levels for index in variants):
         return _bands(records, variants, by)
-    found: dict[str, list[int]] = {}
+    variants_of: dict[str, list[int]] = {}
     for index in variants:
         level = records.level(index, by)
-        found.setdefault(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", []).append(index)
-    return list(found.items())
+        variants_of.setdefault(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", []).append(index)
+    return list(variants_of.items())
 
 
 def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tuple[str, list[int]]]:
@@ -348,12 +350,12 @@ def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tu
         if not bands or costs[index] > (1 + BAND) * costs[bands[-1][0]]:
             bands.append([])
         bands[-1].append(index)
-    title, found = metric(name).title, []
+    title, headed_bands = metric(name).title, []
     for band in bands:
         ends = dict.fromkeys(number(name, costs[index]) for index in (band[0], band[-1]))
-        found.append((f"{title} {' to '.join(ends)} {metric(name).unit}".strip(), band))
+        headed_bands.append((f"{title} {' to '.join(ends)} {metric(name).unit}".strip(), band))
     unknown = [index for index in variants if index not in costs]
-    return [*found, *([(f"{title}: no run has finished", unknown)] if unknown else [])]
+    return [*headed_bands, *([(f"{title}: no run has finished", unknown)] if unknown else [])]
 
 
 def label_within(records: StudyRecords, index: int, group: str) -> str:
