@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from recstudy.lazy import go, pd
+from recstudy.lazy import go, pd, px
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import cell
 from recstudy.report.figures.curve import comparable
-from recstudy.report.look import SHADES, escape, metric_label, ordered
+from recstudy.report.look import SCREEN, SHADES, escape, metric_label, ordered
 from recstudy.report.names import axis_title, metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
@@ -63,23 +63,21 @@ class HeatMap(FigurePart, OfVariants):
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))
-        x, y = escape(axis_title(self.x)), escape(axis_title(self.y))
-        counted = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
-        text = counted.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)  # narrow: a line for each end of the interval
-        figure = go.Figure(layout={"height": 150 + ROW * len(rows), "meta": {"rows": True}})
-        figure.add_heatmap(
-            x=data["x"].map(plain),
-            y=data["y"].map(plain),
-            z=data["value"],
-            text=text,
-            texttemplate="%{text}" if len(columns) <= MOST_COLUMNS else None,
-            hovertext=data["said"],
-            hovertemplate=f"{x} %{{x}}, {y} %{{y}}: %{{hovertext}}<extra></extra>",
-            coloraxis="coloraxis",
+        text = data["said"].str.replace(r" (?=\[|\(n=)|(?<=,) ", "<br>", regex=True)  # narrow: each end of the interval on a line
+        cells = data.assign(x=data["x"].map(plain), y=data["y"].map(plain), text=text).pivot(index="y", columns="x").loc[rows]
+        figure = px.imshow(
+            cells["value"][columns],
+            labels={"x": escape(axis_title(self.x)), "y": escape(axis_title(self.y)), "color": metric_label(self.metric)},
+            color_continuous_scale=SHADES,
+            aspect="auto",
+            height=150 + ROW * len(rows),
+            template=SCREEN,
         )
-        figure.update_xaxes(title=x, type="category", categoryarray=columns, showgrid=False)
-        figure.update_yaxes(title=y, type="category", categoryarray=rows, showgrid=False, autorange="reversed")
-        return figure.update_layout(coloraxis={"colorscale": SHADES, "colorbar_title_text": metric_label(self.metric)})
+        text = cells["text"][columns].fillna("")
+        figure.update_traces(text=text, hovertemplate="%{y}, %{x}: %{text}<extra></extra>")
+        figure.update_traces(texttemplate="%{text}" if len(columns) <= MOST_COLUMNS else None)
+        figure.update_xaxes(type="category", showgrid=False).update_yaxes(type="category", showgrid=False)
+        return figure.update_layout(meta={"rows": True})
 
 
 def crossed(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> Cells:

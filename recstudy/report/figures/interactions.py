@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, groupby
+from itertools import combinations
 from typing import Any, ClassVar
 
 from recstudy.errors import ConfigError
@@ -14,8 +14,8 @@ from recstudy.report.cells import gap
 from recstudy.report.figures.curve import comparable
 from recstudy.report.figures.heat_map import crossed
 from recstudy.report.fits import weighted
-from recstudy.report.look import metric_label, ordered, panels
-from recstudy.report.names import axis_title, metric, plain
+from recstudy.report.look import line_style, metric_label, panels
+from recstudy.report.names import axis_title, level_words, metric, plain
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
@@ -60,8 +60,8 @@ class Interactions(FigurePart, OfVariants):
             raise ConfigError(f"interactions {self.name!r} needs two axes, but {', '.join(axes) or 'none'} varies here")
         rows = []
         for pair in combinations(axes, 2):
-            for place, cells in crossed(records, variants, *pair).items():
-                rows.append([*pair, *place, *self._point(records, cells)])
+            for levels, pooled in crossed(records, variants, *pair).items():
+                rows.append([*pair, *levels, *self._point(records, pooled)])
         data = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
         notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
         if missing := data["value"].isna().sum():
@@ -75,7 +75,7 @@ class Interactions(FigurePart, OfVariants):
         """Draw a panel for each pair of axes; a level keeps its look in all panels."""
         points = data.assign(
             pair=data["x_axis"].map(axis_title) + " \N{MULTIPLICATION SIGN} " + data["by_axis"].map(axis_title),
-            line=data["by_axis"].map(axis_title) + " " + data["by"].map(plain),
+            line=list(map(level_words, data["by_axis"], data["by"])),
             level=data["x"].map(plain),
             above=data["high"] - data["value"],
             below=data["value"] - data["low"],
@@ -88,29 +88,25 @@ class Interactions(FigurePart, OfVariants):
             y="value",
             error_y="above",
             error_y_minus="below",
-            color="line",
-            symbol="line",
-            line_dash="line",
             labels={"value": metric_label(self.metric), "level": "", "line": ""},
             hover_data=["low", "high", "n", "expected"],
+            **line_style("line", points["line"].unique()),
         )
-        groups = [group for _, group in points.groupby("pair", sort=False)]
-        for row, group in enumerate(reversed(groups), 1):  # plotly.express counts rows from the bottom
-            figure.update_xaxes(categoryarray=list(map(plain, ordered(group["x"]))), row=row)
         figure.update_traces(connectgaps=True, error_y={"thickness": 1, "width": 4})
         return figure.update_xaxes(type="category", matches=None)
 
     def _point(self, records: StudyRecords, variants: Sequence[int]) -> list[Any]:
-        """Return what a row has from `value` on."""
-        runs = sorted((run for index in variants for run in records.by_variant[index]), key=lambda run: run.seed)
-        missing, finished = [], []
-        seeds = {seed: list(group) for seed, group in groupby(runs, key=lambda run: run.seed)}
-        for seed, group in seeds.items():
-            gaps = [f"{run.label} {reason}" for run in group if (reason := gap(run, self.metric))]
+        """Return a row's columns from `value` on."""
+        runs = [run for index in variants for run in records.by_variant[index]]
+        seeds = sorted({run.seed for run in runs})
+        finished, missing = [], []
+        for seed in seeds:
+            cells = [run for run in runs if run.seed == seed]
+            gaps = [f"{run.label} {reason}" for run in cells if (reason := gap(run, self.metric))]
             if gaps:
                 missing.append(f"seed {seed}: {', '.join(gaps)}")
-            elif len(group) == len(variants):
-                finished += group
+            elif len(cells) == len(variants):
+                finished += cells
         terms = [(1 / len(variants), weighted(records, index, self.metric)) for index in variants]
         mean = contrast(terms) if finished else Estimate(None)
         counts = [len(finished) // len(variants), len(seeds)]

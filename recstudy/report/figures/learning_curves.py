@@ -94,13 +94,7 @@ class LearningCurves(FigurePart):
         axis, variants = axis_of(data), data.drop_duplicates("variant")
         names = dict(zip(variants["variant"].map(str), without_common(list(variants["label"]))[0], strict=True))
         points = data.assign(variant=data["variant"].map(str), metric=data["metric"].map(unescape).map(metric_label))
-        panel_count = points["metric"].nunique()
-        options = {
-            "x": axis,
-            "labels": {"average": "", "variant": ""},
-            "height": 140 + 240 * panel_count,
-            **line_style("variant", names),
-        }
+        options = {"x": axis, "labels": {"average": "", "variant": ""}, **line_style("variant", names)}
         figure = panels(px.line, points, "metric", y="average", **options)
         figure.update_traces(mode="lines" if points[axis].nunique() > 1 else "markers", hovertemplate=None)
         options |= {"facet_col": "metric", "facet_col_wrap": 1, "y": "mean"}
@@ -118,7 +112,7 @@ class LearningCurves(FigurePart):
         figure = go.Figure(layers, figure.layout).for_each_trace(lambda trace: trace.update(name=names[trace.name]))
         figure.update_yaxes(matches=None, rangemode="nonnegative" if points["low"].min() >= 0 else "normal")
         figure.update_xaxes(dtick=1 if points[axis].max() <= MOST_TICKS else None, tickformat=",")  # no half epochs
-        return figure.update_layout(meta={"across": axis})
+        return figure.update_layout(height=140 + 240 * points["metric"].nunique(), meta={"across": axis})
 
 
 def axis_of(data: pd.DataFrame) -> str:

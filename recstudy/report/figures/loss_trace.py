@@ -63,9 +63,8 @@ class LossTrace(FigurePart, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         parts = [part.iloc[thin(part["loss"].to_numpy(), POINTS)] for _, part in data.groupby("variant", sort=False)]
         types = {"update": "int32", "loss": "float32", "average": "float32"}  # Plotly packs them: a fifth of their digits
-        points = (
-            pd.concat(parts).astype(types).rename(columns={"loss": "mean"}).assign(metric="train_loss", low=0, n=1, selected=0)
-        )
+        points = pd.concat(parts).astype(types).rename(columns={"loss": "mean"})
+        points = points.assign(metric="train_loss", low=points["mean"], n=1, selected=0)
         return LearningCurves(window=self.window).draw(points).update_xaxes(title="optimiser updates")
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from recstudy.lazy import go, np, pd
+from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import Range
-from recstudy.report.look import SPECTRUM, escape, folded
+from recstudy.report.look import SCREEN, SPECTRUM, escape, folded
 from recstudy.report.names import metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
@@ -56,22 +56,31 @@ class ParallelCoordinates(FigurePart):
         ((score, direction),) = data.attrs["objective"].items()
         ranges = data.attrs["ranges"]
         data = data.sort_values(score, ascending=direction == "max", kind="stable")
-        figure = go.Figure()
-        positions = {}
+        places, ticks = {}, {}
         for path, title in {**short_names(ranges), score: metric(score).heading}.items():
             axis = folded(escape(title.replace("_", " ")), 14)
-            stated = ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
-            positions[axis], labels = _positions(data[path], stated)
-            for label, place in labels.items():
-                figure.add_annotation(x=axis, y=place, text=label, xanchor="right", xshift=-6, showarrow=False)
-        shares = positions[axis] if direction == "max" else 1 - positions[axis]
-        lines = pd.DataFrame(positions).assign(color=sample_colorscale(list(SPECTRUM), shares))
-        hover = "trial " + data["trial"].astype(str) + ": " + data["label"]
-        for text, (*line, color) in zip(hover, lines.to_numpy(), strict=True):
-            look = {"mode": "lines+markers", "line_color": color, "connectgaps": True, "hovertext": text, "hoverinfo": "text"}
-            figure.add_scatter(x=list(positions), y=line, **look)
-        figure.update_xaxes(side="top")
-        return figure.update_yaxes(visible=False).update_layout(showlegend=False, meta={"axes": len(positions)})
+            places[axis], ticks[axis] = _positions(
+                data[path], ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
+            )
+        shares = places[axis] if direction == "max" else 1 - places[axis]
+        lines = data[["trial", "label"]].assign(**places).melt(["trial", "label"], var_name="axis", value_name="position")
+        figure = px.line(
+            lines.dropna(subset="position"),
+            x="axis",
+            y="position",
+            color="trial",
+            category_orders={"axis": list(places), "trial": list(data["trial"])},
+            color_discrete_sequence=sample_colorscale(list(SPECTRUM), shares),
+            hover_name="label",
+            hover_data={"axis": False, "position": False},
+            markers=True,
+            template=SCREEN,
+        )
+        for axis, labels in ticks.items():
+            for label, position in labels.items():
+                figure.add_annotation(x=axis, y=position, text=label, xanchor="right", xshift=-6, showarrow=False)
+        figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
+        return figure.update_layout(showlegend=False, meta={"axes": len(places)})
 
 
 def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:
