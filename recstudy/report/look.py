@@ -113,13 +113,10 @@ def clipped(markup: str, width: int, lines: int = 1) -> str:
 
 
 def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Return labels such as `steps=1, width=64` without the parts that all of them have, and these parts."""
+    """Return labels such as `2 latent steps, width 64` without the parts that all of them have, and these parts."""
     parts = [label.split(", ") for label in labels]
     common = [part for part in parts[0] if all(part in other for other in parts)] if len(parts) > 1 else []
-    short = [", ".join(part for part in own if part not in common) or ", ".join(own) for own in parts]
-    fields = [name.partition("=") for name in short]
-    if len({field for field, _, _ in fields}) == 1 < len(short) and all(value[:1].isalpha() for _, _, value in fields):
-        short = [value for _, _, value in fields]
+    short = [", ".join(part for part in label.split(", ") if part not in common) or label for label in labels]
     return short, ", ".join(common)
 
 
@@ -194,7 +191,8 @@ def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, colu
     layout = {"facet_col": column, "facet_col_wrap": columns, "facet_row_spacing": 0.25 / rows, "height": HEIGHT * rows}
     figure = draw(data, **{**layout, "template": SCREEN, **options})
     figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))  # it was `column=value`
-    return figure.update_xaxes(showticklabels=True).update_layout(margin_t=55)  # the buttons are above the titles
+    figure.update_layout(margin_t=55, legend_title_text="")  # the buttons are above the titles
+    return figure.update_xaxes(showticklabels=True)
 
 
 def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
@@ -216,15 +214,11 @@ def is_number(value: Any) -> bool:
 
 def ordered(levels: Iterable[Any]) -> list[Any]:
     """Return each level once: numbers in their order, words in the study's."""
-    known = list(dict.fromkeys(levels))
-    return sorted(known) if all(map(is_number, known)) else known
+    unique_levels = list(dict.fromkeys(levels))
+    return sorted(unique_levels) if all(map(is_number, unique_levels)) else unique_levels
 
 
 def escape_text(data: pd.DataFrame) -> pd.DataFrame:
     """Return the data with each text escaped."""
-
-    def escaped(column: pd.Series) -> pd.Series:
-        values = [escape(value) if isinstance(value, str) else value for value in column]
-        return pd.Series(values, index=column.index, dtype=object)
-
-    return data.assign(**{str(name): escaped(data[name]) for name in data.select_dtypes(exclude=["number", "bool"])})
+    texts = data.select_dtypes(exclude=["number", "bool"])
+    return data.assign(**texts.map(lambda value: escape(value) if isinstance(value, str) else value))

@@ -63,7 +63,8 @@ class HeatMap(FigurePart, OfVariants):
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))
-        text = data["said"].str.replace(r" (?=\[|\(n=)|(?<=,) ", "<br>", regex=True)  # narrow: each end of the interval on a line
+        text = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
+        text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)  # narrow: a line for each end of the interval
         cells = data.assign(x=data["x"].map(plain), y=data["y"].map(plain), text=text).pivot(index="y", columns="x").loc[rows]
         figure = px.imshow(
             cells["value"][columns],

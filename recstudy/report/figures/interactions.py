@@ -88,7 +88,7 @@ class Interactions(FigurePart, OfVariants):
             y="value",
             error_y="above",
             error_y_minus="below",
-            labels={"value": metric_label(self.metric), "level": "", "line": ""},
+            labels={"value": metric_label(self.metric), "level": ""},
             hover_data=["low", "high", "n", "expected"],
             **line_style("line", points["line"].unique()),
         )

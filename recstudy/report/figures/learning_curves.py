@@ -94,7 +94,7 @@ class LearningCurves(FigurePart):
         axis, variants = axis_of(data), data.drop_duplicates("variant")
         names = dict(zip(variants["variant"].map(str), without_common(list(variants["label"]))[0], strict=True))
         points = data.assign(variant=data["variant"].map(str), metric=data["metric"].map(unescape).map(metric_label))
-        options = {"x": axis, "labels": {"average": "", "variant": ""}, **line_style("variant", names)}
+        options = {"x": axis, "labels": {"average": ""}, **line_style("variant", names)}
         figure = panels(px.line, points, "metric", y="average", **options)
         figure.update_traces(mode="lines" if points[axis].nunique() > 1 else "markers", hovertemplate=None)
         options |= {"facet_col": "metric", "facet_col_wrap": 1, "y": "mean"}

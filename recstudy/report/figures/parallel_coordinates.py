@@ -11,11 +11,13 @@ from typing import Any, ClassVar
 from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import Range
-from recstudy.report.look import SCREEN, SPECTRUM, escape, folded
+from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded
 from recstudy.report.names import metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.trials import TRIAL, ranked, search_of, trial_table
+
+LETTERS = 14  # of a line of an axis's title, and of a choice
 
 
 @PARTS.add("parallel_coordinates")
@@ -58,7 +60,7 @@ class ParallelCoordinates(FigurePart):
         data = data.sort_values(score, ascending=direction == "max", kind="stable")
         places, ticks = {}, {}
         for path, title in {**short_names(ranges), score: metric(score).heading}.items():
-            axis = folded(escape(title.replace("_", " ")), 14)
+            axis = folded(escape(title.replace("_", " ")), LETTERS)
             places[axis], ticks[axis] = _positions(
                 data[path], ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
             )
@@ -78,7 +80,9 @@ class ParallelCoordinates(FigurePart):
         )
         for axis, labels in ticks.items():
             for label, position in labels.items():
-                figure.add_annotation(x=axis, y=position, text=label, xanchor="right", xshift=-6, showarrow=False)
+                figure.add_annotation(
+                    x=axis, y=position, text=clipped(label, LETTERS), xanchor="right", xshift=-6, showarrow=False
+                )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
         return figure.update_layout(showlegend=False, meta={"axes": len(places)})
 

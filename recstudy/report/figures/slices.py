@@ -11,6 +11,7 @@ from recstudy.report.look import SPECTRUM, escape, panels
 from recstudy.report.parts import PARTS
 
 COLUMNS = 2  # panels side by side
+DECADES = 100  # ratio of the ends of a range from which only powers of ten are labelled
 
 
 @PARTS.add("slices")
@@ -39,9 +40,9 @@ class Slices(ParallelCoordinates):
             hover_name="label",
         )
         for trace, path in zip(figure.data, points["field"].unique(), strict=True):
-            axis = figure.layout[trace.xaxis.replace("x", "xaxis")]
-            if ranges[path][0].choices:
+            axis, stated = figure.layout[trace.xaxis.replace("x", "xaxis")], ranges[path][0]
+            if stated.choices:
                 axis.update(type="category", categoryorder="category ascending")
-            elif ranges[path][0].log:
-                axis.type = "log"
+            elif stated.log:
+                axis.update(type="log", dtick=1 if stated.high >= DECADES * stated.low else None)
         return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
