@@ -18,6 +18,7 @@ COMMANDS = {
 OPTIONS = {
     "--grouped": "Load the runs in Python and plot them: recstudy.load(FOLDER).runs is a pandas DataFrame.",
     "--site": "Publish each study instead: each bundle has its page (report/report.html).",
+    "--records": "Compare the SHA-256 in the last line of `recstudy verify` with the paper's.",
     "--with-weights": "Export the weights of a run instead: recstudy weights export RUN DIR --results RESULTS",
     "--control": "Press Ctrl-C to stop a study, and run the same command to resume it.",
     "--notify": "Run a command afterwards instead: python studies/NAME.py; curl -d finished URL",

@@ -60,7 +60,7 @@ Without it, `sha256sum -c {MANIFEST}` checks that the files are as published. Th
 
     {about.records}
 
-If a paper prints it, `recstudy verify DIR --records DIGEST` checks that these are the paper's records.
+If a paper prints it, compare it with the last line of `recstudy verify DIR`.
 
 ## What is in it
 

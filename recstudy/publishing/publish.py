@@ -10,7 +10,7 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from recstudy.files import refuse_existing
 from recstudy.opened import contents, entries
 from recstudy.publishing import bundle
 from recstudy.publishing.about import CHANGED, citation, readme, write_report
-from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, PLAN, README, REPORT, RESULTS, Bundle
+from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS, Bundle
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
@@ -96,9 +96,8 @@ def publish(
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
         root = Path(temporary) / out.name
-        code_files = find_code(plan, study)
-        left_out = copy_records(records, root / RESULTS, machine, code_files, data)
-        code = {file: copy_code(plan, file, source, root / CODE / file) for file, source in code_files.items()}
+        left_out = copy_records(records, root / RESULTS, machine, data)
+        code = {file: copy_code(plan, file, source, root / CODE / file) for file, source in find_code(plan, study).items()}
         if not code and not plan.imported:
             left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
         copies = bundle.in_bundle(load_study(Results(root / RESULTS), name, preset, trust))
@@ -157,21 +156,16 @@ def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
     return "as it was when the study was planned" if bundle.sha256_of(target) == plan.files[name] else CHANGED
 
 
-def copy_records(records: StudyRecords, root: Path, machine: Private, code_files: Mapping[str, Path], data: bool) -> Counter[str]:
+def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool) -> Counter[str]:
     """Copy the records of a study and its runs without what is private; return how many files were left out, by reason."""
     plan, results, copies = records.plan, records.results, Results(root)
     left_out: Counter[str] = Counter()
     captions: dict[int, bool] = {}  # variant -> whether its answers have captions that may not be copied
     copy = partial(copy_record, machine=machine)
     copy(results.root / MARKER, root)
-    study = copies.study(plan.study, plan.folder)
     for file in _regular_files(results.study(plan.study, plan.folder)):
         if file.suffix in (".json", ".jsonl") and not file.match("plan-*.json"):
-            copy(file, study)
-    with_code = json.loads((study / PLAN).read_text(encoding="utf-8"))
-    names = {str(source): f"{CODE}/{name}" for name, source in code_files.items()}
-    with_code["plugins"] = [plugin | {"file": names.get(plugin["file"], "")} for plugin in plan.plugins]
-    _write_json(study / PLAN, with_code)
+            copy(file, copies.study(plan.study, plan.folder))
     (root / "runs").mkdir()
     for run_id, variant in sorted({run.id: run.variant for run in plan.runs}.items()):
         folder, target = results.run(run_id), copies.run(run_id).path
@@ -181,11 +175,9 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, code_files
             answers = None if may_copy else records.program.answers(folder.answers)
             captions[variant] = answers is not None and bool(answers.answers.references)
         for file in _regular_files(folder.path):
-            if file.name in RECORDS or (file.name == ANSWERS and not captions[variant]):
-                copy(file, target)
-            elif file.name == ANSWERS:
+            if file.name == ANSWERS and captions[variant]:
                 left_out[CAPTIONS] += 1
-            elif file.suffix in (".npz", ".json") and may_copy:
+            elif file.name in (*RECORDS, ANSWERS) or (may_copy and file.suffix in (".npz", ".json")):
                 copy(file, target)
             elif file.suffix in (".npz", ".json"):
                 left_out[ITEMS] += 1
