@@ -53,7 +53,7 @@ With recstudy installed, and this folder or its zip as DIR:
 
 ```bash
 recstudy verify DIR     # computes what is printed from the records again; runs nothing of this folder
-recstudy reproduce DIR  # runs a cell again
+recstudy reproduce DIR  # makes its runs again and compares them
 ```
 
 Without it, `sha256sum -c {MANIFEST}` checks that the files are as published. The records have the digest

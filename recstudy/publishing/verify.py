@@ -61,14 +61,15 @@ NOT_CHECKED = (
     "dates of claims, looks and runs, except that their order is possible",
     "removed looks at fewer seeds than the study has now, unless the report counts them",
     "lines of epochs.jsonl and losses.jsonl that neither result.json nor a figure of the report repeats",
-    "versions, machine, workers, threads, cost and commit of a run, where neither attempts.jsonl nor the report has them",
+    "values in result.json alone, such as accuracy at other depths, versions, machine, workers, threads, cost and commit",
     "entries of answers.npz that no metric reads, and digits that half precision does not keep",
     "the text of files in code/ whose SHA-256 is not in plan.json",
     "CITATION.cff, and the packages and omissions that bundle.json lists",
 )
 OWN = "what a study defines itself is not imported"
 SHOWN = 20  # differences that are printed
-WIDTH = 80  # characters of a line of a page that are shown
+CELLS = 3  # of a CSV file
+WIDTH = 80  # characters of a text that are shown
 CLOSE = 1e-9  # relative, and absolute near 0
 ROUNDED = 2e-3  # error of a metric of answers in half precision, as a share of its range
 EDGE = 3  # items that such a metric may count otherwise
@@ -122,7 +123,7 @@ def verify(bundle: Bundle) -> Verified:
             try:
                 with nullcontext() if check is check_files else bundle.records.standing():
                     for line in check(bundle, verified):
-                        differences[line] = None
+                        differences[line.rstrip(".")] = None
             except (RecstudyError, ValueError, TypeError) as error:  # damaged records and dates
                 differences[str(error).rstrip(".")] = None
     finally:
@@ -159,9 +160,11 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
     reasons: Counter[str] = Counter()
     for run in plan.runs:
         sources = {bundle.study / PLAN: (plan.base | {"seed": run.seed}, plan.variants[run.variant].changes)}
-        file = bundle.results.run(run.id).config
-        if own := read_json(file):
-            sources[file] = own, {}
+        folder = bundle.results.run(run.id)
+        if own := read_json(folder.config):
+            sources[folder.config] = own, {}
+        elif folder.result.exists():
+            yield f"{folder.config}: is missing"
         for source, (settings, changes) in sources.items():
             try:
                 if f"'{AWAY}" in repr((settings, changes)):
@@ -213,6 +216,7 @@ def is_close(stated: float, computed: float, name: str, items: int) -> bool:
 
 def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare the result of each run with its attempts and its epochs."""
+    yield from (row.error for row in bundle.records.rows if row.error_class == "damaged record")
     rows = [row for row in distinct(bundle.records.rows) if row.result]
     verified.checked.append(f"that attempts, epochs and results of {plural(len(rows), 'run')} agree")
     for row in rows:
@@ -221,8 +225,9 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
         lines = {line.epoch: line.values for line in read_log(folder.epochs, EpochLine)}
         if made.finished and max([made.started, *(line.started or "" for line in attempts)]) > made.finished:
             yield f"{folder.result}: finished on {made.finished}, before it was started"
-        if {*made.commits, made.commit} - {None} != {line.commit for line in attempts} - {None}:
-            yield f"{folder.result}: its commits are not those in attempts.jsonl"
+        commits = {*made.commits, made.commit} - {None}
+        if (commits, made.dirty) != ({line.commit for line in attempts} - {None}, any(line.dirty for line in attempts)):
+            yield f"{folder.result}: its commits and changes are not those in attempts.jsonl"
         if selected.epoch is None or not lines or made.lost_epochs:
             continue
         last, epochs = max(lines), config.get("train.epochs")
@@ -281,7 +286,7 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 yield f"{name}: {'is missing' if name in drawn else 'does not follow from the records'}"
     verified.checked.append(f"{plural(counts[True], 'CSV file')} by their numbers, computed again from the records")
     if reasons:
-        verified.unchecked.append(f"the page, {README}, LaTeX and Markdown: {'; '.join(reasons)}")
+        verified.unchecked.append(f"the page, {README}, LaTeX, Markdown and texts in CSV files: {'; '.join(reasons)}")
     else:
         verified.checked.append(f"{plural(counts[False], 'other file')} of the report by their text, written again")
 
@@ -303,13 +308,17 @@ def table_differences(published: Path, drawn: Path, is_same_version: bool) -> It
     if len(ours) != len(theirs) or (is_same_version and [*ours] != [*theirs]):
         yield f": has {len(ours)} rows and {ours.shape[1]} columns, but the records give {len(theirs)} and {theirs.shape[1]}"
         return
+    cells: list[tuple[int, str]] = []
     for column in ours.columns.intersection(theirs.columns):
         stated, computed = (pd.to_numeric(side[column], errors="coerce") for side in (ours, theirs))
         differs = (ours[column] != theirs[column]) & ~np.isclose(stated, computed, rtol=CLOSE, atol=CLOSE)
         if not is_same_version and column != "verdict":
             differs &= computed.notna() | (stated.notna() & (theirs[column] == ""))
-        for row in np.flatnonzero(differs):
-            yield f", line {row + 2}, column {column}: {ours[column][row]!r}, but the records give {theirs[column][row]!r}"
+        cells += [(int(row), column) for row in np.flatnonzero(differs)]
+    for row, column in sorted(cells)[:CELLS]:
+        yield f", line {row + 2}, column {column}: {excerpts(ours[column][row], theirs[column][row])}"
+    if len(cells) > CELLS:
+        yield f": {plural(len(cells) - CELLS, 'more cell')}"
 
 
 def page_differences(published: Path, drawn: Path, is_same_version: bool) -> Iterator[str]:
@@ -319,10 +328,14 @@ def page_differences(published: Path, drawn: Path, is_same_version: bool) -> Ite
     pages = [rounded(file.read_text(encoding="utf-8", errors="replace")).splitlines() for file in (published, drawn)]
     for number, lines in enumerate(zip_longest(*pages, fillvalue=""), 1):
         if lines[0] != lines[1]:
-            start = max(0, len(commonprefix(lines)) - WIDTH // 2)  # noqa: RUF071  # characters are compared, not folders
-            ours, theirs = (repr(line[start : start + WIDTH]) for line in lines)
-            yield f", line {number}: {ours}, but the records give {theirs}"
+            yield f", line {number}: {excerpts(*lines)}"
             return
+
+
+def excerpts(*texts: str) -> str:
+    """Return the published and the computed text around the first character that differs."""
+    start = max(0, len(commonprefix(texts)) - WIDTH // 2)  # noqa: RUF071  # characters are compared, not folders
+    return ", but the records give ".join(repr(text[start : start + WIDTH]) for text in texts)
 
 
 def rounded(text: str) -> str:

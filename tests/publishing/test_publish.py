@@ -16,7 +16,8 @@ from recstudy.publishing import Bundle
 from recstudy.publishing.publish import publish
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
-from recstudy.records import Results
+from recstudy.records import Results, write_json
+from recstudy.study.plan import make_plan
 from recstudy.testing import make_failure, make_result, tiny_study, write_study
 
 TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
@@ -65,17 +66,26 @@ def test_items_of_real_data_are_in_it_on_request_alone(trained_results, publishe
 # ------------------------------------------------------------------------------------------------------- nothing private
 
 
+def write_configs(results: Results, study: recstudy.Study) -> None:
+    """Write the settings of runs, which `write_study` leaves out."""
+    for run in make_plan(study, seeds=2).runs:
+        if results.run(run.id).path.exists():
+            write_json(results.run(run.id).config, run.config.model_dump(mode="json"))
+
+
 def planted(root: Path) -> Results:
     """A results folder as a talkative cluster leaves it."""
     failed = make_failure(f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}")
     about = {"hardware": {"host": "gpunode17.cluster.example"}, "data_notes": ["read from /mnt/annabel/set/labels.csv"]}
+    study = tiny_study(name="planted")
     results = write_study(
         root / "results",
-        tiny_study(name="planted"),
+        study,
         score=lambda run: failed if run.seed == 0 and "=2" in run.label else make_result(80.0 + run.seed, provenance=about),
         seeds=2,
     )
     line = '{"started": "2026-01-01T00:00:00+00:00", "host": "gpunode17.cluster.example", "process": 4711}\n'
+    write_configs(results, study)
     for folder in (results.root / "runs").iterdir():
         (folder / "attempts.jsonl").write_text(line)
     plan = results.root / "studies/planted/quick/plan.json"
@@ -107,7 +117,9 @@ def test_nothing_private_is_in_it(tmp_path, monkeypatch):
 
 def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch):
     monkeypatch.setenv("USER", "annabel")
-    results = write_study(tmp_path / "results", tiny_study(name="told", question="Does annabel's model learn?"))
+    study = tiny_study(name="told", question="Does annabel's model learn?")
+    results = write_study(tmp_path / "results", study)
+    write_configs(results, study)
 
     with pytest.raises(ConfigError, match=r"plan.json, line \d+, names 'annabel'"):
         publish(results, "told", "quick", tmp_path / "out")
