@@ -68,7 +68,7 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
         names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
         height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
     size = {"width": int(inches * PIXELS_PER_INCH / 5 + 1e-6) * 5, "height": round(height / 5) * 5}  # whole pixels of Chrome
-    paper = go.Figure(figure).update_layout(**size)
+    paper = go.Figure(figure).update_layout(**size, margin_t=None)
     paper.layout.template = PAPER
     paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", LONGEST_TITLE)))
     for trace in paper.data:
@@ -131,7 +131,7 @@ def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
     names = list(map(str, levels))
     looks = {"color_discrete_map": PALETTE, "line_dash_map": DASHES, "symbol_map": SYMBOLS}
     maps = {option: dict(zip(names, cycle(values), strict=False)) for option, values in looks.items()}
-    return {**dict.fromkeys(("color", "line_dash", "symbol"), column), **maps, "template": SCREEN}
+    return {**dict.fromkeys(("color", "line_dash", "symbol"), column), **maps, "render_mode": "svg", "template": SCREEN}
 
 
 def tint(color: str, opacity: float) -> str:

@@ -51,5 +51,5 @@ def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, 
 
 
 def _ranking_metric(records: StudyRecords) -> str:
-    scores = [name for name, known in METRICS.items() if known.ranks]
+    scores = [name for name, score in METRICS.items() if score.ranks]
     return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")

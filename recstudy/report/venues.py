@@ -58,8 +58,8 @@ def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) ->
 
 def inches(width: str) -> float:
     """Read `3.25in`, `8.5cm`, `85mm` or `240pt`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
-    size = float(found[1]) * INCHES[found[2]] if found else 0.0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
+    size = float(match[1]) * INCHES[match[2]] if match else 0.0
     if not NARROWEST <= size <= WIDEST:
         raise ConfigError(f"a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got {width!r}")
     return size

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from recstudy.lazy import go, pd, px
+from recstudy.lazy import go, np, pd, px
 from recstudy.report.caveats import some
 from recstudy.report.look import bands, line_style, metric_label, panels, silent, without_common
 from recstudy.report.names import inline, metric, plural, registered
@@ -22,6 +22,7 @@ COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "a
 NO_METRICS = ("variant", "seed", "id", "epoch", "seconds")
 SELECTION = "selection_"
 PANELS = 6  # of metrics that a user's own program reported
+CIRCLE = {"symbol": "circle-open", "line_width": 2}
 MOST_TICKS = 12  # epochs that are all labelled
 
 
@@ -93,22 +94,22 @@ class LearningCurves(FigurePart):
         """Draw a panel a metric; a click on a name in the legend hides or shows that variant in all of them."""
         axis, variants = axis_of(data), data.drop_duplicates("variant")
         names = dict(zip(variants["variant"].map(str), without_common(list(variants["label"]))[0], strict=True))
-        points = data.assign(variant=data["variant"].map(str), metric=data["metric"].map(unescape).map(metric_label))
-        options = {"x": axis, "labels": {"average": ""}, **line_style("variant", names)}
-        figure = panels(px.line, points, "metric", y="average", **options)
-        figure.update_traces(mode="lines" if points[axis].nunique() > 1 else "markers", hovertemplate=None)
+        circles = np.where(is_selected(data) | (data[axis].nunique() == 1), 9, 0)
+        points = data.assign(
+            variant=data["variant"].map(str), metric=data["metric"].map(unescape).map(metric_label), circle=circles
+        )
+        options = {"x": axis, **line_style("variant", names)}
+        figure = panels(px.line, points, "metric", y="average", custom_data=["circle"], labels={"average": ""}, **options)
+        figure.update_traces(hovertemplate=None, mode="lines+markers" if circles.any() else "lines")
+        figure.for_each_trace(lambda trace: trace.update(marker={**CIRCLE, "size": trace.customdata[:, 0]}, customdata=None))
         options |= {"facet_col": "metric", "facet_col_wrap": 1, "y": "mean"}
         layers = [*figure.data]
         if self.window > 1:
             light = px.line(points, **options)
-            light.update_traces(mode="lines", opacity=max(0.1, 0.7 / (1 + len(names))), line={"width": 1, "dash": "solid"})
-            layers = [*silent(light), *layers]
+            opacity = max(0.1, 0.7 / (1 + len(names)))
+            layers = [*silent(light.update_traces(mode="lines", opacity=opacity, line={"width": 1, "dash": "solid"})), *layers]
         if (points["n"] > 1).any():
             layers = [*bands(points, points["n"] > 0, **options), *layers]
-        if is_selected(data).any():
-            circles = px.line(points.assign(mean=points["mean"].where(is_selected(data))), **options)
-            circles.update_traces(mode="markers", marker={"symbol": "circle-open", "size": 9, "line": {"width": 2}})
-            layers += silent(circles)
         figure = go.Figure(layers, figure.layout).for_each_trace(lambda trace: trace.update(name=names[trace.name]))
         figure.update_yaxes(matches=None, rangemode="nonnegative" if points["low"].min() >= 0 else "normal")
         figure.update_xaxes(dtick=1 if points[axis].max() <= MOST_TICKS else None, tickformat=",")  # no half epochs

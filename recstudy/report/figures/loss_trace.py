@@ -17,6 +17,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import MOST, add_labels, cut_note, shown_variants
 
 COLUMNS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
+LOSSES = "losses.jsonl"
 POINTS = 1_500  # of a variant: two for each pixel of a printed figure's width; 30 variants take 1 MB in a page
 THINNED = "Drawn are the lowest and the highest point of each short stretch; the CSV file has all."
 
@@ -36,9 +37,10 @@ class LossTrace(FigurePart, OfVariants):
         `update` counts from the start of training; `average` is the mean of the `window` recorded losses around.
         """
         runs: dict[int, Row] = {}
-        for states in (("diverged",), ("done", "unfinished")):
-            first_runs = {index: records.first_run(index, "losses.jsonl", states) for index in records.chosen(self.where)}
-            runs |= {index: run for index, run in first_runs.items() if run}
+        for index in records.chosen(self.where):
+            running, diverged = (records.first_run(index, LOSSES, states) for states in (("done", "unfinished"), ("diverged",)))
+            if run := running or diverged:
+                runs[index] = run
         rows = []
         for index in shown_variants(records, MOST, runs):
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)

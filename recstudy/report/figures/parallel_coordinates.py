@@ -76,6 +76,7 @@ class ParallelCoordinates(FigurePart):
             hover_name="label",
             hover_data={"axis": False, "position": False},
             markers=True,
+            render_mode="svg",
             template=SCREEN,
         )
         for axis, labels in ticks.items():
