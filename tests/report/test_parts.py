@@ -257,6 +257,23 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
     assert cell(same, [0, 1], "top1_accuracy", Placement({}, ())).n == 4  # a run under two labels counts once
 
 
+def test_a_figure_without_values_says_so(tmp_path):
+    records = read(write_study(tmp_path / "r", seeds=[]))
+    made = shown(records, Curve("c", x="batch_size", y="top1_accuracy", by="batch_size"))
+
+    assert set(made.frame["line"]) == {"batch size 64", "batch size 128"}
+    assert "Nothing to draw yet." in made.html
+    assert made.figure.data == ()
+
+
+def test_two_variants_of_one_label_are_two_learning_curves(results):
+    records = read(results)
+    data = LearningCurves().data(records).assign(label="same")
+    lines = [trace for trace in LearningCurves().draw(data).data if trace.showlegend]
+
+    assert [(line.name, len(line.x)) for line in lines] == [("same", 5)] * data["variant"].nunique()
+
+
 # ------------------------------------------------------------------------------------------------- captions and puzzles
 
 

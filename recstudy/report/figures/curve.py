@@ -78,14 +78,13 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         rows: list[dict[str, Any]] = []
         for (line, x, name), variants in points.items():
             point = cell(records, variants, name, placement)
-            rows += [{"line": line, "x": x, **row} for row in (_point(point), *_published_points(point))]
+            rows += [{"line": line, "x": x, **row} for row in (point_row(point), *_published_points(point))]
         data = pd.DataFrame(rows, columns=COLUMNS).sort_values(["line", "published", "x"], key=_order, ignore_index=True)
         return self._minus_best(records, data) if self.drop else data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
         ours, published = _split(data)
-        variants = {run.id: run.variant for run in records.rows}
-        pooled = max((len({variants[run] for run in runs.split()}) for runs in ours["run_ids"]), default=0)
+        pooled = max(map(len, self.points(records).values()), default=0)
         missing = ours["value"].isna().sum()
         incomparable = (published["verdict"] == Verdict.NOT_COMPARABLE).sum()
         notes = {
@@ -131,7 +130,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         if self.log:  # which zero has no place on: an interval that reaches it ends below the lowest point
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
-        labels = {"x": self._x_title(), "value": metric_label(self.y) + ", minus the best" * self.drop, "line": ""}
+        title = metric(self.x).heading if registered(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
+        labels = {"x": escape(title), "value": metric_label(self.y) + ", minus the best" * self.drop, "line": ""}
         options = {"x": "x", "y": "value", "labels": labels, "log_y": self.log, **line_style("line", names.values())}
         figure = px.line(ours, hover_name="line", hover_data=HOVER, **options)
         margins = published.assign(margin=published["high"] - published["value"])
@@ -142,10 +142,6 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
         return figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(showlegend=self.by is not None)
-
-    def _x_title(self) -> str:
-        title = metric(self.x).heading if registered(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
-        return escape(title)
 
     def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:
         """Return the options of the x-axis: categories where a level is a word, base 2 where all are powers of two."""
@@ -235,7 +231,8 @@ def _order(column: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(pd.factorize(column)[0], column.index)
 
 
-def _point(point: Cell) -> dict[str, Any]:
+def point_row(point: Cell) -> dict[str, Any]:
+    """Return the columns of a figure's data that say what a cell has measured."""
     names = ("value", "low", "high", "n", "expected", "synthetic")
     texts = {"verdict": ", ".join(point.verdicts), "reasons": "; ".join(point.reasons), "run_ids": " ".join(point.run_ids)}
     seeds = " ".join(map(repr, point.values))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from recstudy.lazy import go, pd, px
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import cell
-from recstudy.report.figures.curve import comparable
+from recstudy.report.figures.curve import comparable, point_row
 from recstudy.report.look import SCREEN, SHADES, escape, metric_label, ordered
 from recstudy.report.names import axis_title, metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
@@ -43,8 +43,7 @@ class HeatMap(FigurePart, OfVariants):
         rows = []
         for (x, y), pooled in crossed(records, variants, self.x, self.y).items():
             mean = cell(records, pooled, self.metric)
-            texts = [cell_text(mean), " ".join(mean.run_ids)]
-            rows.append([x, y, mean.value, mean.low, mean.high, mean.n, mean.expected, *texts, mean.synthetic])
+            rows.append({"x": x, "y": y, "said": cell_text(mean), **point_row(mean)})
         data = pd.DataFrame(rows, columns=COLUMNS)
         notes = list(leaky_notes(records, records.chosen(self.where), shown=False))
         if len(variants) > len(data):
