@@ -40,7 +40,7 @@ PRINTED = {
     "report/paper.tex": r"(\D\d*\.?)(\d)(\D)",
     "report/tables/depths.md": r"(\| \**\d+\.)(\d)( )",
     "report/tables/depths.csv": r"(,\d+\.\d*)(\d)(,)",
-    "report/figures/curve.html": r'("y":\[\d+\.\d{2})(\d)()',
+    "report/figures/curve.html": r'("tickvals":\[)(\d)(,)',
 }
 
 

@@ -56,6 +56,7 @@ from recstudy.report import (
     ExpertPath,
     HeatMap,
     Interactions,
+    LearningCurves,
     Mistakes,
     Pareto,
     Replications,
