@@ -18,10 +18,10 @@ SCORE = "exact_accuracy"
 
 
 class TestBudget(NamedTuple):
-    """So many segments, trajectories or copies of a puzzle; how many varies where it halts by itself."""
+    """So many segments, trajectories or copies of a puzzle; the amount varies where it halts by itself."""
 
     way: str
-    many: int | None
+    amount: int | None
     gflops: float  # a puzzle; not a number before a run has finished
     metric: str
 

@@ -26,7 +26,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
         placement = place(records, self.targets, variants, metrics)
         rows = []
         for index, budget in spent:
-            label = budget.way if budget.many is None else f"{budget.way}, {budget.many}"
+            label = budget.way if budget.amount is None else f"{budget.way}, {budget.amount}"
             label = f"{records.variants[index].label}, {label}" if len(variants) > 1 else label
             flops = {run.id: budget.gflops for run in records.by_variant[index] if run.done}
             score = cell(records, [index], budget.metric, placement)
