@@ -38,8 +38,8 @@ class LossTrace(FigurePart, OfVariants):
         """
         runs: dict[int, Row] = {}
         for index in records.chosen(self.where):
-            running, diverged = (records.first_run(index, LOSSES, states) for states in (("done", "unfinished"), ("diverged",)))
-            if run := running or diverged:
+            run = records.first_run(index, LOSSES, ("done", "unfinished")) or records.first_run(index, LOSSES, ("diverged",))
+            if run:
                 runs[index] = run
         rows = []
         for index in shown_variants(records, MOST, runs):
