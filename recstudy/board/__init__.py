@@ -1,14 +1,12 @@
-"""The live board: pages over a results folder that follow it while studies run. Reads records only, writes nothing.
+"""The live board: pages over a results folder while studies run. It reads records and writes nothing.
 
-poller     the folder: what changed since the last poll, nothing outside it
-progress   what runs, what was paid, what is left
-markup     addresses, the parts of a page, links
-sources    a study's records as the report has them, and the metric by which it is judged
-overview   `/`: the studies, what runs now
-runlist    `/runs/NAME/PRESET`: a table of the runs of a study
-study      `/study/NAME/PRESET`: the report's own tables and figures, filling up
-run        `/run/ID`
-pages      which page an address asks for
+folder     a results folder as of the last poll: its studies, and the runs in progress
+progress   how far a run and a study are, and the time that is left
+pages      the index, and the page of a study: the report's page with the runs in progress
+runs       the table of a study's runs, and an overlay of several runs
+run        the page of one run
 guard      who may read: tokens, host names, headers
-server     the Flask application and its server; web/ is what runs in the browser
+server     the Flask application and its server
+
+templates/ extend those of recstudy.report; web/ runs in the browser.
 """

@@ -1,43 +1,122 @@
-"""Which page an address asks for."""
+"""`/`, the studies of the folder, and `/study/NAME/PRESET`, the report's page with the runs in progress."""
 
-from recstudy.board.markup import Address, Page, PagePart, describe_problem
-from recstudy.board.overview import overview
-from recstudy.board.poller import NO_PLAN
-from recstudy.board.run import run_page
-from recstudy.board.runlist import runs_page
-from recstudy.board.sources import Sources
-from recstudy.board.study import study_page
-from recstudy.errors import ConfigError
-from recstudy.report.study_records import standing
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flask import url_for
+
+from recstudy.board.folder import ResultsFolder, Study
+from recstudy.board.frame import fill, framed, piece
+from recstudy.board.progress import progress_words, run_time_left, seconds_spent, time_left
+from recstudy.board.runs import curves, epoch_words, select_runs
+from recstudy.papers import by_name
+from recstudy.records.runs import STATUSES, distinct
+from recstudy.report.findings import findings
+from recstudy.report.page import Section
+from recstudy.report.writing import page_content, section
+from recstudy.terminal import duration
+
+FEW = 3  # runs in progress that the index names
+CURVES = 12  # runs in the figure of those in progress
+PROGRAMS = {
+    "Ray dashboard": "jobs, workers and nodes, while a study runs",
+    "TensorBoard": "curves of runs with --log tensorboard: tensorboard --logdir RESULTS/logs/tensorboard",
+    "Optuna dashboard": "trials of a search with --optuna-storage FILE: optuna-dashboard FILE",
+}
+VARIANTS = 50  # that an address names
 
 
-def page_at(sources: Sources, address: Address) -> Page:
-    """Return the page at this address.
+def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str], problems: Sequence[str]) -> str:
+    """Return the page of all studies.
 
-    Raises:
-        ConfigError: there is none. The message names the thing that is missing.
+    Args:
+        folder: The results folder.
+        place: What readers call it.
+        links: Name -> address of other programs.
+        problems: Why the folder or its store cannot be read.
     """
-    match address.path:
-        case ():
-            return overview(sources, address)
-        case ("study", name, preset):
-            page, study = study_page, (name, preset)
-        case ("runs", name, preset):
-            page, study = runs_page, (name, preset)
-        case ("run", run_id):
-            page, study = run_page, next(iter(sources.poller.studies_of(run_id)), ("", ""))
-        case _:
-            raise ConfigError(
-                f"no page at /{'/'.join(address.path)}: there are /, /study/NAME/PRESET, /runs/NAME/PRESET and /run/ID"
-            )
-    planned = sources.poller.studies.get(study)
-    with standing(planned.plan if planned else NO_PLAN, sources.trust):
-        return page(sources, address)
+    damaged = [f"{name} ({preset}): {problem}" for (name, preset), problem in folder.problems.items()]
+    studies = list(map(study_summary, folder.studies.values()))
+    return fill(
+        "index",
+        title="recstudy board",
+        study=None,
+        has_figures=False,
+        place=place,
+        links=links,
+        programs=PROGRAMS,
+        problems=[*problems, *damaged],
+        studies=studies,
+    )
 
 
-def page_or_problem(sources: Sources, address: Address) -> Page:
-    """Return the page at this address, or one that says in words why there is none."""
+def study_summary(study: Study) -> dict[str, Any]:
+    """Return a study's row of the index."""
+    plan, counts, running = study.records.plan, run_counts(study), running_runs(study)
+    return {
+        "plan": plan,
+        "question": by_name(plan.question),
+        "counts": counts,
+        "planned": counts.total() - (counts["stopped"] if plan.search else 0),
+        "running": [f"{row.label}, seed {row.seed}: {progress_words(study, row)}" for row in running[:FEW]],
+        "more": len(running) - FEW,
+        "compute": duration(
+            sum(row.paid for row in distinct(study.records.rows)) + sum(seconds_spent(study, row) for row in running)
+        ),
+        "left": time_left(study),
+        "finding": first_finding(study),
+    }
+
+
+def run_counts(study: Study) -> Counter[str]:
+    """Return the number of runs by status."""
+    return Counter("running" if row.id in study.logs else row.status for row in distinct(study.records.rows))
+
+
+def running_runs(study: Study) -> list[Any]:
+    return [row for row in distinct(study.records.rows) if row.id in study.logs]
+
+
+def first_finding(study: Study) -> str:
+    """Return the first of a study's findings, or why there is none."""
     try:
-        return page_at(sources, address)
-    except (Exception, SystemExit) as error:
-        return Page("Nothing to show", [PagePart("head", "", f"<h1>Nothing to show</h1>{describe_problem(error)}")])
+        with study.records.standing():
+            return str(findings(study.records)[0])
+    except (Exception, SystemExit) as error:  # a module of the study may raise anything
+        return f"The finding cannot be computed: {type(error).__name__}: {error}"
+
+
+def study_page(study: Study) -> str:
+    """Return the report's page of a study, with links from its numbers to their runs."""
+    records = study.records
+    variants = {row.id: row.variant for row in records.rows}
+
+    def address(run_ids: Sequence[str]) -> str:
+        numbers = sorted({variants[run_id] for run_id in run_ids if run_id in variants})
+        named = ",".join(map(str, numbers)) if len(numbers) <= VARIANTS else None
+        return url_for("runs", name=records.plan.study, preset=records.plan.folder, variant=named)
+
+    content = page_content(records, [section(records, part, link=address) for part in records.parts])
+    first = [runs_section(study)]
+    if running := running_runs(study):
+        chosen = select_runs(records, [row.id for row in running[:CURVES]])
+        first.append(curves(chosen, "Learning curves of runs in progress"))
+    picture = None if content.picture is None else content.picture + len(first)
+    return framed(content._replace(sections=[*first, *content.sections], picture=picture), study)
+
+
+def runs_section(study: Study) -> Section:
+    """Return the number of runs by status, and a row for each run in progress."""
+    counts = run_counts(study)
+    links = [(status, counts[status]) for status in ("running", *STATUSES) if counts[status]]
+    rows = [
+        {
+            "run": row,
+            "progress": progress_words(study, row),
+            "epoch": epoch_words(list(study.logs[row.id].values())),
+            "left": run_time_left(study, row),
+        }
+        for row in running_runs(study)
+    ]
+    return Section("Runs", piece("runs", study.records.plan, links, rows), time_left(study))

@@ -1,84 +1,84 @@
-"""The board's address, and the server that answers there until it is stopped.
+"""The Flask application of the board, and the server that answers until it is stopped.
 
-A page is made when somebody asks for it and kept until the folder changes. An open page asks every two seconds whether it is
-still the same, and takes in the parts that are not.
+A page is made on request and kept until its study changes. An open page asks every two seconds whether it is still the same, and
+replaces the parts that are not.
 """
 
 import gzip
-import hashlib
+import logging
 import socket
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from flask import Flask, Response, abort, request
-from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
+from recstudy.board.folder import ResultsFolder, Study
+from recstudy.board.frame import framed
 from recstudy.board.guard import check, guard
-from recstudy.board.markup import Address, PagePart, address_of, link
-from recstudy.board.pages import page_or_problem
-from recstudy.board.poller import ResultsPoller
-from recstudy.board.sources import LINKS, Sources
-from recstudy.errors import ConfigError
+from recstudy.board.pages import index_page, study_page
+from recstudy.board.run import run_page
+from recstudy.board.runs import compare_page, runs_page
+from recstudy.errors import ConfigError, RecstudyError
 from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
-from recstudy.report.markup import escape
-from recstudy.report.page import COPY, CSS, ICON, SCRIPT, VIEWER, VIEWER_CSS
+from recstudy.report.markup import markup
+from recstudy.report.page import COPY, CSS, GZIP_LEVEL, LIBRARY, SCRIPT, VIEWER, VIEWER_CSS, PageContent
 
-POLL_S = 1.0  # between two looks at the folder
-REST = 3.0  # or this often as long as the last look took: the board leaves the cores to the runs
+POLL_S = 1.0  # between two polls of the folder
+REST = 3.0  # or this many times the duration of the last poll: the board leaves the cores to the runs
 FETCH_S = 5.0  # between two fetches from an object store
 PAGES = 32  # pages that are kept
-PLOTLY = f"plotly-{get_plotlyjs_version()}.js"
-JS, STYLE = ((files("recstudy.board") / "web" / name).read_text(encoding="utf-8") for name in ("board.js", "board.css"))
-FILES = {
-    "board.js": ("text/javascript", f"{JS}{SCRIPT}{COPY}{VIEWER}"),
-    "style.css": ("text/css", CSS + VIEWER_CSS + STYLE),
+LINKS = {
+    "Ray dashboard": "http://127.0.0.1:8265",
+    "TensorBoard": "http://127.0.0.1:6006",
+    "Optuna dashboard": "http://127.0.0.1:8080",
 }
-FRAME = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="{icon}">
-<link rel="stylesheet" href="/_board/style.css">
-</head>
-<body>
-<a class="skip" href="#page">To the page</a>
-<noscript><p class="warning">Figures and live updates need JavaScript; the tables do without.</p></noscript>
-<nav class="top" aria-label="Board"><a href="/">Studies and runs</a> <a href="#contents">On this page</a></nav>
-<p class="lost" id="lost" role="status"></p>
-<main id="page" tabindex="-1">
-{parts}
-</main>
-{library}<script src="/_board/board.js"></script>
-</body>
-</html>
-"""
+ROUTES = {
+    "index": "/",
+    "study": "/study/<name>/<preset>",
+    "runs": "/runs/<name>/<preset>",
+    "compare": "/compare/<name>/<preset>",
+    "run": "/run/<run_id>",
+}
+DATA_TABLES = Path(str(getattr(find_spec("itables"), "origin", ""))).parent / "html"  # itables itself is never imported
+JS, RUNS_JS, STYLE = (
+    (files("recstudy.board") / "web" / name).read_text(encoding="utf-8") for name in ("board.js", "runs.js", "board.css")
+)
+ASSETS: dict[str, Callable[[], bytes]] = {
+    "board.js": f"{JS}{SCRIPT}{COPY}{VIEWER}".encode,
+    "runs.js": RUNS_JS.encode,
+    "board.css": f"{CSS}{VIEWER_CSS}{STYLE}".encode,
+    "plotly.js": LIBRARY.read_bytes,
+    "dt_bundle.js": (DATA_TABLES / "dt_bundle.js").read_bytes,
+    "dt_bundle.css": (DATA_TABLES / "dt_bundle.css").read_bytes,
+}
+TYPES = {".js": "text/javascript", ".css": "text/css"}
+log = logging.getLogger(__name__)
 
 
 class BoardServer:
     """A board that listens, from when it is made until `stop`.
 
     Args:
-        place: the results folder, or the URI of one on an object store, of which this machine then keeps a copy (mirror.py).
-        host, port: where to listen; port 0 takes a free one.
-        token: what readers must have; needed where others than this machine reach `host`.
-        links: name -> address of programs to point to, beside `LINKS` or in their place.
-        trust: import what studies define themselves.
+        place: The results folder, or the URI of one on an object store, of which this machine then keeps a copy.
+        host: Where to listen.
+        port: 0 takes a free one.
+        token: What readers must have; needed if other machines reach `host`.
+        links: Name -> address of programs to point to, in addition to `LINKS`.
+        trust: Import what studies define themselves.
 
     Raises:
-        ConfigError: no results folder, an address that cannot be had, or one that needs a token.
-        StorageError: the store does not answer.
+        ConfigError: No results folder, an address that is not available, or one that needs a token.
+        StorageError: The store does not answer.
     """
 
     def __init__(
@@ -91,8 +91,7 @@ class BoardServer:
         trust: bool = False,
     ) -> None:
         check(host, token)
-        shown = {**LINKS, **(links or {})}
-        for name, url in shown.items():
+        for name, url in (links or {}).items():
             if not url.startswith(("http://", "https://")):
                 raise ConfigError(f"--link {name}={url} must be NAME=http://... or NAME=https://...")
         results = Results(place)
@@ -100,7 +99,7 @@ class BoardServer:
             results.pull()
         if not there(results.root / MARKER):
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
-        app = make_app(Pages(results, tuple(shown.items()), trust))
+        app = make_app(results, links or {}, trust)
         self._server = _listen(host, port, app)
         bound_port = int(self._server.socket.getsockname()[1])
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
@@ -117,74 +116,118 @@ class BoardServer:
         self._server.shutdown()
 
 
-class Pages:
-    """The pages of a results folder, each made once for each state of the folder, one at a time."""
+class Watch:
+    """A results folder that is polled, and fetched from its store, when somebody asks for a page and enough time has passed."""
 
-    def __init__(self, results: Results, links: tuple[tuple[str, str], ...], trust: bool) -> None:
+    def __init__(self, results: Results, trust: bool) -> None:
+        self.folder = ResultsFolder(results, trust)
+        self.problems: list[str] = []
         self._results = results
-        self.sources = Sources(ResultsPoller(results.root), links, results.store, trust)
-        self._lock = threading.Lock()
-        self._pages: OrderedDict[Address, tuple[object, bytes]] = OrderedDict()
-        self._polled, self._poll_seconds, self._fetched = float("-inf"), 0.0, time.monotonic()
-        self._store_problems: list[str] = []
+        self._polled, self._seconds, self._fetched = float("-inf"), 0.0, time.monotonic()
 
-    def show(self, address: Address) -> bytes:
-        """Return the page at this address as HTML."""
-        with self._lock:
-            self._poll()
-            state = self.sources.state
-            made_of, html = self._pages.pop(address, (None, b""))
-            if made_of != state:
-                html = page_html(self.sources, address)
-            self._pages[address] = state, html
-            while len(self._pages) > PAGES:
-                self._pages.popitem(last=False)
-            return html
-
-    def _poll(self) -> None:
-        began = time.monotonic()
-        if began - self._polled < max(POLL_S, REST * self._poll_seconds):
+    def refresh(self) -> None:
+        """Poll the folder. If it or its store does not answer, `problems` says so, and what was read is still shown."""
+        start = time.monotonic()
+        if start - self._polled < max(POLL_S, REST * self._seconds):
             return
-        if self._results.store and began - self._fetched > max(FETCH_S, REST * self._poll_seconds):
-            self._store_problems = []
+        if self._results.store and start - self._fetched > max(FETCH_S, REST * self._seconds):
+            self.problems = []
             try:
                 self._results.pull()
-            except Exception as error:  # the store may come back; what was fetched is still shown
-                self._store_problems = [f"These results are older than the store, which cannot be read: {error}"]
+            except Exception as error:
+                self.problems = [f"These results are older than the store, which cannot be read: {error}"]
             self._fetched = time.monotonic()
-        self.sources.problems[:] = self._store_problems
         try:
-            self.sources.poller.poll()
-        except OSError as error:  # the folder's file system may come back; what was read is still shown
-            self.sources.problems.append(f"The folder cannot be read: {error}")
+            self.folder.poll()
+        except (OSError, RecstudyError) as error:
+            self.problems = [f"The folder cannot be read: {error}"]
         self._polled = time.monotonic()
-        self._poll_seconds = self._polled - began
+        self._seconds = self._polled - start
 
 
-def page_html(sources: Sources, address: Address) -> bytes:
-    """Return a page as HTML. Each part is a section, so that an open page can take in those that changed."""
-    page = page_or_problem(sources, address)
-    parts = list(page.parts)
-    items = [f"<li>{link('#' + part.key, part.title)}</li>" for part in parts if part.title]
-    if len(items) > 1:
-        nav = f'<nav id="contents" tabindex="-1" aria-label="On this page"><ul>{"".join(items)}</ul></nav>'
-        first = next(position for position, part in enumerate(parts) if part.title)
-        parts.insert(first, PagePart("contents", "", nav))
-    sections = "\n".join(f'<section class="part" data-key="{part.key}">{_with_heading(part)}</section>' for part in parts)
-    library = f'<script src="/_board/{PLOTLY}"></script>\n' if 'class="figure"' in sections else ""
-    return FRAME.format(title=escape(page.title), icon=ICON, parts=sections, library=library).encode()
+def make_app(results: Results, links: Mapping[str, str] | None = None, trust: bool = False) -> Flask:
+    """Return the application: pages, scripts and style sheets."""
+    app = Flask("recstudy.board", static_folder=None)
+    watch, lock = Watch(results, trust), threading.Lock()
+    folder, place = watch.folder, results.store or str(results.root)
+    pages: dict[str, tuple[object, str]] = {}  # address -> the state that a page was made from, and its HTML
+
+    def show(**names: str) -> Answer:
+        with lock:
+            watch.refresh()
+            try:
+                html, status = current_page(names), 200
+            except (Exception, SystemExit) as error:  # a module of a study may raise anything
+                html, status = problem_page(error), 404
+        return _cacheable(Response(html, status, mimetype="text/html"))
+
+    def current_page(names: Mapping[str, str]) -> str:
+        state: object
+        if request.endpoint == "index":
+            study, problems = None, [*watch.problems, *folder.problems.values()]
+            state = problems, [study.version for study in folder.studies.values()]
+        else:
+            study = folder.study_of(**names) if request.endpoint == "run" else folder.study(**names)
+            state = study.version
+        before, html = pages.pop(request.full_path, (None, ""))
+        if before != state:
+            html = make_page(study, names)
+        pages[request.full_path] = state, html
+        if len(pages) > PAGES:
+            del pages[next(iter(pages))]  # the one that was not asked for longest
+        return html
+
+    def make_page(study: Study | None, names: Mapping[str, str]) -> str:
+        if study is None:
+            return index_page(folder, place, {**LINKS, **(links or {})}, watch.problems)
+        with study.records.standing():
+            match request.endpoint:
+                case "study":
+                    return study_page(study)
+                case "runs":
+                    return runs_page(study, request.args)
+                case "compare":
+                    return compare_page(study, request.args.getlist("run"))
+                case _:
+                    return run_page(study, **names)
+
+    for endpoint, rule in ROUTES.items():
+        app.add_url_rule(rule, endpoint, show)
+
+    @app.get("/static/<name>")
+    def static(name: str) -> Answer:
+        if name not in ASSETS:
+            abort(404)
+        answer = Response(_packed(name), mimetype=TYPES[Path(name).suffix])
+        answer.headers["Content-Encoding"] = "gzip"
+        return _cacheable(answer)
+
+    return app
 
 
-def _with_heading(part: PagePart) -> str:
-    if not part.title:
-        return part.body
-    title = f"{part.title}: {part.finding}" if part.finding else part.title
-    anchor = f'<a class="anchor" href="#{part.key}" aria-label="link to this section"></a>'
-    return f'<h2 id="{part.key}" tabindex="-1">{escape(title)}</h2>{anchor}{part.body}'
+def problem_page(error: BaseException) -> str:
+    """Return a page that says why there is none."""
+    words = str(error)
+    if not isinstance(error, RecstudyError):
+        log.error("a page cannot be shown", exc_info=error)
+        words = f"This cannot be shown: {type(error).__name__}: {error}"
+    return framed(PageContent("Nothing to show", ["<h1>Nothing to show</h1>", markup("warnings", [words]), ""], []))
+
+
+def _cacheable(answer: Response) -> Answer:
+    """Let a browser ask whether the content is still the same."""
+    answer.headers["Cache-Control"] = "no-cache"
+    answer.add_etag()
+    return answer.make_conditional(request)
+
+
+@cache
+def _packed(name: str) -> bytes:
+    return gzip.compress(ASSETS[name](), GZIP_LEVEL)
 
 
 class _Quiet(WSGIRequestHandler):
-    """Keeps connections open, and does not print a line a request."""
+    """Keeps connections open, and does not print a line for each request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -193,7 +236,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 def _listen(host: str, port: int, app: Flask) -> BaseWSGIServer:
-    """Open the socket by hand, because on a port that is taken `make_server` ends the process."""
+    """Open the socket here, because `make_server` ends the process if the port is taken."""
     try:
         with closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)) as listening:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -203,47 +246,3 @@ def _listen(host: str, port: int, app: Flask) -> BaseWSGIServer:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot listen on {host}, port {port}: {reason}. Give another --port, or --host.") from None
-
-
-def make_app(pages: Pages) -> Flask:
-    """Return the application: pages, the drawing library, the style sheet and the script."""
-    app = Flask("recstudy.board", static_folder=None)
-
-    @app.get("/")
-    @app.get("/<path:path>")
-    def page(path: str = "") -> Answer:
-        html = pages.show(address_of(request.path, request.query_string.decode("utf-8", "replace")))
-        return _cacheable(Response(html, mimetype="text/html"))
-
-    @app.get("/_board/<name>")
-    def file(name: str) -> Answer:
-        if name not in FILES:
-            abort(404)
-        kind, content = FILES[name]
-        return _cacheable(Response(content, mimetype=kind))
-
-    @app.get(f"/_board/{PLOTLY}")
-    def plotly() -> Response:
-        """Send 4.8 MB, or 1.4 for a browser that can unpack it, which asks once, because the name says the version."""
-        packed = request.accept_encodings.quality("gzip") > 0
-        answer = Response(_plotly(packed), mimetype="text/javascript")
-        answer.headers["Cache-Control"] = "private, max-age=31536000, immutable"
-        answer.headers["Vary"] = "Accept-Encoding"
-        if packed:
-            answer.headers["Content-Encoding"] = "gzip"
-        return answer
-
-    return app
-
-
-def _cacheable(answer: Response) -> Answer:
-    """Let a browser ask whether the content is still the same."""
-    answer.headers["Cache-Control"] = "no-cache"
-    answer.set_etag(hashlib.sha256(answer.get_data()).hexdigest()[:32])
-    return answer.make_conditional(request)
-
-
-@lru_cache
-def _plotly(packed: bool) -> bytes:
-    library = get_plotlyjs().encode()
-    return gzip.compress(library) if packed else library

@@ -1,9 +1,11 @@
 """Boards over made-up records."""
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
@@ -11,9 +13,8 @@ sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
 import pytest
 from made_up import write_study
 
-from recstudy.board.poller import ResultsPoller
-from recstudy.board.server import BoardServer
-from recstudy.board.sources import Sources
+from recstudy.board.folder import ResultsFolder
+from recstudy.board.server import BoardServer, make_app
 from recstudy.records import Results
 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><b>bold</b> & 'quotes'"
@@ -28,10 +29,32 @@ def uploaded(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Results
     return results
 
 
-def looked(root: Path, trust: bool = False) -> Sources:
-    poller = ResultsPoller(root)
-    poller.poll()
-    return Sources(poller, trust=trust)
+def looked(root: Path, trust: bool = False) -> ResultsFolder:
+    """The folder, polled once."""
+    folder = ResultsFolder(Results(root), trust)
+    folder.poll()
+    return folder
+
+
+def page(root: Path, address: str, status: int = 200) -> str:
+    """The HTML of a page."""
+    answer = make_app(Results(root)).test_client().get(address)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def sections(html: str) -> dict[str, str]:
+    """The HTML of a page's header and sections by their headings, without findings."""
+    found = {"head": re.search(r"<header>(.*?)</header>", html, re.S)[1]}
+    for content in re.findall(r"<section[^>]*>(.*?)</section>", html, re.S):
+        title = re.search(r"<h2[^>]*>([^:<]*)", content)
+        found[unescape(title[1]) if title else ""] = content
+    return found
+
+
+def words(html: str) -> str:
+    """The text of HTML."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
 @contextmanager

@@ -1,10 +1,9 @@
 from pathlib import Path
 
+import boards  # noqa: F401 - which finds made_up
 import pytest
-from boards import looked
 from made_up import run_id, write_epochs, write_study
 
-from recstudy.board.sources import Sources
 from recstudy.records import Results
 
 
@@ -14,8 +13,3 @@ def results(tmp_path: Path) -> Results:
     made = write_study(tmp_path / "results")
     write_epochs(made, run_id(3, 2), 70.0, epochs=3)
     return made
-
-
-@pytest.fixture
-def sources(results: Results) -> Sources:
-    return looked(results.root)

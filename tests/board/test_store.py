@@ -6,8 +6,7 @@ from boards import uploaded
 from made_up import as_result, result, run_id
 
 from recstudy.board import server
-from recstudy.board.markup import Address
-from recstudy.board.server import Pages
+from recstudy.board.server import make_app
 from recstudy.records import Results
 
 NEW = run_id(3, 1)
@@ -22,19 +21,18 @@ def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(o
         monkeypatch.setattr(server, name, 0.0)
     writer = uploaded(object_store.uri(f"board-{time.time_ns()}"), tmp_path, monkeypatch)
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "reader"))
-    pages = Pages(Results(writer.store).pull(), (), trust=False)
-    study = Address(("study", "made_up", "paper"))
+    client = make_app(Results(writer.store).pull()).test_client()
+    study = "/study/made_up/paper"
 
-    before, fine = pages.show(study), pages.show(Address())
+    before, fine = client.get(study).text, client.get("/").text
     with writer.changing(writer.run(NEW).result):
         writer.run(NEW).finish(as_result(result(71.23, "ViT-Small")))
-    after = pages.show(study)
+    after = client.get(study).text
     with monkeypatch.context() as patched:
         patched.setattr(Results, "pull", refuse)
-        refused = pages.show(Address())
-        kept = pages.show(study)
+        refused, kept = client.get("/").text, client.get(study).text
 
-    assert (b"71.2" in before, b"71.2" in after) == (False, True)
-    problem = b"These results are older than the store, which cannot be read: the store does not answer"
-    assert [problem in page for page in (fine, refused, pages.show(Address()))] == [False, True, False]
-    assert b"71.2" in kept
+    assert ("71.2" in before, "71.2" in after) == (False, True)
+    problem = "These results are older than the store, which cannot be read: the store does not answer"
+    assert [problem in page for page in (fine, refused, client.get("/").text)] == [False, True, False]
+    assert "71.2" in kept

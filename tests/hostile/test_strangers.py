@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from strangers import FOLDERS, RUN, SECRET, WHOLE, good, outside, plan_file, plan_of
 
-from recstudy.board.markup import address_of
-from recstudy.board.pages import page_at
-from recstudy.board.poller import ResultsPoller
-from recstudy.board.sources import Sources
+from recstudy.board.folder import ResultsFolder
+from recstudy.board.server import make_app
 from recstudy.command import main
 from recstudy.errors import RecstudyError
 from recstudy.records import Results
@@ -75,15 +73,14 @@ def said(capsys, *words):
 
 def pages(root):
     """All that the board says."""
-    poller = ResultsPoller(root)
-    poller.poll()
-    sources = Sources(poller)
-    told = ""
-    places = ["/", *(f"/{kind}/{name}/{preset}" for name, preset in poller.studies for kind in ("study", "runs"))]
-    for place in [*places, f"/run/{RUN}"]:
-        with suppress(RecstudyError):
-            told += "".join(part.body for part in page_at(sources, address_of(place)).parts)
-    return told
+    client = make_app(Results(root)).test_client()
+    folder = ResultsFolder(Results(root))
+    with suppress(RecstudyError):
+        folder.poll()
+    places = [f"/{kind}/{name}/{preset}" for name, preset in folder.studies for kind in ("study", "runs")]
+    answers = [client.get(place) for place in ("/", *places, f"/run/{RUN}")]
+    assert {answer.status_code for answer in answers} <= {200, 404}
+    return "".join(answer.text for answer in answers)
 
 
 def loaded(root):

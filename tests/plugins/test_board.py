@@ -10,8 +10,8 @@ sys.path.append(str(Path(__file__).parents[1] / "report"))
 
 from boards import looked
 from made_up import write_study
-
 from recstudy.board.markup import Address
+
 from recstudy.board.server import page_html
 from recstudy.plugins import user_files_of
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from recstudy.board.poller import ResultsPoller
 from rich.console import Console
 
 import recstudy
-from recstudy.board.poller import ResultsPoller
 from recstudy.errors import ConfigError, StorageError
 from recstudy.judge import Judge, read_claims
 from recstudy.publishing.bundle import Bundle

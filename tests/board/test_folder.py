@@ -14,30 +14,37 @@ from made_up import (
     write_search,
 )
 
+from recstudy.board.folder import ResultsFolder
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.records.locks import locked
+from recstudy.records.runs import Row
 from recstudy.report.study_records import load_study
 
 STUDY = ("made_up", "paper")
 
 
+def row_of(folder: ResultsFolder, run: str) -> Row:
+    """The row of a run."""
+    return next(row for row in folder.studies[STUDY].records.rows if row.id == run)
+
+
 def test_the_board_reads_the_rows_that_the_report_reads(tmp_path):
     results = write_search(tmp_path / "results")
 
-    assert looked(results.root).records(STUDY).rows == load_study(results, *STUDY).rows
+    assert looked(results.root).studies[STUDY].records.rows == load_study(results, *STUDY).rows
 
 
 def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
-    sources = looked(results.root)
-    before = sources.records(STUDY)
+    folder = looked(results.root)
+    before = folder.studies[STUDY].records
     results.run(run_id(3, 0)).finish(as_result(result(94.0, "ViT-Small")))  # was not run
     results.run(run_id(1, 2)).finish(as_result(result(93.3)))  # had failed
     results.run(run_id(3, 2)).fail(as_failure(failure()))  # was under way
 
-    sources.poller.poll()
-    after = sources.records(STUDY)
+    folder.poll()
+    after = folder.studies[STUDY].records
 
     assert after.rows == load_study(results, *STUDY).rows
     changed = {row.id for old, row in zip(before.rows, after.rows, strict=True) if old != row}
@@ -52,9 +59,9 @@ def test_a_finished_result_is_read_once(results):
     file.write_text(json.dumps(result(1.0)))
     os.utime(file.parent, ns=(folder.st_atime_ns, folder.st_mtime_ns))
 
-    sources.poller.poll()
+    sources.poll()
 
-    assert sources.poller.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
+    assert row_of(sources, run_id(0, 0)).value("top1_accuracy") == 93.0
 
 
 def test_a_log_that_was_cut_back_is_read_anew(results):
@@ -62,62 +69,62 @@ def test_a_log_that_was_cut_back_is_read_anew(results):
     results.run(run_id(3, 2)).keep_epochs(below=1)
     append_line(results.run(run_id(3, 2)).epochs, {"epoch": 1, "train_loss": 9.0})
 
-    sources.poller.poll()
+    sources.poll()
 
-    lines = sources.poller.running[run_id(3, 2)]
+    lines = sources.studies[STUDY].logs[run_id(3, 2)]
     assert sorted(lines) == [0, 1]
-    assert lines[1].values["train_loss"] == 9.0
+    assert lines[1]["train_loss"] == 9.0
 
 
 def test_a_run_runs_while_its_lock_is_held_or_its_logs_grow(results):
     """A copy of an object store has no locks."""
     folder = results.run(run_id(3, 2))
-    without_lock = set(looked(results.root).poller.running)
+    without_lock = set(looked(results.root).studies[STUDY].logs)
     with locked(folder.lock):
         for file in folder.path.iterdir():
             os.utime(file, (0, time.time() - 100))
-        locked_by_worker = set(looked(results.root).poller.running)
+        locked_by_worker = set(looked(results.root).studies[STUDY].logs)
 
     assert without_lock == locked_by_worker == {run_id(3, 2)}
-    assert looked(results.root).poller.running == {}
+    assert looked(results.root).studies[STUDY].logs == {}
 
 
 def test_a_folder_that_changed_within_a_tick_is_read_again_whatever_its_clock_says(results):
     """The time of change of a folder stays as it was, as on a file server whose clock ticks once a second and is behind ours."""
-    poller, folder, then = looked(results.root).poller, results.run(run_id(3, 2)), time.time_ns() - 10**12
+    poller, folder, then = looked(results.root), results.run(run_id(3, 2)), time.time_ns() - 10**12
     os.utime(folder.path, ns=(then, then))
     poller.poll()
     folder.finish(as_result(result(90.0)))
     os.utime(folder.path, ns=(then, then))
     poller.poll()
 
-    assert poller.outcome(run_id(3, 2)).done
+    assert row_of(poller, run_id(3, 2)).done
 
 
 def test_a_failed_run_does_not_run_until_it_is_tried_again(results):
     failed = results.run(run_id(1, 2))
     append_line(failed.attempts, {"attempt": 1})
     failed.fail(as_failure(failure()))
-    before = set(looked(results.root).poller.running)
+    before = set(looked(results.root).studies[STUDY].logs)
     os.utime(failed.attempts, (0, time.time() + 5))
 
     assert run_id(1, 2) not in before
-    assert run_id(1, 2) in looked(results.root).poller.running
+    assert run_id(1, 2) in looked(results.root).studies[STUDY].logs
 
 
 def test_a_new_study_and_a_new_trial_are_found(tmp_path):
     results = write_search(tmp_path / "results")
     sources = looked(results.root)
-    trials = len(sources.records(STUDY).rows)
+    trials = len(sources.studies[STUDY].records.rows)
     log = next(results.study(*STUDY).glob("trials-*.jsonl"))
     line = json.loads(log.read_text().splitlines()[0])
     append_line(log, line | {"number": 99, "id": run_id(99, 0)})
     write_json(results.study("other", "quick") / "plan.json", plan(study="other"))
 
-    sources.poller.poll()
+    sources.poll()
 
-    assert len(sources.records(STUDY).rows) == trials + 1
-    assert set(sources.poller.studies) == {STUDY, ("other", "quick")}
+    assert len(sources.studies[STUDY].records.rows) == trials + 1
+    assert set(sources.studies) == {STUDY, ("other", "quick")}
 
 
 @pytest.mark.parametrize("file", ["", "result.json"])
@@ -128,26 +135,27 @@ def test_a_run_that_links_to_elsewhere_is_refused(results, tmp_path, file):
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(outside.path / file)
 
-    outcome = looked(results.root).poller.outcome(run_id(3, 1))
+    row = row_of(looked(results.root), run_id(3, 1))
 
-    assert "The board follows none" in outcome.error
-    assert outcome.value("top1_accuracy") is None
+    assert "link" in row.error
+    assert row.value("top1_accuracy") is None
 
 
 def test_stray_files_are_neither_runs_nor_studies(results):
-    before = looked(results.root).poller
+    before = looked(results.root)
     for folder in ("runs", "studies", "studies/made_up", "studies/made_up/paper"):
         (results.root / folder / ".DS_Store").touch()
-    poller = looked(results.root).poller
+    after = looked(results.root)
 
-    assert (poller.runs.keys(), poller.studies.keys()) == (before.runs.keys(), before.studies.keys())
-    assert not poller.outcome(".DS_Store").failure
+    assert after.studies.keys() == before.studies.keys()
+    assert after.studies[STUDY].records.rows == before.studies[STUDY].records.rows
+    assert not after.problems
 
 
 def test_a_damaged_plan_costs_its_own_study(results):
     write_json(results.study("broken", "quick") / "plan.json", {})
-    sources = looked(results.root)
+    folder = looked(results.root)
 
     with pytest.raises(ConfigError, match=r"damaged"):
-        sources.records(("broken", "quick"))
-    assert len(sources.records(STUDY).rows) == 12
+        folder.study("broken", "quick")
+    assert len(folder.studies[STUDY].records.rows) == 12

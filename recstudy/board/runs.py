@@ -1,0 +1,131 @@
+"""`/runs/NAME/PRESET`, a table of a study's runs, and `/compare/NAME/PRESET`, an overlay of several runs.
+
+The query of the table may name what it shows at first: `status=failed`, `variant=0,2`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flask import url_for
+from markupsafe import Markup
+
+from recstudy.board.folder import Study
+from recstudy.board.frame import fill, framed
+from recstudy.errors import ConfigError
+from recstudy.records.runs import varied_fields
+from recstudy.records.schema import Values
+from recstudy.records.study_schema import PlannedRun
+from recstudy.report import LearningCurves
+from recstudy.report.figures.learning_curves import NO_METRICS
+from recstudy.report.markup import escape, table, words_table
+from recstudy.report.names import DASH, axis_title, inline, metric, number, plain, quantity, setting_name
+from recstudy.report.page import PageContent, Section
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.writing import section
+
+METRICS = 3  # columns of metrics that the table shows at first
+PANELS = 6  # of learning curves
+MOST = 12  # runs in one overlay
+NO_CURVES = (*NO_METRICS, "learning_rate", "images_per_second")  # numbers of an epoch that say little about it
+
+
+def runs_page(study: Study, query: Mapping[str, str]) -> str:
+    """Return the page with the table of runs, which a script draws."""
+    plan = study.records.plan
+    title = f"Runs of {plan.study} ({plan.folder})"
+    return fill("runs", title=title, study=study, query=query, most=MOST, has_figures=False, **run_table(study))
+
+
+def run_table(study: Study) -> dict[str, list[Any]]:
+    """Return the columns of the table of runs (name, title, visible or not), and its rows of text."""
+    records = study.records
+    frame = records.runs.drop_duplicates("id")
+    frame = frame.assign(status=frame["status"].mask(frame["id"].isin(study.logs), "running"))
+    metrics = records.measured(range(len(records.variants)))
+    shown = [name for part in records.parts for name in part.shows if name in metrics] or metrics
+    titles = {"id": "run id", "label": "run", "status": "status"}
+    titles |= {name: metric(name).heading for name in dict.fromkeys(shown[:METRICS])}
+    titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes} | {"seed": "seed", "seconds": "wall time (s)"}
+    visible = {*titles} - {"id"}
+    titles |= {name: metric(name).heading for name in metrics if name not in titles}
+    titles |= {"provenance.finished": "finished", "provenance.host": "host", "attempts": "attempts", "variant": "variant"}
+    names = [name for name in titles if name in frame]
+    formats = {name: metric(name).form for name in metrics}
+    columns = [[_text(value, formats.get(name)) for value in frame[name].tolist()] for name in names]
+    heads = [{"name": name, "title": escape(titles[name]), "visible": name in visible} for name in names]
+    return {"columns": heads, "rows": list(zip(*columns, strict=True))}
+
+
+def _text(value: Any, form: str | None) -> str:
+    if value is None or value != value:  # NaN
+        return ""
+    return plain(value) if form is None else format(value, form)
+
+
+def compare_page(study: Study, run_ids: Sequence[str]) -> str:
+    """Return the page with the learning curves of runs in one figure, the settings that differ, and the metrics.
+
+    Raises:
+        ConfigError: The study has fewer than two of these runs, or there are too many.
+    """
+    records = select_runs(study.records, run_ids)
+    count = len(records.rows)
+    if not 2 <= count <= MOST:
+        raise ConfigError(f"an overlay has 2 to {MOST} runs of a study, but these are {count}")
+    heads = ["", *(Markup('<a href="{}">{}</a>').format(url_for("run", run_id=row.id), row.label) for row in records.rows)]
+    values = [(metric(name).heading, [row.value(name) for row in records.rows], name) for name in records.measured(range(count))]
+    rows = [
+        [escape(heading), *(escape(DASH if value is None else number(name, value)) for value in row)]
+        for heading, row, name in values
+    ]
+    plan = records.plan
+    head = [Markup("<h1>{} runs of {} ({})</h1>").format(count, plan.study, plan.folder), "", ""]
+    sections = [
+        curves(records),
+        Section("Settings that differ", settings_table(heads, records.configs)),
+        Section("Metrics", table("Metrics", heads, rows)),
+    ]
+    return framed(PageContent(f"{count} runs of {plan.study}", head, sections), study)
+
+
+def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the settings that differ between configs. The placement of a run changes no result and is left out."""
+    paths = [path for path in varied_fields(list(map(dict, configs))) if not path.startswith("place.")]
+    rows = [(setting_name(path), *(plain(config[path]) if path in config else DASH for config in configs)) for path in paths]
+    return words_table("Settings that differ", heads, rows) if rows else "<p>No setting differs.</p>"
+
+
+def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
+    """Return the records as if each of these runs were a variant of its own."""
+    by_id = {row.id: row for row in records.rows}
+    chosen = [by_id[run_id] for run_id in dict.fromkeys(run_ids) if run_id in by_id]
+    variants = [replace(records.variants[row.variant], label=f"{row.label}, seed {row.seed}", levels={}) for row in chosen]
+    rows = [replace(row, variant=index, label=variants[index].label) for index, row in enumerate(chosen)]
+    plan = replace(
+        records.plan,
+        variants=tuple(variants),
+        seeds=tuple(dict.fromkeys(row.seed for row in rows)),
+        runs=tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows),
+    )
+    return StudyRecords(records.results, plan, rows, trust=records.trust)
+
+
+def curves(records: StudyRecords, title: str = "") -> Section:
+    """Draw the epochs of runs: the loss and the scores first, and other numbers if they change."""
+    try:
+        frame = records.epochs(range(len(records.variants)))
+    except Exception:  # the section says which log is damaged
+        return section(records, LearningCurves(title=title))
+    names = list(map(str, frame))
+    scores = [name for name in names if name == "train_loss" or name.startswith("selection_")]
+    others = [name for name in names if name not in scores and name not in NO_CURVES and frame[name].nunique() > 1]
+    metrics = (*sorted(scores, reverse=True), *others)[:PANELS]
+    return section(records, LearningCurves(title=title, metrics=metrics))
+
+
+def epoch_words(epochs: Sequence[Values]) -> str:
+    """Return the last epoch's numbers in words; empty before the first epoch ends."""
+    values = epochs[-1] if epochs else {}
+    numbers = {name: value for name, value in values.items() if value is not None and name not in NO_CURVES}
+    return ", ".join(f"{inline(name)} {quantity(name, value)}" for name, value in numbers.items())
