@@ -18,7 +18,7 @@ from recstudy.report.names import at_depth, axis_title, level_words, metric, num
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import place
+from recstudy.report.targets import Placed, place
 
 WITHIN_A_RUN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
@@ -239,21 +239,29 @@ def point_row(point: Cell) -> dict[str, Any]:
     return {name: getattr(point, name) for name in names} | texts | {"published": False, "seeds": seeds}
 
 
-def _published_points(point: Cell) -> list[dict[Any, Any]]:
-    """Return a row per published value, whatever number of places in the papers, or of pooled variants, it is given for."""
-
-    def joined(words: pd.Series[str]) -> str:
-        return "; ".join(filter(None, words.unique()))
-
-    columns = ["value", "low", "high", "source", "verdict", "reasons"]
-    rows = [
-        (target.value, target.value - target.margin, target.value + target.margin, target.target.cited, answer.verdict, reason)
-        for target, answer in point.answers
-        for reason in (*target.reasons, target.assumed)
+def _published_points(point: Cell) -> list[dict[str, Any]]:
+    """Return a row per published value, however many tables of the papers state it."""
+    groups: dict[float, list[tuple[Placed, str]]] = {}
+    for target, answer in point.answers:
+        groups.setdefault(target.value, []).append((target, answer.verdict))
+    return [
+        {
+            "value": value,
+            "low": min(target.value - target.margin for target, _ in group),
+            "high": max(target.value + target.margin for target, _ in group),
+            "source": _joined(target.target.cited for target, _ in group),
+            "verdict": _joined(verdict for _, verdict in group),
+            "reasons": _joined(reason for target, _ in group for reason in (*target.reasons, target.assumed)),
+            "published": True,
+            "synthetic": False,
+            "seeds": "",
+        }
+        for value, group in groups.items()
     ]
-    how: dict[str, Any] = {"low": "min", "high": "max", **dict.fromkeys(columns[3:], joined)}
-    values = pd.DataFrame(rows, columns=columns).groupby("value", sort=False, as_index=False).agg(how)
-    return values.assign(published=True, synthetic=False, seeds="").to_dict("records")
+
+
+def _joined(words: Iterable[str]) -> str:
+    return "; ".join(filter(None, dict.fromkeys(words)))
 
 
 def _hollow(trace: go.Scatter) -> None:
