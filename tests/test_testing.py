@@ -21,8 +21,8 @@ def test_a_tiny_study_has_a_report_without_a_training(tmp_path):
     runs = recstudy.load(results.root).runs
 
     assert runs.groupby("label")["top1_accuracy"].apply(list).to_dict() == {
-        "latent_steps=1": [90.0, 91.0],
-        "latent_steps=2": [90.0, 91.0],
+        "1 latent step": [90.0, 91.0],
+        "2 latent steps": [90.0, 91.0],
     }
     assert "90.5" in str(recstudy.load(results.root)["mine"])
 

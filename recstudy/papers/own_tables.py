@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.papers import Target
+from recstudy.papers.target import Target
 from recstudy.plugins import caller
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS

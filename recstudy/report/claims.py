@@ -33,8 +33,7 @@ from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, 
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 
 if TYPE_CHECKING:
-    from recstudy.report.shown import Shown
-    from recstudy.report.study_records import StudyRecords
+    pass
 
 Where = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
@@ -116,11 +115,6 @@ class QuestionPart(Part):
     """A part that asks questions: a table with a row per question, below a forest plot."""
 
     explained: ClassVar[bool] = True
-
-    def shown(self, records: "StudyRecords") -> "Shown":
-        from recstudy.report.tables.question_table import questions_shown  # which needs the classes below
-
-        return questions_shown(records, self)
 
 
 @PARTS.add("claims")

@@ -10,10 +10,12 @@ from recstudy.errors import ConfigError, RecstudyError
 from recstudy.lazy import pd
 from recstudy.report.caveats import captions, warnings
 from recstudy.report.cells import TableData
+from recstudy.report.claims import QuestionPart
 from recstudy.report.drawn import DrawnFigure
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.question_table import questions_shown
 from recstudy.report.tables.render import table_shown
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ def shown(records: StudyRecords, part: Part) -> Shown:
         return Shown(part.name, figure.finding, figure)
     if isinstance(part, TablePart):
         return records.once((type(part), repr(part), "shown"), lambda: table_shown(cells(records, part)))
+    if isinstance(part, QuestionPart):
+        return questions_shown(records, part)
     return call_method(records, part, Part, "shown", Shown)
 
 

@@ -61,7 +61,7 @@ RECORDED = {
     "a level of the plan": (PLAN, r'("model.latent_steps": )(\d)()', f"{PLAN}: the settings of run"),
     "a planned seed": (PLAN, r'(\[\s*\d,\s*)(\d)(,\s*"[0-9a-f]{20}")', f"{PLAN}: the settings of run"),
     "a score that selected": ("results/runs/*/epochs.jsonl", r'("selection_top1_accuracy": \d*)(\d)()', "epochs.jsonl: "),
-    "a published value": (PLAN, r'("value": 9\d\.)(\d)(,)', "report/"),
+    "a published value": (PLAN, r'("value": 91\.)(9)(,)', "report/"),
     "a claim's margin": (PLAN, r'("by": 0\.)(\d)()', f"{PLAN}: the claim 'two latent steps help' is not as it was dated"),
 }
 
@@ -92,8 +92,8 @@ ATTACKS = {
     "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look at 2 seeds on 2001"),
     "a commit": (
         RESULT,
-        r'("provenance": \{)',
-        r'\1"commit": "beef",',
+        r'("commit": )("[^"]*"|null)',
+        r'\1"beef"',
         "its commits and changes are not those in attempts.jsonl",
     ),
     "workers": (RESULT, r'("workers": )1', r"\g<1>2", "Not checked: values in result.json alone, such as accuracy"),
