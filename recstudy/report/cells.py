@@ -24,7 +24,6 @@ from recstudy.report.fits import estimates_of, fits_of, scale_of, scored
 from recstudy.report.names import improved, metric
 from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Note
 from recstudy.report.targets import Placed, Placement, nearest_placed
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ class TableData:
     caption: str = ""
     study_notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    notes: tuple[str | Note, ...] = ()
+    notes: tuple[str, ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
 
     @property

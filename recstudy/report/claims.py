@@ -190,7 +190,7 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
     Raises:
         ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric needs no test.
     """
-    return _weights(claim, chain(*_sides(claim, variants, configs)))
+    return _weights(claim, _selected(claim, variants, configs))
 
 
 def weights_each(
@@ -207,14 +207,14 @@ def weights_each(
     Raises:
         ConfigError: as `weights`; or the claim is of each of several variants, and its selectors fit one each.
     """
-    than, less = _sides(claim, variants, configs, tune)
+    selected = _selected(claim, variants, configs, tune)
     if not claim.each:
-        return [_weights(claim, [*than, *less])]
-    sides = []  # each variant of a side by itself; a gain stays a difference of means
-    for side, selected in ((claim.than, than), (claim.less, less)):
-        alone = [[(sign, name, [index])] for sign, name, fitting in selected for index in fitting]
-        sides.append([selected] if side is None or isinstance(side, Gain) else alone)
-    pairs = [[*positive, *negative] for positive in sides[0] for negative in sides[1]]
+        return [_weights(claim, selected)]
+    pairs: list[list[Selected]] = [[]]
+    for side in (claim.than, claim.less):  # each variant of a side alone; a gain stays a difference of means
+        parts, selected = (selected[:1], selected[1:]) if isinstance(side, dict) else (selected[:2], selected[2:])
+        alone = [[(sign, name, [index])] for sign, name, fitting in parts for index in fitting]
+        pairs = [[*pair, *part] for pair in pairs for part in (alone if isinstance(side, dict) else [parts])]
     if len(pairs) < 2:
         raise ConfigError(f"{_named(claim)} is of each of several variants, but each side fits one: leave out each")
     return [_weights(claim, pair) for pair in pairs]
@@ -223,10 +223,10 @@ def weights_each(
 Selected = tuple[float, str, list[int]]  # what a selector adds: sign, metric, variants with different settings
 
 
-def _sides(
+def _selected(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
-) -> tuple[list[Selected], list[Selected]]:
-    """Return what `than` and what `less` add."""
+) -> list[Selected]:
+    """Return what `than` and then `less` add."""
     selected: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, where in claim.selectors:
@@ -237,8 +237,7 @@ def _sides(
         distinct_variants = list(dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in fitting))
         measured = at_depth(name, where[DEPTH]) if DEPTH in where else name
         selected.append((sign, measured, [tune(distinct_variants)] if tune and TUNED in where else distinct_variants))
-    cut = 2 if isinstance(claim.than, Gain) else 1
-    return selected[:cut], selected[cut:]
+    return selected
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:

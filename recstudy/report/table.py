@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from recstudy.report.names import DASH
 
 PUBLISHED = "published"  # the head of a column, or the label of a line, of published values
-REASONS = 4  # of a note, on paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +72,6 @@ class TableEntry:
 
 
 @dataclass(frozen=True)
-class Note:
-    """A sentence under a table, with its reasons."""
-
-    text: str
-    reasons: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.text}: {'; '.join(self.reasons)}"
-
-    @property
-    def on_paper(self) -> str:
-        """The sentence with its first reasons, and how many more a page has."""
-        more = [f"{len(self.reasons) - REASONS} more"] if len(self.reasons) > REASONS else []
-        return str(Note(self.text, (*self.reasons[:REASONS], *more)))
-
-
-@dataclass(frozen=True)
 class PrintedTable:
     """A table as all writers take it. A line with one entry is the heading of the lines below it.
 
@@ -113,7 +95,7 @@ class PrintedTable:
     caption: str = ""
     study_notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
-    notes: Sequence[str | Note] = ()
+    notes: Sequence[str] = ()
     prose: frozenset[int] = frozenset()
     settings: int = 0
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from recstudy.lazy import pd
 from recstudy.report.markup import render
 from recstudy.report.names import DASH
-from recstudy.report.table import Note, Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
 from recstudy.report.venues import ARTICLE, POINTS, Paper
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class TerminalTable:
         notes = [*table.warnings, *([f"{table.whole_caption}."] if table.whole_caption else []), *table.notes]
         if len(table.lines) < len(self.table.lines):
             notes.append(f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md")
-        yield Text("\n".join(map(str, notes)))
+        yield Text("\n".join(notes))
 
 
 # ---------------------------------------------------------------------------------------------------------------- LaTeX
@@ -161,11 +161,10 @@ def sentence(title: str, finding: str = "") -> str:
     return _ended(f"{name} ({finding})" if ": " in finding else f"{name}: {finding}" if finding else name)
 
 
-def notes_under(notes: Sequence[str | Note], warnings: Sequence[str] = ()) -> list[str]:
+def notes_under(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
     """Return the small print under a float, the warnings first and in bold."""
     lines = [rf"\textbf{{{breakable(_ended(warning))}}}" for warning in warnings]
-    words = [note.on_paper if isinstance(note, Note) else note for note in notes]
-    lines += [breakable(_ended(note)) for note in words if note]
+    lines += [breakable(_ended(note)) for note in notes if note]
     start = r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize\raggedright"
     return [start, *(rf"{line}\par" for line in lines), r"\end{minipage}"] if lines else []
 

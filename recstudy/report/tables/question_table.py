@@ -7,7 +7,7 @@ from typing import Any
 
 from recstudy.evidence import MOST_SEEDS, Reason, Verdict
 from recstudy.lazy import pd
-from recstudy.report.caveats import captions, text_notes, warnings
+from recstudy.report.caveats import captions, some, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.drawn import DrawnFigure
@@ -18,7 +18,7 @@ from recstudy.report.names import DASH, axis_title, metric, plain, plural
 from recstudy.report.questions import Family, PublishedDifference, QuestionRow, family
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Interval, Note, Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.tables.render import cell_entry, seeds_text
 from recstudy.report.targets import deviation_notes
 
@@ -102,21 +102,21 @@ def _published_words(difference: PublishedDifference, name: str) -> str:
     return f"{difference.value:+{metric(name).form}}{' (not comparable)' if difference.reasons else ''}"
 
 
-def _notes(questions: Family) -> list[str | Note]:
+def _notes(questions: Family) -> list[str]:
     """Return how to read the table, and which runs leave it undecided."""
     rows, levels = questions.rows, questions.levels or {}
     words = "; ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in levels.items())
-    notes: list[str | Note] = [SIZE.format(words)] if levels else []
+    notes = [SIZE.format(words)] if levels else []
     notes += [DETECTABLE] if any(row.group and row.detectable for row in rows) else []
     published = [difference for row in rows for difference in row.published]
     notes += [OF_TWO] if published else []
     reasons = dict.fromkeys(difference.reasons for difference in published if difference.reasons)
-    notes += [Note("published differences are not comparable", why) for why in reasons]
+    notes += [f"published differences are not comparable: {'; '.join(why)}" for why in reasons]
     comparable = [difference for difference in published if not difference.reasons]
     notes += deviation_notes(value for difference in comparable for value in (difference.ours, difference.theirs))
     notes += questions.unmatched
-    lost = tuple(dict.fromkeys(why for row in rows for why in row.lost))
-    return [*notes, *([Note(LUCKY, lost)] if lost else [])]
+    lost = list(dict.fromkeys(why for row in rows for why in row.lost))
+    return [*notes, *([f"{LUCKY}: {some(lost, '; ', 6)}"] if lost else [])]
 
 
 def csv_text(questions: Family) -> str:

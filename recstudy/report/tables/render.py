@@ -12,7 +12,7 @@ from recstudy.report.cells import Cell, TableData, commit
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
 from recstudy.report.rows import Row
 from recstudy.report.shown import Shown
-from recstudy.report.table import PUBLISHED, Interval, Note, Number, Piece, PrintedTable, TableEntry
+from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.targets import Placed, deviation_text
 
 LEADERS = 2  # that a heading names
@@ -127,7 +127,7 @@ def printed(table: TableData) -> PrintedTable:
         notes=[
             *table.notes,
             *margin_notes(table.cells),
-            *(Note(f"[{position}] not comparable", why) for position, why in enumerate(reasons, 1)),
+            *(f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)),
         ],
         settings=len(table.settings),
     )

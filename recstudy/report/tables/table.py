@@ -34,7 +34,6 @@ from recstudy.report.names import (
 )
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.table import Note
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
 from recstudy.report.targets import Placement, deviation_notes, place, unmatched_notes
 
@@ -170,7 +169,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     variants = records.chosen(spec.where)
     metrics, warned = metrics_of(records, spec, variants)
     spec = replace(spec, metrics=metrics)
-    notes: list[str | Note] = [*improvement_notes(spec)]
+    notes = [*improvement_notes(spec)]
     crossed = spec.rows is not None and spec.columns is not None
     if spec.across:
         variants, without = with_any(records, variants, metrics)
