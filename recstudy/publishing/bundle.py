@@ -12,7 +12,6 @@ A zip holds one such folder.
 """
 
 import hashlib
-import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import read_record
-from recstudy.records.study_schema import About
+from recstudy.records.study_schema import About, is_name
 
 if TYPE_CHECKING:
     from recstudy.report.study_records import StudyRecords  # loads pandas
@@ -36,7 +35,6 @@ MANIFEST, README, CITATION = "manifest-sha256.txt", "README.md", "CITATION.cff"
 REPORT, CODE, ABOUT, RESULTS, PLAN = "report", "code", "bundle.json", "results", "plan.json"
 MOST_FILES, MOST_BYTES = 500_000, 16 * 2**30  # of a zip, unpacked
 NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
-LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 def drawing_packages() -> dict[str, str]:
@@ -81,7 +79,7 @@ class Bundle:
     def about(self) -> About:
         """What `bundle.json` says (StorageError: it is damaged, or this is no bundle)."""
         about = read_record(self.root / ABOUT, About)
-        if about is None or any(re.search(r"[/\\]|^\.*$", name) for name in (about.study, about.preset)):
+        if about is None or not (is_name(about.study) and is_name(about.preset)):
             raise StorageError(f"{self.place or self.root} {NO_BUNDLE}")
         return about
 
@@ -90,23 +88,18 @@ class Bundle:
         """File -> its SHA-256, as stated (StorageError: it cannot be read)."""
         try:
             lines = (self.root / MANIFEST).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeError) as error:
+            return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+        except (OSError, ValueError) as error:
             raise StorageError(f"{MANIFEST} cannot be read: {error}.") from None
-        matches = [LINE.fullmatch(line) for line in lines]
-        if None in matches:
-            raise StorageError(f"{MANIFEST}, line {matches.index(None) + 1}, is not a SHA-256 and the name of a file.")
-        return {match[2]: match[1] for match in matches if match}
 
     @cached_property
     def files(self) -> dict[str, Path]:
         """Every file by its name below the folder (StorageError: there is a link or a special file)."""
-        files = {}
-        for path in sorted(self.root.rglob("*")):
+        paths = sorted(self.root.rglob("*"))
+        for path in paths:
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
                 raise StorageError(f"{path} is a link or no file. A bundle has only files.")
-            if path.is_file():
-                files[path.relative_to(self.root).as_posix()] = path
-        return files
+        return {path.relative_to(self.root).as_posix(): path for path in paths if path.is_file()}
 
     @cached_property
     def digests(self) -> dict[str, str]:

@@ -172,8 +172,8 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
         results.fetched(folder.answers)
         may_copy = data or variant in records.synthetic
         if variant not in captions:  # the answers of its other seeds are on the same data
-            answers = None if may_copy else records.program.answers(folder.answers)
-            captions[variant] = answers is not None and bool(answers.answers.references)
+            kept = None if may_copy else records.program.answers(folder.answers)
+            captions[variant] = bool(kept and kept.answers.references)
         for file in _regular_files(folder.path):
             if file.name == ANSWERS and captions[variant]:
                 left_out[CAPTIONS] += 1

@@ -252,12 +252,11 @@ def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
             verified.unchecked.append(f"the date of {words}: the records have none")
     verified.checked.append(f"{plural(len(stated), 'statement')} (claims, margins, deviations) against the runs, if dated")
     log = bundle.study / f"looks-{plan.definition}.jsonl"
-    finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}
+    finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}  # the last time of a rerun is late
     for look in read_log(log, Look):
         latest = datetime.fromisoformat(look.date) + CLOCKS
         later = {run for run, date in finished.items() if date and datetime.fromisoformat(date) > latest}
-        seeds = whole_seeds(plan, {row.id for row in rows} - later)
-        if seeds < look.seeds:
+        if (seeds := whole_seeds(plan, {row.id for row in rows} - later)) < look.seeds:
             yield f"{log}: a look at {look.seeds} seeds on {look.date}, when {seeds} had finished"
     seeds = whole_seeds(plan, {row.id for row in rows})
     if seeds and plan.search is None:
