@@ -88,6 +88,7 @@ ATTACKS = {
     "the last epoch": ("results/runs/*/epochs.jsonl", r'\{"epoch": 1, .*\n', "", "epochs.jsonl: its last epoch is 1 of 2"),
     "the selected epoch": (RESULT, r'("epoch": )\d', r"\g<1>7", "of epoch 8 is None"),
     "an earlier date of a claim": (PLAN, r'("stated": \{\s*"\w+": ")\d+', r"\g<1>2001", "Not checked: dates of claims"),
+    "a published value that is not printed": (PLAN, r'("value": )93', r"\g<1>39", "Not checked: published values in plan.json"),
     "no look": (LOOKS, r".*\n", "", "has no look at 2 seeds"),
     "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look at 2 seeds on 2001"),
     "a commit": (
