@@ -93,8 +93,8 @@ ATTACKS = {
     "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look at 2 seeds on 2001"),
     "a commit": (
         RESULT,
-        r'("commit": )("[^"]*"|null)',
-        r'\1"beef"',
+        r'"commits": \[[^\]]*\]',
+        '"commits": ["beef"]',
         "its commits and changes are not those in attempts.jsonl",
     ),
     "workers": (RESULT, r'("workers": )1', r"\g<1>2", "Not checked: values in result.json alone, such as accuracy"),
