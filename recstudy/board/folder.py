@@ -13,7 +13,7 @@ from typing import Any
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.opened import entries
 from recstudy.records import EpochLine, PlanRecord, Results, read_log
-from recstudy.records.plans import read_plan
+from recstudy.records.plans import read_imported, read_plan
 from recstudy.records.runs import Row, read_row
 from recstudy.records.schema import Values
 from recstudy.report.status import is_running, last_change, studies
@@ -119,7 +119,10 @@ class ResultsFolder:
         statuses = [(entry.name, entry.stat(follow_symlinks=False)) for entry in files]
         stamp = [(name, status.st_mtime_ns, status.st_size) for name, status in statuses]
         if key not in self._plans or self._plans[key][0] != stamp:
-            self._plans[key] = stamp, read_plan(folder)
+            plan = read_plan(folder)
+            if plan and plan.imported:
+                read_imported(folder)  # damage to it is a problem of this study alone
+            self._plans[key] = stamp, plan
         return self._plans[key][1]
 
     def _read_row(self, run_id: str, changed: int) -> tuple[int, Row]:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from recstudy.board.poller import ResultsPoller
 from rich.console import Console
 
 import recstudy
+from recstudy.board.folder import ResultsFolder
 from recstudy.errors import ConfigError, StorageError
 from recstudy.judge import Judge, read_claims
 from recstudy.publishing.bundle import Bundle
@@ -133,12 +133,12 @@ def test_every_reading_command_takes_it(judge, tmp_path):
     assert "imported/imported.json" in said
     (found,) = status(Results(tmp_path / "results"))
     assert (found.done, found.failed, found.planned) == (12, 1, 13)
-    poller = ResultsPoller(tmp_path / "results")
-    poller.poll()
-    assert sorted(run.outcome.status for run in poller.runs.values()) == ["done"] * 12 + ["failed"]
-    before = dict(poller.runs)
-    poller.poll()
-    assert all(poller.runs[run_id].outcome is run.outcome for run_id, run in before.items())
+    board = ResultsFolder(Results(tmp_path / "results"))
+    board.poll()
+    (study,) = board.studies.values()
+    assert sorted(row.status for row in study.records.rows) == ["done"] * 12 + ["failed"]
+    board.poll()
+    assert [*board.studies.values()] == [study]
     bundle = tmp_path / "bundle"
     publish(*studies_at(folder)[0], bundle)
     verified = verify(Bundle(bundle))
@@ -180,9 +180,9 @@ def test_damaged_imports_are_one_line(judge, tmp_path):
     with pytest.raises(StorageError, match=r"imported.json is damaged: runs.a.seed must be a whole number"):
         recstudy.load(folder)
     assert "imported.json is damaged" in status(Results(tmp_path / "results"))[0].problem
-    poller = ResultsPoller(tmp_path / "results")
-    poller.poll()
-    assert "imported.json is damaged" in next(iter(poller.studies.values())).error
+    board = ResultsFolder(Results(tmp_path / "results"))
+    board.poll()
+    assert "imported.json is damaged" in next(iter(board.problems.values()))
 
 
 def test_a_refused_file_leaves_nothing_behind(judge):
