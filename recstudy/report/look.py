@@ -200,7 +200,7 @@ def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
     figure = go.Figure(layout={"meta": {"rows": True}})
     hover = "%{y}, %{x}: %{z:.3g} %<extra></extra>"
     figure.add_heatmap(x=x, y=y, z=shares, hovertemplate=hover, coloraxis="coloraxis", xgap=1, ygap=1)
-    figure.update_layout(coloraxis={"colorscale": SHADES, "cmin": 0, "colorbar_title_text": title})
+    figure.update_layout(coloraxis={"colorscale": SHADES, "cmin": 0, "cmax": shares.max(), "colorbar_title_text": title})
     figure.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11})
     return figure.update_yaxes(showgrid=False, ticks="", tickfont={"size": 11}, autorange="reversed")
 

@@ -16,13 +16,9 @@ from typing import TYPE_CHECKING, Any
 from recstudy.lazy import np
 from recstudy.records import Json
 from recstudy.report.kept import read_archive
-from recstudy.report.names import plural
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from PIL.Image import Image
-
-    Tokens = npt.NDArray[np.int64]
 
 THINKING = "thinking.npz"
 GIVEN, WRONG, CHANGED = 1, 2, 4  # the marks of a cell, as bits
@@ -44,8 +40,8 @@ class Thought:
     colours: list[str]  # of each token, in place of symbols; or empty
     box: list[int]  # rows and columns of a box of cells; [0, 0] without
     row: int  # in the test set
-    cells: Tokens  # (1 + T, R, C)
-    marks: Tokens  # (1 + T, R, C) of GIVEN, WRONG, CHANGED
+    cells: np.ndarray  # (1 + T, R, C)
+    marks: np.ndarray  # (1 + T, R, C) of GIVEN, WRONG, CHANGED
     halt: list[float]  # T probabilities; empty for a network that never halts by itself
 
     @property
@@ -109,31 +105,31 @@ class Thought:
         """
         from PIL import Image, ImageDraw, ImageFont
 
-        cells, colours = self.cells[segment], self.colours
+        cells = self.cells[segment]
         rows, columns = cells.shape
         cell = FINE * max(4, side // max(rows, columns))
         thin, font = max(1, cell // 30), ImageFont.load_default(0.6 * cell)
-        strokes = [(PAPER, 7 * thin), (INK, 3 * thin)] if colours else [(INK, 2 * thin)]
         image = Image.new("RGB", (columns * cell, rows * cell))
         draw = ImageDraw.Draw(image)
         for (row, column), token in np.ndenumerate(cells):
             x, y, mark = column * cell, row * cell, int(self.marks[segment, row, column])
             kind = mark & (GIVEN | WRONG)
-            draw.rectangle((x, y, x + cell, y + cell), colours[token] if colours else FILLS[kind], RULE, thin)
-            near, far = 0.12 * cell, 0.88 * cell
-            for color, width in strokes:
+            fill = self.colours[token] if self.colours else FILLS[kind]
+            draw.rectangle((x, y, x + cell, y + cell), fill, RULE, thin)
+            left, top, right, bottom = x + 0.12 * cell, y + 0.12 * cell, x + 0.88 * cell, y + 0.88 * cell
+            for color, width in ((PAPER, 7 * thin), (INK, 3 * thin)) if self.colours else ((INK, 2 * thin),):
                 if mark & WRONG:
-                    draw.line((x + near, y + far, x + far, y + near), color, width)
+                    draw.line((left, bottom, right, top), color, width)
                 if mark & CHANGED:
-                    draw.rectangle((x + near, y + near, x + far, y + far), None, color, width)
-            if not colours:
+                    draw.rectangle((left, top, right, bottom), None, color, width)
+            if not self.colours:
                 middle, bold = (x + cell / 2, y + cell / 2), FINE / 3 if mark & GIVEN else 0
                 draw.text(middle, self.symbols[token], LETTERS[kind], font, "mm", stroke_width=bold)
         tall, wide = self.box if any(self.box) else (rows, columns)
-        for y in range(0, image.height + 1, tall * cell):
-            draw.line((0, y, image.width, y), INK, 4 * thin)
-        for x in range(0, image.width + 1, wide * cell):
-            draw.line((x, 0, x, image.height), INK, 4 * thin)
+        for row in range(0, rows + 1, tall):
+            draw.line((0, row * cell, image.width, row * cell), INK, 4 * thin)
+        for column in range(0, columns + 1, wide):
+            draw.line((column * cell, 0, column * cell, image.height), INK, 4 * thin)
         return image.reduce(FINE)
 
 
@@ -148,32 +144,29 @@ def read_thoughts(path: Path, most: int) -> list[Thought]:
 
 def _thoughts(archive: Mapping[str, Any], most: int) -> list[Thought]:
     """Return the first puzzles of an archive whose arrays fit together; else raise ValueError."""
-    symbols, colours, box, (rows, columns) = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape"))
-    (tall, wide), halt = box, archive["halt"]
-    count, segments = len(archive["rows"]), archive["cells"].shape[1]
-    sides = {"cells": (count, segments, rows * columns), "given": (count, rows * columns), "answers": (count, rows * columns)}
-    for name, side in sides.items():
-        array = archive[name]
-        if array.shape != side or not array.size or array.dtype != np.uint8:
-            raise ValueError(f"{name} of {array.shape} {array.dtype} for {plural(count, 'puzzle')} of {rows}x{columns}")
-        if array.max() >= len(symbols):
-            raise ValueError(f"token {array.max()}, but {plural(len(symbols), 'symbol')}")
-    if colours and (len(colours) != len(symbols) or not all(map(COLOR.fullmatch, colours))):
-        raise ValueError("colours are not one #RRGGBB a token")
-    if any(box) and (min(box) < 1 or rows % tall or columns % wide):
-        raise ValueError(f"boxes of {tall, wide} in {rows}x{columns} cells")
-    if halt.shape not in ((count, segments), (count, 0)) or not np.isfinite(halt).all():
-        raise ValueError(f"halt of {halt.shape} for {plural(segments, 'segment')}")
-    probabilities = 0.5 * (1 + np.tanh(halt.astype(float) / 2))  # the logistic function, which cannot overflow
-    grids = [archive[name].astype(int).reshape(count, -1, rows, columns) for name in sides]
-    puzzles = zip(archive["rows"].tolist(), probabilities.tolist(), *grids, strict=True)
+    symbols, colours, box, shape, rows = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape", "rows"))
+    grids = [archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")]
+    halt, segments = archive["halt"].astype(float), grids[0].shape[1]
+    is_whole = (
+        segments > 0
+        and all(0 <= grid.min() <= grid.max() < len(symbols) for grid in grids)
+        and len(colours) in (0, len(symbols))
+        and all(map(COLOR.fullmatch, colours))
+        and (box == [0, 0] or all(side > 0 and length % side == 0 for length, side in zip(shape, box, strict=True)))
+        and halt.shape in ((len(rows), segments), (len(rows), 0))
+        and np.isfinite(halt).all()
+    )
+    if not is_whole:
+        raise ValueError("arrays do not fit together")
+    probabilities = 0.5 * (1 + np.tanh(halt / 2))  # the logistic function, which cannot overflow
+    puzzles = zip(rows, probabilities.tolist(), *grids, strict=True)
     return [
         Thought(symbols, colours, box, row, *_marked(cells, given, answers, bool(colours)), halts)
         for row, halts, cells, given, answers in islice(puzzles, most)
     ]
 
 
-def _marked(cells: Tokens, given: Tokens, answers: Tokens, has_colours: bool) -> tuple[Tokens, Tokens]:
+def _marked(cells: np.ndarray, given: np.ndarray, answers: np.ndarray, has_colours: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of a puzzle and their marks, without the padding below and on the right."""
     is_asked = answers > 0
     cells = np.where(is_asked, cells, 0 if has_colours else given)

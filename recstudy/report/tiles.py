@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 128  # pixels of a tile's image
-WIDTH = 460  # pixels of all tiles in a row
-# Parts of the width: a panel's title, a line of words (13 pixels on a screen 390 pixels wide), an image's part of its tile, and
-# the space under it.
-TITLE, LINE, FILLED, SPACE = 0.11, 0.039, 0.92, 0.012
+WIDTH = 460  # pixels of all tiles in a row; page.js makes a figure lower where the page has less
+TITLE, LINE, FILLED = 0.11, 0.039, 0.92  # parts of the width: a panel's title, a line of words; and an image's part of its tile
 LETTERS = 34  # of a line of a title
 SMALL, LARGEST = 64, 256  # pixels: up to here an image is a PNG, which is exact; and of an image in a page
 PICTURE = Markup('<img{} src="{}" width="{}" height="{}" alt="{}" loading="lazy">')
@@ -38,27 +36,24 @@ class Tiles(NamedTuple):
 
 def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
     """Return a figure of panels under each other. The width of a row is the unit of both axes."""
-    images, words, titles, top = [], [], [], 0.0
+    figure, y = go.Figure(layout={"margin": dict.fromkeys("tlrb", 10), "meta": {"width": WIDTH}}), 0.0
     for panel in panels:
-        top += TITLE
-        titles.append({"text": f"<b>{folded(panel.title, LETTERS)}</b>", "y": top})
-        side, lines = 1 / panel.across, max(text.count("<br>") + 1 for text in panel.words)
-        height = side + LINE * lines
-        for position, (image, text, hover) in enumerate(zip(panel.images, panel.words, panel.hover, strict=True)):
+        y += TITLE
+        title = {"text": f"<b>{folded(panel.title, LETTERS)}</b>", "xanchor": "left", "align": "left", "font_size": 13}
+        figure.add_annotation(x=0, y=y, yanchor="bottom", showarrow=False, **title)
+        side = 1 / panel.across
+        height = side + LINE * max(words.count("<br>") + 1 for words in panel.words)
+        for position, (image, words, hover) in enumerate(zip(panel.images, panel.words, panel.hover, strict=True)):
             row, column = divmod(position, panel.across)
-            x, y = column * side, top + row * height
-            size = dict.fromkeys(("sizex", "sizey"), FILLED * side)
-            images.append({"source": picture_uri(image), "x": x, "y": y, "xref": "x", "yref": "y", **size})
-            words.append((x + FILLED * side / 2, y + FILLED * side + SPACE, text, hover))
-        top = y + height
-    figure = go.Figure(layout={"images": images, "height": WIDTH * top, "margin": dict.fromkeys("tlrb", 10), "hoverdistance": -1})
-    x_values, y_values, texts, hovers = zip(*words, strict=True)
-    look: dict[str, Any] = {"mode": "text", "textposition": "bottom center", "textfont": {"size": 10}, "cliponaxis": False}
-    figure.add_scatter(x=x_values, y=y_values, text=texts, hovertext=hovers, hoverinfo="text", **look)
-    for title in titles:
-        figure.add_annotation(**title, x=0, xanchor="left", yanchor="bottom", align="left", showarrow=False, font_size=13)
+            x, size = column * side, FILLED * side
+            top = y + row * height
+            figure.add_layout_image(source=picture_uri(image), x=x, y=top, sizex=size, sizey=size, xref="x", yref="y")
+            label = {"text": words, "hovertext": hover, "font_size": 10, "yanchor": "top", "yshift": -2}
+            figure.add_annotation(x=x + size / 2, y=top + size, showarrow=False, **label)
+        y = top + height
+    figure.update_layout(height=WIDTH * y)
     figure.update_xaxes(visible=False, range=[0, 1], constrain="domain", constraintoward="left")
-    return figure.update_yaxes(visible=False, range=[top, 0], constrain="domain", constraintoward="top", scaleanchor="x")
+    return figure.update_yaxes(visible=False, range=[y, 0], constrain="domain", constraintoward="top", scaleanchor="x")
 
 
 def image_of(pixels: Pixels) -> Image:

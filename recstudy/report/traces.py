@@ -11,22 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recstudy.errors import StorageError
 from recstudy.lazy import np
 from recstudy.records import Json
 from recstudy.report.caveats import some
 from recstudy.report.kept import IMAGES, Pixels, read_archive, read_images, read_runs
-from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import run_columns
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
 TRACE = "trace.npz"
-ARRAYS = ("cross_attention", "self_attention", "router", "chosen")
+SHARES = ("cross_attention", "self_attention", "router")
 ROUNDING = 0.05  # of half-precision shares that sum to one
 
 
@@ -36,10 +32,10 @@ class CaptionTrace:
 
     row: int  # in the test set
     words: list[str]  # T + 1: the tokens that were read, then the last one that was written
-    cross_attention: npt.NDArray[np.float64]  # (L, H, T, P)
-    self_attention: npt.NDArray[np.float64] | None = None  # (L, H, T, T)
-    router: npt.NDArray[np.float64] | None = None  # (L, T, E)
-    chosen: npt.NDArray[np.int64] | None = None  # (L, T, k), the likeliest first
+    cross_attention: np.ndarray  # (L, H, T, P)
+    self_attention: np.ndarray | None = None  # (L, H, T, T)
+    router: np.ndarray | None = None  # (L, T, E)
+    chosen: np.ndarray | None = None  # (L, T, k), the likeliest first
     image: Pixels | None = None
     columns: Json = field(default_factory=dict)
 
@@ -80,39 +76,30 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
     Raises:
         StorageError: The file is damaged. The message names it.
     """
-
-    def caption(archive: Mapping[str, Any]) -> CaptionTrace | None:
-        if example >= len(archive["rows"]):
-            return None
-        length = int(archive["lengths"][example])
-        kinds = {**dict.fromkeys(ARRAYS, float), "chosen": int}
-        shares = {name: archive[name][example][..., :length, :].astype(kind) for name, kind in kinds.items() if name in archive}
-        if "self_attention" in shares:
-            shares["self_attention"] = shares["self_attention"][..., :length]
-        words = [str(word) for word in archive["words"][example][: length + 1]]
-        return _checked(CaptionTrace(int(archive["rows"][example]), words, **shares))
-
-    return read_archive(path, caption)
+    return read_archive(path, partial(_trace, example=example))
 
 
-def _checked(trace: CaptionTrace) -> CaptionTrace:
-    """Return the trace if its arrays fit together."""
-    layers, heads, length, places = trace.cross_attention.shape
-    if len(trace.words) != length + 1:
-        raise ValueError(f"{plural(len(trace.words), 'word')} with the attention of {plural(length, 'token')}")
-    if trace.side**2 != places:
-        raise ValueError(f"{places} places are no square grid")
-    sides = {"self_attention": (layers, heads, length, length), "router": (layers, length), "chosen": (layers, length)}
-    for name in ARRAYS:
-        array, shape = getattr(trace, name), sides.get(name, ())
-        if array is None:
-            continue
-        if array.shape[: len(shape)] != shape:
-            raise ValueError(f"{name} of {array.shape}")
-        if name != "chosen" and not (array.min() >= 0 and np.allclose(array.sum(-1), 1, atol=ROUNDING)):
-            raise ValueError("a row does not sum to 1")
+def _trace(archive: Mapping[str, Any], example: int) -> CaptionTrace | None:
+    """Return a caption of an archive whose arrays fit together; else raise ValueError."""
+    if example >= len(archive["rows"]):
+        return None
+    length = int(archive["lengths"][example])
+    shares = {name: archive[name][example][..., :length, :].astype(float) for name in SHARES if name in archive}
+    if "self_attention" in shares:
+        shares["self_attention"] = shares["self_attention"][..., :length]
+    words = [str(word) for word in archive["words"][example][: length + 1]]
+    trace = CaptionTrace(int(archive["rows"][example]), words, **shares)
+    layers, heads, _, places = trace.cross_attention.shape
+    sizes = {"cross_attention": (layers, heads, length), "self_attention": (layers, heads, length), "router": (layers, length)}
+    is_whole = len(words) == length + 1 and trace.side**2 == places
+    for name, array in shares.items():
+        is_whole = is_whole and array.shape[:-1] == sizes[name] and array.min() >= 0
+        is_whole = is_whole and np.allclose(array.sum(-1), 1, atol=ROUNDING)
     if trace.router is not None:
-        experts = trace.router.shape[-1]
-        if trace.chosen is None or not 0 <= trace.chosen.min() <= trace.chosen.max() < experts:
-            raise ValueError(f"a token has an expert that is none of {experts}")
+        chosen = archive["chosen"][example][:, :length].astype(int)
+        np.take_along_axis(trace.router, chosen, -1)  # which raises an error unless each choice is an expert
+        trace = replace(trace, chosen=chosen)
+        is_whole = is_whole and chosen.shape[:2] == (layers, length) and chosen.min() >= 0
+    if not is_whole:
+        raise ValueError("arrays do not fit together")
     return trace

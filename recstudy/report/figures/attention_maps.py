@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from recstudy.errors import ConfigError
 from recstudy.lazy import go, np, pd
-from recstudy.records import Json
-from recstudy.report.look import SHADES, clipped
+from recstudy.report.look import clipped, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import SIDE, Tiles, image_of, tile_figure
 from recstudy.report.traces import first_trace
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Numbers = npt.NDArray[np.float64]
-
 COLUMNS = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
 ACROSS, LETTERS = 6, 8  # tiles in a row, and letters of a word
-TOKEN, LOWEST, GAP = 17, 220, 50  # pixels of a token in the grid, the least height of the grid, and those above it
+TOKEN, ABOVE, BELOW = 17, 80, 200  # pixels of a token in the grid, and above and below it
 ORANGE = (230, 159, 0)  # light enough for the image under it
 STRENGTH, DIM = 0.85, 0.75  # of the strongest tint, and of the gray image under it, so that orange shows on white
 
@@ -55,21 +49,20 @@ class AttentionMaps(FigurePart, OfVariants):
         if trace is not None:
             side = range(1, trace.side + 1)
             places = [f"row {row}, column {column}" for row in side for column in side]
-            rows = self._rows(trace.cross_attention, trace.words[1:], places, "image")
+            parts = [self._shares(trace.cross_attention, trace.words[1:], places).assign(of="image")]
             if trace.self_attention is not None:
-                rows += self._rows(trace.self_attention, trace.words, trace.words, "caption")
+                tokens = self._shares(trace.self_attention, trace.words, trace.words).assign(of="caption")
+                parts.append(tokens[tokens["at"] <= tokens["place"]])
             selection = {"layer": str(self.layer or "mean"), "head": str(self.head or "mean")}
-            data = pd.DataFrame(rows).assign(**selection, **trace.columns)[COLUMNS]
+            data = pd.concat(parts, ignore_index=True).assign(**selection, **trace.columns)[COLUMNS]
+            data["_trace"] = pd.Series([trace] * len(data), dtype=object)
             if trace.image is None:
                 notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not kept")
-            even = 100 / len(places)
-            most = data.loc[data["of"] == "image", "share"].max()
-            data.attrs.update(trace=trace, even=even, full=max(most, 2 * even))  # so that even attention looks even
         data.attrs["notes"] = notes
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
-        trace, even, full = (data.attrs[name] for name in ("trace", "even", "full"))
+        trace, (even, full) = data["_trace"].iloc[0], _ends(data)
         layers, heads, *_ = trace.cross_attention.shape
         layer = f"layer {self.layer} of {layers}" if self.layer else f"the mean of all {layers} layers"
         head = f"head {self.head} of {heads}" if self.head else f"the mean of all {heads} heads"
@@ -83,23 +76,29 @@ class AttentionMaps(FigurePart, OfVariants):
         return ". ".join(sentences) + "."
 
     def describe(self, data: pd.DataFrame) -> str:
-        return "" if data.empty else " ".join(data.attrs["trace"].words)
+        return "" if data.empty else " ".join(data["_trace"].iloc[0].words)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         figure, grid = tile_figure([_tiles(data)]), data[data["of"] == "caption"]
         return figure if grid.empty else _add_grid(figure, grid)
 
-    def _rows(self, shares: Numbers, words: Sequence[str], seen: Sequence[str], of: str) -> list[Json]:
-        """Return the shares (L, H, T, S) of one layer and head, or their mean, as rows."""
+    def _shares(self, shares: np.ndarray, words: Sequence[str], seen: Sequence[str]) -> pd.DataFrame:
+        """Return the shares (L, H, T, S) of one layer and head, or their mean, a row per word and what is seen."""
         for axis, (name, number) in enumerate({"layer": self.layer, "head": self.head}.items()):
             if number and number > shares.shape[axis]:
                 raise ConfigError(f"attention {self.name!r}: {name} must be at most {shares.shape[axis]}, but got {number}")
             shares = shares.take([number - 1], axis) if number else shares
-        return [
-            {"place": token + 1, "word": words[token], "of": of, "at": place + 1, "seen": seen[place], "share": share}
-            for (token, place), share in np.ndenumerate(100 * shares.mean((0, 1)))
-            if of == "image" or place <= token
-        ]
+        means = 100 * shares.mean((0, 1))
+        place, at = np.indices(means.shape).reshape(2, -1)
+        texts = {"word": np.array(words)[place], "seen": np.array(seen)[at]}
+        return pd.DataFrame({"place": place + 1, "at": at + 1, **texts, "share": means.ravel()})
+
+
+def _ends(data: pd.DataFrame) -> tuple[float, float]:
+    """Return even attention, and that from which on a place is orange: at least twice as much, so that even looks even."""
+    shares = data[data["of"] == "image"]
+    even = 100 / shares["at"].max()
+    return even, max(shares["share"].max(), 2 * even)
 
 
 def _tiles(data: pd.DataFrame) -> Tiles:
@@ -107,7 +106,7 @@ def _tiles(data: pd.DataFrame) -> Tiles:
     from PIL import Image
 
     cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
-    trace, even, full = (data.attrs[name] for name in ("trace", "even", "full"))
+    trace, (even, full) = data["_trace"].iloc[0], _ends(data)
     image = Image.new("RGB", size, "gray") if trace.image is None else image_of(trace.image).resize(size).convert("RGB")
     gray, orange = image.convert("L").point(lambda value: DIM * value).convert("RGB"), Image.new("RGB", size, ORANGE)
     shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
@@ -121,26 +120,24 @@ def _tiles(data: pd.DataFrame) -> Tiles:
 
 
 def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
-    """Draw tokens by tokens below the tiles; the places of later tokens are empty, and have the color bar."""
+    """Draw tokens by tokens below the tiles; the places of later tokens are empty."""
     x, y = (
         grid[number].astype(str) + " " + grid[name].map(lambda word: clipped(word, LETTERS))
         for number, name in (("at", "seen"), ("place", "word"))
     )
-    hover = "token %{y}, to token %{x}: %{z:.3g} %<extra></extra>"
-    figure.add_heatmap(x=x, y=y, z=grid["share"], hovertemplate=hover, coloraxis="coloraxis", xaxis="x2", yaxis="y2")
-    most = max(float(grid.loc[grid["place"] > 1, "share"].max()), 100 / grid["place"].max())  # the first attends to itself alone
-    height = max(LOWEST, TOKEN * y.nunique())
-    whole = figure.layout.height + GAP + height
-    top = height / whole
-    bar = {"title": {"text": "% of attention"}, "x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}
-    axis = {"tickfont": {"size": 10}, "showgrid": False, "ticks": "", "type": "category"}
-    title = "<b>Attention of each token<br>to those before it</b>"
-    place = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom", "align": "left", "showarrow": False}
-    figure.add_annotation(text=title, x=0, y=top, font_size=13, **place)
+    shares = share_map(x, y, grid["share"], "% of attention")
+    rows = BELOW + TOKEN * y.nunique()
+    whole = figure.layout.height + ABOVE + rows
+    top, most = rows / whole, grid.loc[grid["place"] > 1, "share"].max()  # the first token attends to itself alone
+    title = {"text": "<b>Attention of each token<br>to those before it</b>", "align": "left", "font_size": 13, "xanchor": "left"}
+    figure.add_annotation(x=0, xref="paper", y=top, yref="paper", yanchor="bottom", showarrow=False, **title)
+    bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}  # where later tokens would be
+    axis: dict[str, Any] = {**shares.layout.xaxis.to_plotly_json(), "type": "category"}
+    figure.add_traces(shares.data[0].update(xaxis="x2", yaxis="y2")).update_layout(coloraxis=shares.layout.coloraxis)
     return figure.update_layout(
         height=whole,
-        coloraxis={"colorscale": list(SHADES), "cmin": 0, "cmax": most, "colorbar": bar},
+        coloraxis={"cmax": most, "colorbar": bar},
         xaxis2={**axis, "anchor": "y2", "tickangle": -90},
         yaxis2={**axis, "anchor": "x2", "autorange": "reversed", "domain": [0, top]},
-        yaxis_domain=[top + GAP / whole, 1],
+        yaxis_domain=[(ABOVE + rows) / whole, 1],
     )

@@ -13,7 +13,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.traces import first_trace
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
-LETTERS, TOKEN = 14, 18  # letters of a token, and pixels of its row
+LETTERS, TOKEN, COLUMN, LEAST = 14, 18, 16, 170  # letters of a token; pixels of its row, of an expert, and beside them
 
 
 @PARTS.add("expert_path")
@@ -38,18 +38,19 @@ class ExpertPath(FigurePart, OfVariants):
             route = {"place": place, "token": np.array(trace.words)[place - 1], "layer": layer, "expert": expert}
             route |= {"probability": trace.router.ravel(), "choice": choice.ravel()}
             data = pd.DataFrame(route).astype({"choice": "Int64"}).assign(**trace.columns)[COLUMNS]
+            data["_trace"] = pd.Series([trace] * len(data), dtype=object)
             data["choice"] = data["choice"].where(data["choice"] > 0)
-        data.attrs.update(notes=notes, trace=trace)
+        data.attrs["notes"] = notes
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
         count = data["choice"].max()
         numbers = f"1 {'and' if count == 2 else 'to'} {count}"
         marks = "1 marks the expert that ran on it" if count == 1 else f"{numbers} mark the experts that ran on it, by preference"
-        return f"{data.attrs['trace'].title}. A row is a token that the model reads of its own caption; {marks}."
+        return f"{data['_trace'].iloc[0].title}. A row is a token that the model reads of its own caption; {marks}."
 
     def describe(self, data: pd.DataFrame) -> str:
-        return "" if data.empty else " ".join(data.attrs["trace"].words)
+        return "" if data.empty else " ".join(data["_trace"].iloc[0].words)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a row per token, a column per layer and expert."""
@@ -57,4 +58,5 @@ class ExpertPath(FigurePart, OfVariants):
         experts = ["layer " + data["layer"].astype(str), data["expert"]]
         figure = share_map(experts, tokens, 100 * data["probability"], "probability, %")
         figure.update_traces(text=data["choice"].astype(object).fillna(""), texttemplate="%{text}")
-        return figure.update_layout(height=140 + TOKEN * int(data["place"].max()))
+        least = LEAST + COLUMN * len(data.drop_duplicates(["layer", "expert"]))  # pixels: a phone scrolls to the rest
+        return figure.update_layout(height=140 + TOKEN * int(data["place"].max()), meta={"rows": True, "least": least})

@@ -85,7 +85,7 @@ class ParallelCoordinates(FigurePart):
                     x=axis, y=position, text=clipped(label, LETTERS), xanchor="right", xshift=-6, showarrow=False
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
-        return figure.update_layout(showlegend=False, meta={"axes": len(places)})
+        return figure.update_layout(showlegend=False, meta={"least": 50 + 100 * len(places)})
 
 
 def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:
