@@ -8,11 +8,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "board"))
 sys.path.append(str(Path(__file__).parents[1] / "report"))
 
-from boards import looked
+import boards  # noqa: F401 - which finds made_up
 from made_up import write_study
-from recstudy.board.markup import Address
 
-from recstudy.board.server import page_html
+from recstudy.board import server
+from recstudy.board.server import make_app
 from recstudy.plugins import user_files_of
 
 PART = """
@@ -33,7 +33,9 @@ class Mine(FigurePart):
 """
 
 
-def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_path):
+def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "POLL_S", 0.0)
+    monkeypatch.setattr(server, "REST", 0.0)
     mark, file = tmp_path / "imported", tmp_path / "mine.py"
     file.write_text(PART.format(title="The figure") + f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n")
     results = write_study(tmp_path / "results")
@@ -41,12 +43,12 @@ def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_pa
     plan = {"plugins": user_files_of(tmp_path, ["mine"]).record, "report": [{"kind": "mine", "name": "mine"}]}
     made.write_text(json.dumps(json.loads(made.read_text()) | plan))
 
-    pages = {trust: looked(results.root, trust) for trust in (False, True)}
+    clients = {trust: make_app(results, trust=trust).test_client() for trust in (False, True)}
 
     def shown(trust: bool) -> str:
-        return html.unescape(page_html(pages[trust], Address(("study", made.parts[-3], made.parts[-2]))).decode())
+        return html.unescape(clients[trust].get(f"/study/{made.parts[-3]}/{made.parts[-2]}").text)
 
-    assert "What they found" in page_html(pages[False], Address()).decode()
+    assert made.parts[-3] in clients[False].get("/").text
     assert f"not imported: {file}; --trust imports it" in shown(trust=False)
     assert not mark.exists()
     assert "The figure" in shown(trust=True)

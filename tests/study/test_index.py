@@ -28,9 +28,9 @@ def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
     assert lines[3:] == [
         "| claim | preset | verdict |",
         "| --- | --- | --- |",
-        f"| {INDEX.entries.md(first.text)} | quick | supported |",
-        f"| {INDEX.entries.md(second.text)} | quick | not judged |",
-        f"| {INDEX.entries.md(other.text)} | paper | not run |",
+        f"| {INDEX.writers.md(first.text)} | quick | supported |",
+        f"| {INDEX.writers.md(second.text)} | quick | not judged |",
+        f"| {INDEX.writers.md(other.text)} | paper | not run |",
         "",
         "Not judged: the claim was stated, or given another margin, after the results here were taken.",
     ]

@@ -23,6 +23,7 @@ from recstudy.records.schema import Initial
 from recstudy.report import Table
 from recstudy.report.kinds import cells
 from recstudy.report.study_records import load_study
+from recstudy.report.tables.render import cell_text
 from recstudy.study.design import Variant
 from recstudy.study.study import Study
 from recstudy.testing import tiny_run
@@ -84,7 +85,7 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     answers = unpacked(results.run(only_run(results)).answers).answers
     assert np.array_equal(answers.cells, solved(network, segments=4))
     assert " (imported)" in out
-    assert "imported weights, judged here and not trained here" in out
+    assert "Imported weights, judged here and not trained here" in out
 
 
 def solved(network, segments):
@@ -105,7 +106,7 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
     (row,) = cells(records, Table("t", metrics=("exact_accuracy",), targets=(value,))).rows
 
     assert row.label.endswith(", imported")
-    assert row.cells[0].imported
+    assert cell_text(row.cells[0]) == "0.0 (imported) (n=1)"
     assert row.cells[0].verdicts == (Verdict.NOT_COMPARABLE,)
     assert "imported weights, judged here and not trained here" in row.cells[0].reasons
 

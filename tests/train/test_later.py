@@ -25,7 +25,7 @@ from recstudy.records import Measured, Results, read_record
 from recstudy.reevaluate import evaluate
 from recstudy.report import Table
 from recstudy.report.study_records import load_study
-from recstudy.report.summary import failed_metrics, lacking, summary
+from recstudy.report.summary import failed_metrics, lacking, origins
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
@@ -107,8 +107,8 @@ def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
         assert row.value("brier") == one.value == METRICS["brier"](unpacked(folder.answers).answers)
         assert (one.how, row.later, "brier" in row.measured) == ("answers", {"brier": "answers"}, True)
     assert lacking(records) == ()
-    assert ("Computed later", "Brier score of 2 runs from answers") in summary(records)
-    assert computed(results)[1] == [f"[{at}/2] epochs=1, seed {at - 1}: nothing to compute" for at in (1, 2)]
+    assert ("Computed later", "Brier score of 2 runs from answers") in origins(records)
+    assert computed(results)[1] == [f"[{at}/2] 1 epoch, seed {at - 1}: nothing to compute" for at in (1, 2)]
 
 
 def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
@@ -241,7 +241,7 @@ def test_the_command_line_in_a_new_process_needs_no_torch_where_answers_suffice(
     done = subprocess.run([sys.executable, "-c", *code], capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "[2/2] epochs=1, seed 1: Brier score " in done.stdout
+    assert "[2/2] 1 epoch, seed 1: Brier score " in done.stdout
     assert done.stdout.endswith("False\n")
     assert load_study(results, "later", "quick").rows[0].value("brier") is not None
 
