@@ -36,7 +36,7 @@ class Picture(NamedTuple):
 
     @property
     def path(self) -> Path:
-        return PICTURES / f"{self.study}.{self.name}"
+        return PICTURES / (self.name if self.on_board else f"{self.study}.{self.name}")
 
 
 WANTED = (
@@ -49,7 +49,7 @@ WANTED = (
     Picture("imagetrm_backbones", "captions.png", "article.card >> nth=1"),
     Picture("micar_hyperparameters", "curve.png", FIRST),
     Picture("hrm_small_images", "accuracies.png", ".scroll[aria-label*=accuracy] >> nth=0", corner=(928, 424)),  # of PUBLISHED
-    Picture("micar_components", "board.png", "section:has(table) >> nth=0", on_board=True),
+    Picture("vitrm_depth_sweep", "board.png", "body", on_board=True, corner=(1000, 760)),
 )
 
 
