@@ -71,4 +71,4 @@ def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path, 
 
     (result,) = stranger.records().values()
     assert (result["status"], result["provenance"]["workers"]) == ("done", 2)
-    assert "depth=3, supervision_steps=2" in {point["variant"] for point in points(stranger)}
+    assert "depth 3, 2 supervision steps" in {point["variant"] for point in points(stranger)}

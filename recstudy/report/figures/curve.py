@@ -188,8 +188,10 @@ class Curve(FigurePart, OfVariants, BesidePublished):
             return [(sign * count / counts.total(), weighted(records, index, self.y)) for index, count in counts.items()]
 
         def difference(point: pd.Series[Any]) -> tuple[float | None, float | None, float | None]:
+            if pd.isna(point["value"]):
+                return None, None, None
             estimate = Estimate(point["value"] - point["value_best"])
-            if not point["published"] and pd.notna(point["value"]) and point["x"] != point["x_best"]:
+            if not point["published"] and point["x"] != point["x_best"]:
                 estimate = contrast([*terms(1, point["run_ids"]), *terms(-1, point["run_ids_best"])])
             return estimate.value, estimate.low, estimate.high
 
