@@ -110,8 +110,10 @@ class Shown:
             return tuple(note for note in notes if note not in said)
 
         drawn, page = self.drawn, self.page
-        if drawn and len(left(drawn.notes)) < len(drawn.notes):  # else its file and its place in the page share one figure
+        if drawn:
+            figure = drawn.figure
             drawn = replace(drawn, notes=left(drawn.notes))
+            vars(drawn)["figure"] = figure  # the file and the place in the page share a figure, which takes long to draw
         page = replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
         return replace(self, drawn=drawn, page=page, notes=left(self.notes))
 
