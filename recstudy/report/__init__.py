@@ -21,10 +21,9 @@ from recstudy.report.figures.interactions import Interactions
 from recstudy.report.figures.learning_curves import LearningCurves
 from recstudy.report.figures.loss_trace import LossTrace
 from recstudy.report.figures.mistakes import Mistakes
-from recstudy.report.figures.parallel_coordinates import ParallelCoordinates
+from recstudy.report.figures.parallel_coordinates import ParallelCoordinates, Slices
 from recstudy.report.figures.pareto import Pareto
 from recstudy.report.figures.replications import Replications
-from recstudy.report.figures.slices import Slices
 from recstudy.report.figures.thinking import Thinking
 from recstudy.report.parts import (
     PARTS,

@@ -7,7 +7,6 @@ a venue's column or text.
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 from textwrap import wrap
@@ -23,38 +22,48 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
 SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # a colour scale from blue to orange
 SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))  # a colour scale of shares, readable in black and white
-GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 HEIGHT = 380  # pixels of a figure with one panel
-PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
 PAPER_HEIGHT = 0.8  # of the height on a screen
-NOTE_WIDTH = 54  # characters of a line of a note
-LONGEST_NAME = 40  # characters of a legend's line on paper
-LONGEST_TITLE = 16  # of a line of a y-axis's title on paper
+PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
 LEGEND_LINE, COLUMN = 20, 3.25  # pixels of a name in a printed legend, and the inches that it may need
 SHORT_LEGEND = 4  # names that have room in a figure of any height
+NAME_WIDTH, TITLE_WIDTH, NOTE_WIDTH = 40, 16, 54  # characters of a line: a legend's and a y-axis's on paper, and a note's
 
-_AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True, "exponentformat": "e"}
+_GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
+_AXIS = {"gridcolor": _GRID, "zeroline": False, "ticks": "outside", "automargin": True, "exponentformat": "e"}
 _AXIS["title"] = {"standoff": 8}
-_LEGEND = {"orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "maxheight": 0.35}
+_LEGEND = {"orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom"}
 _LEGEND |= {"tracegroupgap": 0}
-_COLORBAR = {"colorbar": {"thickness": 12, "title": {"side": "right", "font": {"size": 13}}}}
-_BUTTONS: dict[str, Any] = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]}
-_BUTTONS["remove"] = ["sendChartToCloud", "select2d", "lasso2d"]  # the first would send the numbers elsewhere
-_COMMON = {
-    "colorway": list(PALETTE), "hovermode": "closest", "modebar": _BUTTONS, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _LEGEND,
-    "coloraxis": _COLORBAR, "hoverlabel": {"namelength": -1},
-}  # fmt: skip
-_SCREEN = {**_COMMON, "font": {"family": "system-ui, sans-serif", "size": 14}, "margin": {"l": 60, "r": 20, "t": 30, "b": 50}}
-_PAPER = {**_COMMON, "font": {"family": "Arial, Helvetica, sans-serif", "size": 14}, "paper_bgcolor": "white"}
-_PAPER |= {"legend": {**_LEGEND, "maxheight": 1}, "plot_bgcolor": "white", "margin": {"l": 50, "r": 10, "t": 25, "b": 40}}
-_TRACES = {"scatter": [{"marker": {"size": 9}}]}
-SCREEN = {"layout": _SCREEN, "data": _TRACES}  # plotly.express takes its colours from it
-PAPER = {"layout": _PAPER, "data": _TRACES}
+_LAYOUT = {
+    "colorway": PALETTE,
+    "hovermode": "closest",
+    "hoverlabel": {"namelength": -1},
+    "modebar": {
+        "bgcolor": "rgba(0,0,0,0)",
+        "color": "gray",
+        "activecolor": PALETTE[0],
+        "remove": ["sendChartToCloud", "select2d", "lasso2d"],  # the first would send the numbers elsewhere
+    },
+    "xaxis": _AXIS,
+    "yaxis": _AXIS,
+    "coloraxis": {"colorbar": {"thickness": 12, "title": {"side": "right", "font": {"size": 13}}}},
+    "margin": {"l": 50, "r": 15, "t": 30, "b": 45},
+}
+
+
+def _template(family: str, legend_height: float) -> dict[str, Any]:
+    text = {"font": {"family": family, "size": 14}, "legend": {**_LEGEND, "maxheight": legend_height}}
+    return {"layout": {**_LAYOUT, **text}, "data": {"scatter": [{"marker": {"size": 9}}]}}
+
+
+SCREEN = _template("system-ui, sans-serif", 0.35)
+PAPER = _template("Arial, Helvetica, sans-serif", 1)  # a printed legend cannot be scrolled
 
 
 def on_screen(figure: go.Figure) -> go.Figure:
     """Return the figure with the template of a page."""
     figure.layout.template = SCREEN
+    figure.update_xaxes(nticks=2, selector={"type": "log"})  # with more, labels between powers of ten touch on a phone
     return figure.update_layout(height=figure.layout.height or HEIGHT)
 
 
@@ -64,17 +73,14 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
     A figure whose height follows from its rows says so as `layout.meta = {"rows": True}` and keeps it.
     """
     height = (figure.layout.height or HEIGHT) * (1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT)
-    if figure.layout.showlegend is not False:  # a printed legend cannot be scrolled
-        names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
+    names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
+    if figure.layout.showlegend is not False:
         height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
-    size = {"width": int(inches * PIXELS_PER_INCH / 5 + 1e-6) * 5, "height": round(height / 5) * 5}  # whole pixels of Chrome
-    paper = go.Figure(figure).update_layout(**size, margin_t=None)
+    width = 5 * int(inches * PIXELS_PER_INCH / 5 + 1e-6)  # whole pixels of Chrome, as the height
+    paper = go.Figure(figure).update_layout(width=width, height=5 * round(height / 5), margin_t=None)
     paper.layout.template = PAPER
-    paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", LONGEST_TITLE)))
-    for trace in paper.data:
-        if trace.name:
-            trace.name = folded(trace.name, LONGEST_NAME)
-    return paper
+    paper.for_each_yaxis(lambda axis: axis.update(title_text=folded(axis.title.text or "", TITLE_WIDTH)))
+    return paper.for_each_trace(lambda trace: trace.update(name=folded(trace.name or "", NAME_WIDTH)))
 
 
 def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
@@ -170,11 +176,9 @@ def silent(figure: go.Figure) -> Sequence[Any]:
     return figure.update_traces(hoverinfo="skip", hovertemplate=None, showlegend=False).data
 
 
-def whiskers(values: Iterable[float], low: Iterable[float], high: Iterable[float], **look: Any) -> dict[str, Any]:
+def whiskers(values: pd.Series, low: pd.Series, high: pd.Series, **look: Any) -> dict[str, Any]:
     """Return the error bars of points, from `low` to `high`."""
-    places = list(values)
-    above, below = ([abs(end - value) for end, value in zip(ends, places, strict=True)] for ends in (high, low))
-    return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1.5, "width": 4, **look}
+    return {"array": high - values, "arrayminus": values - low, "symmetric": False, "thickness": 1.5, "width": 4, **look}
 
 
 def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, columns: int = 1, **options: Any) -> go.Figure:
@@ -187,7 +191,7 @@ def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, colu
         columns: Panels side by side.
         options: Of `draw`.
     """
-    rows = math.ceil(data[column].nunique() / columns)
+    rows = -(-data[column].nunique() // columns)
     layout = {"facet_col": column, "facet_col_wrap": columns, "facet_row_spacing": 0.25 / rows, "height": HEIGHT * rows}
     figure = draw(data, **{**layout, "template": SCREEN, **options})
     figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))  # it was `column=value`

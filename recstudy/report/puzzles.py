@@ -133,16 +133,16 @@ class Thought:
         return image.reduce(FINE)
 
 
-def read_thoughts(path: Path, most: int) -> list[Thought]:
+def read_thoughts(path: Path, count: int) -> list[Thought]:
     """Read the first puzzles of a run.
 
     Raises:
         StorageError: The file is damaged. The message names it.
     """
-    return read_archive(path, partial(_thoughts, most=most))
+    return read_archive(path, partial(_thoughts, count=count))
 
 
-def _thoughts(archive: Mapping[str, Any], most: int) -> list[Thought]:
+def _thoughts(archive: Mapping[str, Any], count: int) -> list[Thought]:
     """Return the first puzzles of an archive whose arrays fit together; else raise ValueError."""
     symbols, colours, box, shape, rows = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape", "rows"))
     grids = [archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")]
@@ -162,7 +162,7 @@ def _thoughts(archive: Mapping[str, Any], most: int) -> list[Thought]:
     puzzles = zip(rows, probabilities.tolist(), *grids, strict=True)
     return [
         Thought(symbols, colours, box, row, *_marked(cells, given, answers, bool(colours)), halts)
-        for row, halts, cells, given, answers in islice(puzzles, most)
+        for row, halts, cells, given, answers in islice(puzzles, count)
     ]
 
 

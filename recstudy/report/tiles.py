@@ -31,7 +31,7 @@ class Tiles(NamedTuple):
     images: Sequence[Image]
     words: Sequence[str]
     hover: Sequence[str]
-    across: int  # images in a row
+    columns: int  # images in a row
 
 
 def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
@@ -41,10 +41,10 @@ def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
         y += TITLE
         title = {"text": f"<b>{folded(panel.title, LETTERS)}</b>", "xanchor": "left", "align": "left", "font_size": 13}
         figure.add_annotation(x=0, y=y, yanchor="bottom", showarrow=False, **title)
-        side = 1 / panel.across
+        side = 1 / panel.columns
         height = side + LINE * max(words.count("<br>") + 1 for words in panel.words)
         for position, (image, words, hover) in enumerate(zip(panel.images, panel.words, panel.hover, strict=True)):
-            row, column = divmod(position, panel.across)
+            row, column = divmod(position, panel.columns)
             x, size = column * side, FILLED * side
             top = y + row * height
             figure.add_layout_image(source=picture_uri(image), x=x, y=top, sizex=size, sizey=size, xref="x", yref="y")

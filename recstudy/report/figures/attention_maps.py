@@ -16,8 +16,8 @@ from recstudy.report.tiles import SIDE, Tiles, image_of, tile_figure
 from recstudy.report.traces import first_trace
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
-ACROSS, LETTERS = 6, 8  # tiles in a row, and letters of a word
-TOKEN, ABOVE, BELOW = 17, 80, 200  # pixels of a token in the grid, and above and below it
+COLUMNS_OF_TILES, LETTERS = 6, 8  # tiles in a row, and letters of a word
+TOKEN, TITLE, LABELS = 17, 80, 200  # pixels of a token in the grid, and above and below it
 ORANGE = (230, 159, 0)  # light enough for the image under it
 STRENGTH, DIM = 0.85, 0.75  # of the strongest tint, and of the gray image under it, so that orange shows on white
 
@@ -62,7 +62,7 @@ class AttentionMaps(FigurePart, OfVariants):
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
-        trace, (even, full) = data["_trace"].iloc[0], _ends(data)
+        trace, (even, full) = data["_trace"].iloc[0], _color_range(data)
         layers, heads, *_ = trace.cross_attention.shape
         layer = f"layer {self.layer} of {layers}" if self.layer else f"the mean of all {layers} layers"
         head = f"head {self.head} of {heads}" if self.head else f"the mean of all {heads} heads"
@@ -82,19 +82,19 @@ class AttentionMaps(FigurePart, OfVariants):
         figure, grid = tile_figure([_tiles(data)]), data[data["of"] == "caption"]
         return figure if grid.empty else _add_grid(figure, grid)
 
-    def _shares(self, shares: np.ndarray, words: Sequence[str], seen: Sequence[str]) -> pd.DataFrame:
+    def _shares(self, shares: np.ndarray, words: Sequence[str], targets: Sequence[str]) -> pd.DataFrame:
         """Return the shares (L, H, T, S) of one layer and head, or their mean, a row per word and what is seen."""
         for axis, (name, number) in enumerate({"layer": self.layer, "head": self.head}.items()):
             if number and number > shares.shape[axis]:
                 raise ConfigError(f"attention {self.name!r}: {name} must be at most {shares.shape[axis]}, but got {number}")
             shares = shares.take([number - 1], axis) if number else shares
         means = 100 * shares.mean((0, 1))
-        place, at = np.indices(means.shape).reshape(2, -1)
-        texts = {"word": np.array(words)[place], "seen": np.array(seen)[at]}
-        return pd.DataFrame({"place": place + 1, "at": at + 1, **texts, "share": means.ravel()})
+        place, target = np.indices(means.shape).reshape(2, -1)
+        texts = {"word": np.array(words)[place], "seen": np.array(targets)[target]}
+        return pd.DataFrame({"place": place + 1, "at": target + 1, **texts, "share": means.ravel()})
 
 
-def _ends(data: pd.DataFrame) -> tuple[float, float]:
+def _color_range(data: pd.DataFrame) -> tuple[float, float]:
     """Return even attention, and that from which on a place is orange: at least twice as much, so that even looks even."""
     shares = data[data["of"] == "image"]
     even = 100 / shares["at"].max()
@@ -106,17 +106,17 @@ def _tiles(data: pd.DataFrame) -> Tiles:
     from PIL import Image
 
     cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
-    trace, (even, full) = data["_trace"].iloc[0], _ends(data)
+    trace, (even, full) = data["_trace"].iloc[0], _color_range(data)
     image = Image.new("RGB", size, "gray") if trace.image is None else image_of(trace.image).resize(size).convert("RGB")
     gray, orange = image.convert("L").point(lambda value: DIM * value).convert("RGB"), Image.new("RGB", size, ORANGE)
     shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
     tints = (255 * STRENGTH * np.clip((shares - even) / (full - even), 0, 1)).astype(np.uint8)
     masks = [Image.fromarray(tint).resize(size, Image.Resampling.NEAREST) for tint in tints]
-    most = cells.loc[cells.groupby("place")["share"].idxmax()].to_dict("records")
-    hover = ["the image", *(f"{cell['word']}: most at {cell['seen']}, {cell['share']:.3g} %" for cell in most)]
-    words = ["<i>the image</i>", *(clipped(cell["word"], LETTERS) for cell in most)]
+    peaks = cells.loc[cells.groupby("place")["share"].idxmax()].to_dict("records")
+    hover = ["the image", *(f"{cell['word']}: most at {cell['seen']}, {cell['share']:.3g} %" for cell in peaks)]
+    words = ["<i>the image</i>", *(clipped(cell["word"], LETTERS) for cell in peaks)]
     images = [image, *(Image.composite(orange, gray, mask) for mask in masks)]
-    return Tiles("Attention to the image, by the word that was written", images, words, hover, ACROSS)
+    return Tiles("Attention to the image, by the word that was written", images, words, hover, COLUMNS_OF_TILES)
 
 
 def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
@@ -126,18 +126,18 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
         for number, name in (("at", "seen"), ("place", "word"))
     )
     shares = share_map(x, y, grid["share"], "% of attention")
-    rows = BELOW + TOKEN * y.nunique()
-    whole = figure.layout.height + ABOVE + rows
-    top, most = rows / whole, grid.loc[grid["place"] > 1, "share"].max()  # the first token attends to itself alone
+    rows = LABELS + TOKEN * y.nunique()
+    height = figure.layout.height + TITLE + rows
+    top, maximum = rows / height, grid.loc[grid["place"] > 1, "share"].max()  # the first token attends to itself alone
     title = {"text": "<b>Attention of each token<br>to those before it</b>", "align": "left", "font_size": 13, "xanchor": "left"}
     figure.add_annotation(x=0, xref="paper", y=top, yref="paper", yanchor="bottom", showarrow=False, **title)
     bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}  # where later tokens would be
     axis: dict[str, Any] = {**shares.layout.xaxis.to_plotly_json(), "type": "category"}
     figure.add_traces(shares.data[0].update(xaxis="x2", yaxis="y2")).update_layout(coloraxis=shares.layout.coloraxis)
     return figure.update_layout(
-        height=whole,
-        coloraxis={"cmax": most, "colorbar": bar},
+        height=height,
+        coloraxis={"cmax": maximum, "colorbar": bar},
         xaxis2={**axis, "anchor": "y2", "tickangle": -90},
         yaxis2={**axis, "anchor": "x2", "autorange": "reversed", "domain": [0, top]},
-        yaxis_domain=[(ABOVE + rows) / whole, 1],
+        yaxis_domain=[(TITLE + rows) / height, 1],
     )

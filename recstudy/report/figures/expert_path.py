@@ -13,7 +13,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.traces import first_trace
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
-LETTERS, TOKEN, COLUMN, LEAST = 14, 18, 16, 170  # letters of a token; pixels of its row, of an expert, and beside them
+LETTERS, TOKEN, COLUMN, LABELS = 14, 18, 16, 170  # letters of a token; pixels of its row, of an expert, and beside them
 
 
 @PARTS.add("expert_path")
@@ -58,5 +58,5 @@ class ExpertPath(FigurePart, OfVariants):
         experts = ["layer " + data["layer"].astype(str), data["expert"]]
         figure = share_map(experts, tokens, 100 * data["probability"], "probability, %")
         figure.update_traces(text=data["choice"].astype(object).fillna(""), texttemplate="%{text}")
-        least = LEAST + COLUMN * len(data.drop_duplicates(["layer", "expert"]))  # pixels: a phone scrolls to the rest
-        return figure.update_layout(height=140 + TOKEN * int(data["place"].max()), meta={"rows": True, "least": least})
+        min_width = LABELS + COLUMN * len(data.drop_duplicates(["layer", "expert"]))  # pixels: a phone scrolls to the rest
+        return figure.update_layout(height=140 + TOKEN * int(data["place"].max()), meta={"rows": True, "min_width": min_width})

@@ -52,7 +52,7 @@ class Mistakes(FigurePart, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         longest = max(map(len, [*data["true"], *data["predicted"]]))
         panels = []
-        for label, part in data.groupby("label", sort=False):
+        for (_, label), part in data.groupby(["variant", "label"], sort=False):
             images = part.to_dict("records")
             words = [f"T {_short(image['true'])}<br>P {_short(image['predicted'])}" for image in images]
             hover = ["T {true}, P {predicted}, test image {row}, seed {seed}".format_map(image) for image in images]

@@ -1,4 +1,4 @@
-"""The settings of every finished trial, as lines to its score.
+"""The settings of every finished trial and its score: as lines, and a panel for each field.
 
 The lines are plain ones: Plotly's own parallel coordinates have no hover text, and the second of two in one figure stays empty.
 """
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import Range
-from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded
+from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, panels
 from recstudy.report.names import metric, plain, quantity
 from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
@@ -85,7 +85,41 @@ class ParallelCoordinates(FigurePart):
                     x=axis, y=position, text=clipped(label, LETTERS), xanchor="right", xshift=-6, showarrow=False
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
-        return figure.update_layout(showlegend=False, meta={"least": 50 + 100 * len(places)})
+        return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
+
+
+@PARTS.add("slices")
+class Slices(ParallelCoordinates):
+    """The first objective of a search against each field, in a panel of its own, coloured by trial number."""
+
+    name: str = "slices"
+    default_title: ClassVar[str] = "The score against each field"
+    reading: ClassVar[str] = "Upwards: {}. One point per finished trial: early ones blue, late ones orange."
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Colour points by trial number, so that a reader sees where the sampler went."""
+        ranges, score = data.attrs["ranges"], data.columns[-1]
+        names = short_names(ranges)
+        points = data.melt(["trial", "label", score], list(ranges), "field", "level").dropna(subset="level")
+        figure = panels(
+            px.scatter,
+            points.assign(field=points["field"].map(names).map(escape).str.replace("_", " ")),
+            "field",
+            columns=2,
+            x="level",
+            y=score,
+            color="trial",
+            color_continuous_scale=SPECTRUM,
+            labels={"level": "", score: ""},
+            hover_name="label",
+        )
+        for trace, path in zip(figure.data, points["field"].unique(), strict=True):
+            axis, stated = figure.layout[trace.xaxis.replace("x", "xaxis")], ranges[path][0]
+            if stated.choices:
+                axis.update(type="category", categoryorder="category ascending")
+            elif stated.log:
+                axis.type = "log"
+        return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
 
 
 def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:

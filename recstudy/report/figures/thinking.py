@@ -48,7 +48,7 @@ class Thinking(OfVariants):
         from recstudy.report.drawn import DrawnFigure
         from recstudy.report.shown import Shown
 
-        runs, notes = read_runs(records, self.where, THINKING, partial(read_thoughts, most=self.most))
+        runs, notes = read_runs(records, self.where, THINKING, partial(read_thoughts, count=self.most))
         rows = [
             {**run_columns(records, run), **numbers, "_thought": thought}
             for run, thoughts in runs
@@ -109,10 +109,10 @@ def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> by
             top = bottom - ROW * (len(runs) - row)
             write((EDGE, top + LINE / 2), title)
             for column, thought in enumerate(thoughts):
-                left, now = EDGE + column * (SLOT + EDGE), min(segment, thought.segments)
-                grid = thought.picture(now, SLOT)
+                left, shown_segment = EDGE + column * (SLOT + EDGE), min(segment, thought.segments)
+                grid = thought.picture(shown_segment, SLOT)
                 film.paste(grid, (left, top + 2 * LINE))
-                write((left, top + 2 * LINE + grid.height), "\n".join(thought.words(now)))
+                write((left, top + 2 * LINE + grid.height), "\n".join(thought.words(shown_segment)))
     film = film.quantize(COLORS, dither=Image.Dither.NONE)
     frames = [film.crop((0, top, width, top + height)) for top in range(0, film.height, height)]
     first, middle, last = TIMES

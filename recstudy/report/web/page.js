@@ -10,7 +10,7 @@ const draw = box => {
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
   layout.font = {...layout.font, color: printing ? "#1c2126" : getComputedStyle(document.body).color};
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
-  if (layout.meta?.least) layout.width = Math.max(box.clientWidth, layout.meta.least);  // the page scrolls to the rest
+  if (layout.meta?.min_width) layout.width = Math.max(box.clientWidth, layout.meta.min_width);  // the page scrolls to the rest
   if (layout.meta?.width) layout.height *= Math.min(1, box.clientWidth / layout.meta.width);  // images keep their proportions
   if (printing) layout.width = box.clientWidth;  // Plotly keeps the width of the window otherwise
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
