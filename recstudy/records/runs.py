@@ -183,19 +183,19 @@ def runs_frame(rows: Sequence[Row], variants: Sequence[VariantRecord], configs: 
 
 
 def _measurements(row: Row) -> Json:
-    if row.stopped is not None:
+    if row.stopped:
         return {"stopped_epoch": row.stopped.epoch + 1, "stopped_score": row.stopped.score}
-    if row.failure is not None:
+    if row.failure:
         return {name: getattr(row, name) for name in ("error_class", "error", "traceback", "attempts")}
-    if (result := row.result) is None:
+    if row.result is None:
         return {}
-    depths = {f"{name}@{depth}": value for name, values in result.depths.items() for depth, value in values.items()}
-    selected = {"epoch": result.selected.number, **result.selected.scores} if result.selected.split else {}
+    depths = {f"{name}@{depth}": value for name, values in row.result.depths.items() for depth, value in values.items()}
+    selected = {"epoch": row.selected.number, **row.selected.scores} if row.selected.split else {}
     return {
-        **(result.cost | result.metrics | depths),
+        **(row.result.cost | row.result.metrics | depths),
         **{f"selected.{name}": value for name, value in selected.items()},
-        "attempts": result.attempts,
-        **{f"provenance.{name}": value for name, value in origin(result.provenance).items()},
+        "attempts": row.attempts,
+        **{f"provenance.{name}": value for name, value in origin(row.provenance).items()},
     }
 
 

@@ -3,6 +3,7 @@
 A run's record has the SHA-256 of each user file and the checksum of its data. The plan has those of the study's last command.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -33,32 +34,28 @@ def find_changes(made: Mapping[str, Provenance], files: Mapping[str, str], data:
     """
     changes = []
     for run_id, provenance in made.items():
-        for path in sorted(files.keys() & provenance.files.keys()):
-            if files[path] != provenance.files[path]:
-                changes.append(Change(run_id, "code", path))
+        recorded = provenance.files
+        names = [path for path in sorted(files) if files[path] != recorded.get(path, files[path])]
+        changes += [Change(run_id, "code", path) for path in names]
         title, checksum = data[run_id]
-        if checksum and provenance.data_checksum and checksum != provenance.data_checksum:
+        if checksum and provenance.data_checksum not in ("", checksum):
             changes.append(Change(run_id, "data", title))
     return changes
 
 
 def study_changes(records: "StudyRecords") -> list[Change]:
     """Return the changes since a study's runs were made, by its plan."""
-
-    def compare() -> list[Change]:
-        made = {row.id: row.provenance for row in records.rows if row.result is not None}
-        variants = {row.id: records.variants[row.variant] for row in records.rows}
-        data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
-        return find_changes(made, records.plan.files, data)
-
-    return records.once("changes", compare)
+    made = {row.id: row.provenance for row in records.rows if row.result}
+    variants = {row.id: records.variants[row.variant] for row in records.rows}
+    data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
+    return find_changes(made, records.plan.files, data)
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:
     """Return a line for each file and data set: `my_study.py changed since 4 finished runs were made`."""
-    lines = []
-    for kind, name in dict.fromkeys((change.kind, change.name) for change in changes):
-        count = sum((change.kind, change.name) == (kind, name) for change in changes)
-        what = f"The data set {name}" if kind == "data" else name
-        lines.append(f"{what} changed since {plural(count, 'finished run')} {'were' if count > 1 else 'was'} made")
-    return lines
+    counts = Counter((change.kind, change.name) for change in changes)
+    return [
+        f"{'The data set ' * (kind == 'data')}{name} changed since {plural(count, 'finished run')} "
+        f"{'were' if count > 1 else 'was'} made"
+        for (kind, name), count in counts.items()
+    ]

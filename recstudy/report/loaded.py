@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.evidence import Answer
+from recstudy.evidence import LEVEL, Answer, at_level
 from recstudy.papers import of_program
 from recstudy.report.cells import cell
 from recstudy.report.claims import QuestionPart
@@ -28,10 +28,7 @@ from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.summary import answer, overview, question
 
 ESTIMATES = ("variant", "label", "metric", "value", "low", "high", "n", "df", "error", "notes")
-ANSWERS = (
-    *("part", "kind", "label", "metric", "difference", "low", "high", "level"),
-    *("p", "adjusted_p", "verdict", "reasons"),
-)
+ANSWERS = ("part", "kind", "label", "metric", "difference", "low", "high", "p", "adjusted_p", "verdict", "reasons")
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,8 @@ class Loaded:
     def answers(self) -> pd.DataFrame:
         """One row per question of the report: claims, differences, effects and published values, with their verdicts.
 
-        `difference` is the contrast, or our mean minus the published value, with its interval at `level`. `adjusted_p` is the p
-        value after Holm's correction.
+        `difference` is the contrast, or our mean minus the published value, with its 95 % interval. `adjusted_p` is the p value
+        after Holm's correction.
         """
         with self.records.standing():
             return pd.DataFrame(self._answer_rows(), columns=list(ANSWERS))
@@ -162,11 +159,11 @@ class Loaded:
 
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
-    estimate, shift = answer.estimate, answer.question.near
+    estimate, shift = at_level(answer.estimate, LEVEL), answer.question.near
     ends = (None if end is None else end - shift for end in (estimate.value, estimate.low, estimate.high))
     reasons = "; ".join(map(str, answer.reasons))
     kind, verdict = str(answer.question.kind), str(answer.verdict)
-    return kind, label, name, *ends, estimate.level, answer.p, answer.adjusted, verdict, reasons
+    return kind, label, name, *ends, answer.p, answer.adjusted, verdict, reasons
 
 
 def load(path: str | Path, trust: bool = False) -> Loaded:

@@ -27,21 +27,21 @@ class Price:
 
 
 def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
-    """Say what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU hours, their price."""
-    told = []
+    """Return what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU hours, their price."""
+    means = []
     for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
-        known = [(row.number(name), row.paid) for row in rows if row.value(name) is not None]
-        if known:
-            told.append(words.format(sum(value * paid for value, paid in known) / (sum(paid for _, paid in known) or 1.0)))
+        uses = [(row.number(name), row.paid) for row in rows if row.value(name) is not None]
+        if uses:
+            means.append(words.format(sum(use * paid for use, paid in uses) / (sum(paid for _, paid in uses) or 1.0)))
+    facts = [f"{' and '.join(means)} on average"] if means else []
     on_gpu = [row for row in rows if row.provenance.hardware.gpu]
-    hours = sum(row.paid * row.provenance.workers * _share(configs[row.variant]) for row in on_gpu) / 3600
-    peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None] if told or on_gpu else []
-    said = [f"{' and '.join(told)} on average" if told else "", f"at most {max(peaks):,.0f} MB" if peaks else ""]
-    said += [f"{hours:,.3g} GPU hours" if on_gpu else "", price.of(hours) if price and on_gpu else ""]
-    return ", ".join(filter(None, said))
-
-
-def _share(config: Mapping[str, object]) -> float:
-    """Return how much of a GPU a worker had: a whole one, unless several shared it."""
-    gpus = config.get("place.gpus_per_run")
-    return float(gpus) if isinstance(gpus, int | float) and gpus else 1.0
+    peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None]
+    if peaks and (means or on_gpu):
+        facts.append(f"at most {max(peaks):,.0f} MB")
+    if on_gpu:  # a run had a whole one, unless several shared it
+        shares = [configs[row.variant].get("place.gpus_per_run") or 1.0 for row in on_gpu]
+        pairs = zip(on_gpu, shares, strict=True)
+        hours = sum(row.paid * row.provenance.workers * float(str(share)) for row, share in pairs) / 3600
+        facts.append(f"{hours:,.3g} GPU hours")
+        facts += [price.of(hours)] if price else []
+    return ", ".join(facts)

@@ -33,7 +33,7 @@ against the study before any run starts. The bases are in `recstudy.report`; so 
 `TableData`, `TableRow`, `answers_of` and `cell_of_values`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
@@ -102,9 +102,9 @@ class Part(_Declared):
         return self._words("metrics_in")
 
     def _words(self, which: str) -> list[str]:
-        """Return what stands in the fields that this class and its bases list under `which`."""
+        """Return the names in the fields that this class and its bases list under `which`."""
         fields = [field for kind in type(self).__mro__ for field in vars(kind).get(which, ())]
-        return [word for field in fields for word in _words(getattr(self, field))]
+        return [name for field in fields for name in names_in(getattr(self, field))]
 
     def shown(self, records: "StudyRecords") -> "Shown":
         """Return what a page, a folder of files, the terminal and a notebook take of a part that is neither figure nor table."""
@@ -257,13 +257,9 @@ def kind_of(part: Part) -> str:
     return found
 
 
-def _words(value: Any) -> Iterator[str]:
+def names_in(value: Any) -> list[str]:
     """Return the names in a field: a text, the keys of a dict, or any of these in a tuple."""
-    if isinstance(value, str):
-        yield value
-    elif value is not None:
-        for one in value:
-            yield from _words(one)
+    return [value] if isinstance(value, str) else [name for item in value or () for name in names_in(item)]
 
 
 def _is_metric(name: str) -> bool:

@@ -72,7 +72,7 @@ def test_answers_have_a_row_per_question(tmp_path):
         "undecided",
         "runs failed or diverged, and the rest may be the lucky ones",
     )
-    assert set(answers.columns) >= {"metric", "p", "adjusted_p", "level"}
+    assert set(answers.columns) >= {"metric", "p", "adjusted_p"}
 
 
 def test_parts_show_themselves(loaded):
