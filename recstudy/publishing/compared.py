@@ -11,11 +11,11 @@ from recstudy.errors import ConfigError, choices
 from recstudy.evidence import Fit, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
+from recstudy.records.runs import Row, distinct
 from recstudy.report import Claims
 from recstudy.report.explain import find
 from recstudy.report.names import metric, plural
 from recstudy.report.questions import family
-from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
 from recstudy.terminal import console, duration, say
 

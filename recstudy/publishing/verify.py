@@ -50,11 +50,11 @@ from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
 from recstudy.records.plans import whole_seeds
+from recstudy.records.runs import ENDED, distinct
 from recstudy.records.study_schema import Look
 from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.registration import description_of, digest_of, statements
-from recstudy.report.rows import ENDED, distinct
 
 NOT_CHECKED = (
     "records that were all invented to agree with each other",

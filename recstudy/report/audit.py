@@ -23,12 +23,12 @@ from recstudy.evidence import mean_of
 from recstudy.papers import by_name, papers
 from recstudy.programs.metric import METRICS
 from recstudy.records import Results
+from recstudy.records.runs import Row
 from recstudy.records.schema import Provenance
 from recstudy.report.caveats import some
 from recstudy.report.markup import markup
 from recstudy.report.names import metric, plural
 from recstudy.report.parts import BesidePublished
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.terminal import flops
 

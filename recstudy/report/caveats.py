@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recstudy.programs.metric import METRICS, Metric
+from recstudy.records.runs import Row, distinct
 from recstudy.report.names import metric, plain, plural
-from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
 
 SELECTIONS = {

@@ -19,10 +19,10 @@ from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict,
 from recstudy.lazy import np
 from recstudy.programs.base import Program
 from recstudy.programs.metric import METRICS, NotAvailable
+from recstudy.records.runs import Row, distinct
 from recstudy.report.caveats import is_synthetic
 from recstudy.report.fits import estimates_of, fits_of, scale_of, scored
 from recstudy.report.names import improved, metric
-from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placed, Placement, nearest_placed
 

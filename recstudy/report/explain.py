@@ -18,10 +18,10 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.lazy import pd
 from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
+from recstudy.records.runs import Row, distinct
 from recstudy.report.cells import commit, gap
 from recstudy.report.kinds import problem, shown
 from recstudy.report.names import improved
-from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.terminal import shortest
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import MOST_SEEDS, Answer, Reason, Verdict
+from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import some
 from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
@@ -23,7 +24,6 @@ from recstudy.report.names import inline, metric, number, plural, points, quanti
 from recstudy.report.parts import TablePart
 from recstudy.report.published import published_values
 from recstudy.report.questions import QuestionRow, family
-from recstudy.report.rows import STATUSES, distinct
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.best import Best
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words

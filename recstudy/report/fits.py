@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import inf, sqrt
 
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast
+from recstudy.records.runs import Row
 from recstudy.report.caveats import some
 from recstudy.report.names import metric
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import AT_TEST
 

@@ -13,7 +13,7 @@ from recstudy.opened import arrays
 from recstudy.programs.base import Program
 from recstudy.records import Json, Results, read_json
 from recstudy.records.reading import record_of
-from recstudy.report.rows import Row
+from recstudy.records.runs import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import cut_note, shown_variants
 

@@ -13,6 +13,7 @@ import pandas as pd
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import LEVEL, Answer, at_level
 from recstudy.papers import of_program
+from recstudy.records.runs import distinct
 from recstudy.report.cells import cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.findings import findings
@@ -21,7 +22,6 @@ from recstudy.report.markup import words_table
 from recstudy.report.parts import BesidePublished, Part, Undrawable
 from recstudy.report.published import published_values
 from recstudy.report.questions import family
-from recstudy.report.rows import distinct
 from recstudy.report.shown import Shown
 from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study

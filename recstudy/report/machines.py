@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recstudy.errors import ConfigError
-from recstudy.report.rows import Row
+from recstudy.records.runs import Row
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,13 @@ from recstudy.evidence import (
 )
 from recstudy.lazy import np
 from recstudy.papers import by_name
+from recstudy.records.runs import Row
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import MOST_RUNS, gap, item_scores
 from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, Weights, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, level_of, level_words, metric, plain
 from recstudy.report.registration import post_hoc
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
 from recstudy.report.targets import Placed, Placement, data_name, place, unmatched_notes

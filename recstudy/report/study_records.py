@@ -20,12 +20,11 @@ from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
-from recstudy.records.runs import config_of, read_rows, runs_frame, varied_fields
+from recstudy.records.runs import ENDED, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import fits, level_of, same, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
 from recstudy.report.registration import post_hoc
-from recstudy.report.rows import ENDED, Row
 from recstudy.report.status import studies
 from recstudy.terminal import shortest
 

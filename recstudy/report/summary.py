@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
+from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, is_synthetic, seed_words, to_evaluate, warnings
 from recstudy.report.changes import change_lines, study_changes
@@ -16,7 +17,6 @@ from recstudy.report.machines import Price, machines_used
 from recstudy.report.markup import Html, escape, fold, markup, words_table
 from recstudy.report.names import metric, plain, plural, quantity, setting_name
 from recstudy.report.registration import registration_words
-from recstudy.report.rows import STATUSES, Row, distinct, origin
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.trials import ranked, trial_table
 from recstudy.terminal import duration, flops

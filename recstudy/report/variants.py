@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from recstudy.lazy import pd
 from recstudy.programs.metric import METRICS
 from recstudy.records import Json
+from recstudy.records.runs import Row
 from recstudy.report.names import inline
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 
 MOST = 30  # lines that a reader still looks at

@@ -15,9 +15,9 @@ from typing import Self
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.records.plans import record_look
+from recstudy.records.runs import Row, distinct
 from recstudy.report.findings import OpenQuestion, open_questions
 from recstudy.report.names import plural
-from recstudy.report.rows import Row, distinct
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import Plan

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from recstudy.records import Result, append_line, write_json
 from recstudy.records.reading import dumped
+from recstudy.records.runs import Row
 from recstudy.records.schema import Selected
 from recstudy.report import Best, History, Table
 from recstudy.report.kinds import cells, drawn
-from recstudy.report.rows import Row
 from recstudy.report.status import show_status, status
 from recstudy.report.summary import origins
 from recstudy.report.trials import (

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, Verdict, Weighted, contrast, mean_of
 from recstudy.lazy import go, pd, px
+from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
 from recstudy.report.fits import weighted
 from recstudy.report.look import bands, escape, is_number, line_style, metric_label, ordered, seed_dots, tint, without_common
 from recstudy.report.names import at_depth, axis_title, level_words, metric, number, plain, plural, registered
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placed, place
 

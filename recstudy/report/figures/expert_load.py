@@ -8,12 +8,12 @@ from typing import ClassVar
 from recstudy.errors import StorageError
 from recstudy.lazy import go, pd
 from recstudy.records.reading import record_of
+from recstudy.records.runs import Row
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some
 from recstudy.report.kept import damaged
 from recstudy.report.look import folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import add_labels, cut_note, shown_variants
 

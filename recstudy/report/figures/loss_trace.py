@@ -9,10 +9,10 @@ from pydantic import Field
 
 from recstudy.lazy import go, np, pd
 from recstudy.records import LossLine, read_log
+from recstudy.records.runs import Row
 from recstudy.report.figures.learning_curves import LearningCurves, moving_average, span
 from recstudy.report.names import metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.rows import Row
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.variants import MOST, add_labels, cut_note, shown_variants
 

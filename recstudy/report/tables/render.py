@@ -7,10 +7,10 @@ from typing import Any
 
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.lazy import pd
+from recstudy.records.runs import Row
 from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS
 from recstudy.report.cells import Cell, TableData, commit
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
-from recstudy.report.rows import Row
 from recstudy.report.shown import Shown
 from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.targets import Placed, deviation_text
