@@ -24,7 +24,7 @@ from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
 from recstudy.records import Json, Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
-from recstudy.report.kept import kept_answers
+from recstudy.report.examples import kept_answers
 from recstudy.report.names import metric, number, plural
 from recstudy.report.study_records import load_study
 from recstudy.terminal import say

@@ -43,12 +43,12 @@ from recstudy.report.tables.table import Table, Tuned
 
 if TYPE_CHECKING:
     from recstudy.report.cells import Cell, TableData, TableRow, cell_of_values
-    from recstudy.report.kept import answers_of
+    from recstudy.report.examples import answers_of
     from recstudy.report.study_records import StudyRecords
 
 LAZY = {
     **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.report.cells"),
-    "answers_of": "recstudy.report.kept",
+    "answers_of": "recstudy.report.examples",
     "StudyRecords": "recstudy.report.study_records",
 }
 

@@ -170,8 +170,8 @@ class FigurePart(Part):
         return ""
 
     def describe(self, data: "pd.DataFrame") -> str:
-        """Return the words in a picture, for readers who cannot see it."""
-        return ""
+        """Return the words in a picture, for readers who cannot see it: by default `data.attrs["words"]`."""
+        return str(data.attrs.get("words", ""))
 
     def below(self, records: "StudyRecords", data: "pd.DataFrame") -> str:
         """Return HTML that a page shows under the figure."""

@@ -6,16 +6,14 @@ Shapes: N puzzles, R rows, C columns, S = R C cells, T segments.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recstudy.lazy import np
+from recstudy.lazy import np, special
+from recstudy.opened import arrays
 from recstudy.records import Json
-from recstudy.report.kept import read_archive
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -100,7 +98,7 @@ class Thought:
     def picture(self, segment: int, side: int) -> Image:
         """Return the grid after a segment, its longer side at most `side` pixels.
 
-        Given cells are on gray in bold, right ones on white in blue, wrong ones on orange. Wrong ones are struck through and
+        Given cells are on gray, right ones on white in blue, wrong ones on orange. Wrong ones are struck through and
         those that have changed since the segment before are outlined; over colours black on white, which is seen on all of them.
         """
         from PIL import Image, ImageDraw, ImageFont
@@ -123,8 +121,7 @@ class Thought:
                 if mark & CHANGED:
                     draw.rectangle((left, top, right, bottom), None, color, width)
             if not self.colours:
-                middle, bold = (x + cell / 2, y + cell / 2), FINE / 3 if mark & GIVEN else 0
-                draw.text(middle, self.symbols[token], LETTERS[kind], font, "mm", stroke_width=bold)
+                draw.text((x + cell / 2, y + cell / 2), self.symbols[token], LETTERS[kind], font, "mm")
         tall, wide = self.box if any(self.box) else (rows, columns)
         for row in range(0, rows + 1, tall):
             draw.line((0, row * cell, image.width, row * cell), INK, 4 * thin)
@@ -137,13 +134,9 @@ def read_thoughts(path: Path, count: int) -> list[Thought]:
     """Read the first puzzles of a run.
 
     Raises:
-        StorageError: The file is damaged. The message names it.
+        ValueError: The arrays do not fit together.
     """
-    return read_archive(path, partial(_thoughts, count=count))
-
-
-def _thoughts(archive: Mapping[str, Any], count: int) -> list[Thought]:
-    """Return the first puzzles of an archive whose arrays fit together; else raise ValueError."""
+    archive = arrays(path)
     symbols, colours, box, shape, rows = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape", "rows"))
     grids = [archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")]
     halt, segments = archive["halt"].astype(float), grids[0].shape[1]
@@ -158,8 +151,7 @@ def _thoughts(archive: Mapping[str, Any], count: int) -> list[Thought]:
     )
     if not is_whole:
         raise ValueError("arrays do not fit together")
-    probabilities = 0.5 * (1 + np.tanh(halt / 2))  # the logistic function, which cannot overflow
-    puzzles = zip(rows, probabilities.tolist(), *grids, strict=True)
+    puzzles = zip(rows, special.expit(halt).tolist(), *grids, strict=True)
     return [
         Thought(symbols, colours, box, row, *_marked(cells, given, answers, bool(colours)), halts)
         for row, halts, cells, given, answers in islice(puzzles, count)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import Markup
 
 from recstudy.lazy import go
-from recstudy.report.kept import Pixels
 from recstudy.report.look import folded
 
 if TYPE_CHECKING:
@@ -56,18 +55,11 @@ def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
     return figure.update_yaxes(visible=False, range=[y, 0], constrain="domain", constraintoward="top", scaleanchor="x")
 
 
-def image_of(pixels: Pixels) -> Image:
-    """Return pixels (height, width, channels) of 0-255, with 1 or 3 channels, as an image."""
-    from PIL import Image
-
-    return Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-
-
-def tile(pixels: Pixels) -> Image:
+def tile(image: Image) -> Image:
     """Return an image for a tile; each pixel of a small one is a square."""
     from PIL import Image
 
-    image, times = image_of(pixels), max(1, SIDE // max(pixels.shape))
+    times = max(1, SIDE // max(image.size))
     image = image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
     image.thumbnail((SIDE, SIDE))
     return image
@@ -80,11 +72,10 @@ def picture_uri(image: Image) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-def picture(pixels: Pixels | None, words: str) -> Markup:
+def picture(image: Image | None, words: str) -> Markup:
     """Return an image of a page, or a line that says there is none."""
-    if pixels is None:
+    if image is None:
         return Markup('<p class="note">no image kept</p>')
-    image = image_of(pixels)
-    sharp, size = Markup(' class="sharp"' if max(image.size) <= SMALL else ""), image.size
-    image.thumbnail((LARGEST, LARGEST))
-    return PICTURE.format(sharp, picture_uri(image), *size, words)
+    sharp, small = Markup(' class="sharp"' if max(image.size) <= SMALL else ""), image.copy()
+    small.thumbnail((LARGEST, LARGEST))
+    return PICTURE.format(sharp, picture_uri(small), *image.size, words)

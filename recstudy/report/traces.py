@@ -6,20 +6,19 @@ Shapes: L layers, H heads, T tokens that were read, P places of the image, E exp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from recstudy.errors import StorageError
 from recstudy.lazy import np
+from recstudy.opened import arrays
 from recstudy.records import Json
 from recstudy.report.caveats import some
-from recstudy.report.kept import IMAGES, Pixels, read_archive, read_images, read_runs
+from recstudy.report.examples import add_images, read_examples
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.variants import run_columns
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 TRACE = "trace.npz"
 SHARES = ("cross_attention", "self_attention", "router")
@@ -36,7 +35,7 @@ class CaptionTrace:
     self_attention: np.ndarray | None = None  # (L, H, T, T)
     router: np.ndarray | None = None  # (L, T, E)
     chosen: np.ndarray | None = None  # (L, T, k), the likeliest first
-    image: Pixels | None = None
+    image: Image | None = None
     columns: Json = field(default_factory=dict)
 
     @property
@@ -58,13 +57,18 @@ def first_trace(records: StudyRecords, where: Json, example: int, experts: bool)
         example: Which of the captions that a run keeps, from 0.
         experts: Whether the model must be a mixture of experts.
     """
-    runs, notes = read_runs(records, where, TRACE, partial(read_trace, example=example), most=len(records.variants))
-    for run, trace in runs:
-        if trace is not None and (trace.router is not None or not experts):
-            image = None
-            with suppress(StorageError):  # without it the maps are still good
-                image = read_images(records.results.run(run.id).path / IMAGES).get(trace.row)
-            return replace(trace, image=image, columns={**run_columns(records, run), "row": trace.row}), notes
+
+    def read(path: Path) -> list[Json]:
+        trace = read_trace(path, example)
+        if trace is None or (experts and trace.router is None):
+            return []
+        return [{"row": trace.row, "trace": trace}]
+
+    examples, notes = read_examples(records, where, TRACE, read, most=len(records.variants))
+    if not examples.empty:
+        first, _ = add_images(records, where, examples.head(1))
+        columns = {str(name): value for name, value in first.iloc[0].items()}
+        return replace(columns.pop("trace"), image=columns.pop("_image"), columns=columns), notes
     kind, place = "experts" if experts else "attention", f" (example {example})" if example else ""
     labels = some([records.variants[index].label for index in records.chosen(where)])
     return None, [*notes, f"no finished run has kept the {kind} of a caption{place}: {labels}"]
@@ -74,13 +78,9 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
     """Read the caption `example` of a run's file; return None if the file has fewer captions.
 
     Raises:
-        StorageError: The file is damaged. The message names it.
+        ValueError: The arrays do not fit together.
     """
-    return read_archive(path, partial(_trace, example=example))
-
-
-def _trace(archive: Mapping[str, Any], example: int) -> CaptionTrace | None:
-    """Return a caption of an archive whose arrays fit together; else raise ValueError."""
+    archive = arrays(path)
     if example >= len(archive["rows"]):
         return None
     length = int(archive["lengths"][example])

@@ -134,7 +134,7 @@ def load_of(results, **changes):
 
 
 DAMAGES = [
-    (Mistakes(), mistakes_of, {"labels": np.array([0, 1, 2])}, "KeyError: "),
+    (Mistakes(), mistakes_of, {"labels": np.array([0, 1, 2])}, "IndexError: "),
     # An array of objects needs pickle, which may run anything.
     (Mistakes(), mistakes_of, {"names": np.array([{"cat": 1}, "dog"], dtype=object)}, "ValueError: "),
     (Thinking(), puzzles_of, {"cells": np.zeros((2, 0, 4), np.uint8)}, "arrays do not fit together"),
@@ -149,7 +149,7 @@ DAMAGES = [
     (Captions(), captions_of, {"examples": [{"row": 1}]}, "examples.0.references is missing"),
     (Captions(), captions_of, {"images": np.zeros((2, 2, 8, 8))}, "captions.npz is damaged (ValueError: "),
     (Alignment(), pairs_of, {"after": 1.5}, "pairs.0.after must be less than 1.001"),
-    (ExpertLoad(), load_of, {"load": [[0, 0], [1, 1]]}, "result.json is damaged (routing"),
+    (ExpertLoad(), load_of, {"load": [[0, 0], [1, 1]]}, "result.json is damaged (ValueError: routing"),
 ]
 
 

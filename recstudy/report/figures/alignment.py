@@ -10,33 +10,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from recstudy.evidence import Fit
-from recstudy.lazy import go, pd
+from recstudy.lazy import go, pd, px
 from recstudy.papers import Target, published
-from recstudy.records import Json
+from recstudy.records import Json, read_json
+from recstudy.records.reading import record_of
 from recstudy.records.schema import CosinePairs
 from recstudy.report.caveats import made_notes
-from recstudy.report.kept import kept_images, read_kept, read_runs
-from recstudy.report.look import PALETTE, folded
+from recstudy.report.examples import add_images, read_examples
+from recstudy.report.look import PALETTE, SCREEN, folded
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
-from recstudy.report.variants import run_columns
 
-HALVES = (  # of a violin: cosine, color, side, where its points are, and the symbol of published cosines
-    ("before", PALETTE[1], "negative", -0.5, "diamond-open"),
-    ("after", PALETTE[0], "positive", 0.5, "diamond"),
-)
+COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
 FEW = 60  # pairs that are drawn as points too
 LETTERS = 20  # of a line beside a violin
 ROW, AROUND = 70, 150  # pixels of a violin, and above and below all
 COLUMNS = ["data", "row", "variant", "label", "seed", "caption", "before", "after", "difference", "published", "source"]
-COLUMNS += ["synthetic"]
+COLUMNS += ["synthetic", "_image"]
+OTHER_PAIRS = "the published pairs are of other images and other weights: not comparable"
 
 
 @PARTS.add("alignment")
@@ -50,17 +48,17 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per pair of the first finished seed of the best variants, then the published pairs (without a row)."""
-        runs, notes = read_runs(records, self.where, "alignment.json", read_pairs)
-        images = kept_images(records, self.where, notes)
-        rows: list[Json] = []
-        for run, pairs in runs:
-            columns = {**run_columns(records, run), "published": False, "source": "", "_place": run.label}
-            rows += [{**columns, **pair, "_image": images.get((columns["data"], pair["row"]))} for pair in pairs]
-        theirs = published_pairs(self.targets) if rows else []
-        data = pd.DataFrame([*rows, *theirs], columns=[*COLUMNS, "_image", "_place"])
-        data = data.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published pairs have none
-        other = "the published pairs are of other images and other weights: not comparable"
-        data.attrs["notes"] = [*notes, other] if theirs else notes
+        data, notes = read_examples(records, self.where, "alignment.json", _read_pairs)
+        if not data.empty:
+            data, damage = add_images(records, self.where, data.assign(published=False, source=""))
+            notes += damage
+            theirs = _published_pairs(self.targets)
+            if not theirs.empty:
+                integers = dict.fromkeys(("row", "variant", "seed"), "Int64")  # the published pairs have none
+                data = pd.concat([data.astype(integers), theirs], ignore_index=True)
+                notes.append(OTHER_PAIRS)
+        data = data.reindex(columns=COLUMNS)
+        data.attrs["notes"] = notes
         return data
 
     def caption(self, data: pd.DataFrame) -> str:
@@ -76,65 +74,51 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
         if data.empty:
             return ""
-        parts = [part.to_dict("records") for _, part in data.groupby("variant", sort=False)]
-        gains = [Fit({0: [pair["difference"] for pair in pairs]}).estimate(0) for pairs in parts]
-        facts = made_notes(records, [pairs[0]["variant"] for pairs in parts], ("text", "image"))
+        parts = [(rows.to_dict("records"), Fit({0: [*rows["difference"]]}).estimate(0)) for _, rows in data.groupby("variant")]
+        facts = made_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
         theirs = data[data["published"]].to_dict("records")
-        values = {"parts": list(zip(parts, gains, strict=True)), "theirs": theirs, "facts": facts}
-        return render("alignment.html.jinja", most=self.most, picture=picture, **values)
+        return render("alignment.html.jinja", parts=parts, theirs=theirs, facts=facts, most=self.most, picture=picture)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw the two distributions of each variant as halves of a violin, and each published pair beside them."""
-        data = data.assign(place=[folded(place, LETTERS) for place in data["_place"]])
-        ours, theirs = data[~data["published"]], data[data["published"]]
-        points = "all" if ours["variant"].value_counts().max() <= FEW else False
-        rows = data["place"].nunique()
-        figure = go.Figure(layout={"violinmode": "overlay", "height": AROUND + ROW * rows, "meta": {"rows": True}})
-        for when, color, side, place, symbol in HALVES:
-            shape: dict[str, Any] = {"side": side, "width": 1, "spanmode": "hard", "meanline_visible": True, "box_visible": True}
-            dots: dict[str, Any] = {"points": points, "pointpos": place, "jitter": 0.2, "hoverinfo": "x"}
-            figure.add_violin(x=ours[when], y=ours["place"], name=when, orientation="h", line_color=color, **shape, **dots)
-            if len(theirs):
-                marker = {"symbol": symbol, "size": 12, "color": color}
-                named = {"name": f"{when}, paper", "hovertext": theirs["source"]}
-                figure.add_scatter(x=theirs[when], y=theirs["place"], mode="markers", marker=marker, **named)
-        figure.update_yaxes(range=[rows - 0.4, -0.6])  # room for the halves at both ends
-        return figure.update_xaxes(title="cosine")
+        """Draw the two distributions of each variant as halves of a violin, and each published pair below them."""
+        names = data["label"].where(~data["published"], "published, " + data["caption"].str.replace("_", " "))
+        data = data.assign(place=[folded(name, LETTERS) for name in names])
+        cosines = data.melt(["place", "published", "variant", "source"], ["before", "after"], "when", "cosine")
+        look = {"x": "cosine", "y": "place", "color": "when", "color_discrete_map": COLORS, "template": SCREEN}
+        points = "all" if data["variant"].value_counts().max() <= FEW else False
+        violins = {"orientation": "h", "box": True, "points": points, "violinmode": "overlay"}
+        figure = px.violin(cosines[~cosines["published"]], **violins, **look)
+        figure.update_traces(width=1, spanmode="hard", meanline_visible=True, jitter=0.2)
+        figure.update_traces(side="negative", pointpos=-0.5, selector={"name": "before"})
+        figure.update_traces(side="positive", pointpos=0.5, selector={"name": "after"})
+        theirs = cosines[cosines["published"]]
+        diamonds = px.scatter(theirs, symbol="when", symbol_sequence=["diamond-open", "diamond"], hover_data=["source"], **look)
+        diamonds.for_each_trace(lambda trace: trace.update(name=f"{trace.name}, paper", marker_size=12))
+        figure.add_traces(diamonds.data)
+        figure.update_yaxes(title="", range=[data["place"].nunique() - 0.4, -0.6])  # room for the halves at both ends
+        return figure.update_layout(height=AROUND + ROW * data["place"].nunique(), legend_title="", meta={"rows": True})
 
 
-def read_pairs(path: Path) -> list[Json]:
-    """Read each pair's `row`, `caption`, `before`, `after` and `difference`.
-
-    Raises:
-        StorageError: The file is damaged. The message names it.
-    """
-    pairs = read_kept(path, CosinePairs).pairs
+def _read_pairs(path: Path) -> list[Json]:
+    pairs = record_of(CosinePairs, read_json(path) or {}).pairs
     return [{**asdict(pair), "difference": pair.after - pair.before} for pair in pairs]
 
 
-def published_pairs(targets: Sequence[Target]) -> list[Json]:
+def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
     """Return the published cosines, two of them a pair: the image's name is their only caption."""
-    cosines = [target for target in targets if target.metric == "image_text_cosine"]
-    first, last = (
-        {str(target.where["image"]): target for target in cosines if target.note.startswith("before") is is_first}
-        for is_first in (True, False)
+    cosines = pd.DataFrame(
+        [
+            (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)
+            for target in targets
+            if target.metric == "image_text_cosine"
+        ],
+        columns=["data", "caption", "value", "source", "note"],
     )
-    return [
-        {
-            "data": before.where["data.name"],
-            "label": "published",
-            "caption": image,
-            "before": before.value,
-            "after": last[image].value,
-            "difference": last[image].value - before.value,
-            "published": True,
-            "source": f"{before.cited}; {last[image].cited}",
-            "synthetic": False,
-            "_place": f"published, {image.replace('_', ' ')}",
-        }
-        for image, before in first.items()
-        if image in last
-    ]
+    is_before = cosines.pop("note").str.startswith("before")
+    pairs = cosines[is_before].merge(cosines[~is_before], on=["data", "caption"])
+    pairs = pairs.rename(columns={"value_x": "before", "value_y": "after"})
+    source, difference = pairs["source_x"] + "; " + pairs["source_y"], pairs["after"] - pairs["before"]
+    return pairs.assign(label="published", difference=difference, published=True, source=source, synthetic=False)
 
 
 def _ends(values: pd.Series, form: str) -> str:

@@ -12,7 +12,7 @@ from recstudy.lazy import go, np, pd
 from recstudy.report.look import clipped, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tiles import SIDE, Tiles, image_of, tile_figure
+from recstudy.report.tiles import SIDE, Tiles, tile_figure
 from recstudy.report.traces import first_trace
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
@@ -58,6 +58,7 @@ class AttentionMaps(FigurePart, OfVariants):
             data["_trace"] = pd.Series([trace] * len(data), dtype=object)
             if trace.image is None:
                 notes.append(f"{trace.columns['label']}: the image of test row {trace.row} was not kept")
+            data.attrs["words"] = " ".join(trace.words)
         data.attrs["notes"] = notes
         return data
 
@@ -74,9 +75,6 @@ class AttentionMaps(FigurePart, OfVariants):
         if trace.self_attention is not None:
             sentences.append("Below: how much each token (row) attends to itself and to the tokens before it (columns)")
         return ". ".join(sentences) + "."
-
-    def describe(self, data: pd.DataFrame) -> str:
-        return "" if data.empty else " ".join(data["_trace"].iloc[0].words)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         figure, grid = tile_figure([_tiles(data)]), data[data["of"] == "caption"]
@@ -107,7 +105,7 @@ def _tiles(data: pd.DataFrame) -> Tiles:
 
     cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
     trace, (even, full) = data["_trace"].iloc[0], _color_range(data)
-    image = Image.new("RGB", size, "gray") if trace.image is None else image_of(trace.image).resize(size).convert("RGB")
+    image = (trace.image or Image.new("RGB", size, "gray")).resize(size).convert("RGB")
     gray, orange = image.convert("L").point(lambda value: DIM * value).convert("RGB"), Image.new("RGB", size, ORANGE)
     shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
     tints = (255 * STRENGTH * np.clip((shares - even) / (full - even), 0, 1)).astype(np.uint8)

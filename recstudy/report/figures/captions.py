@@ -12,21 +12,20 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from markupsafe import Markup, escape
 from pydantic import Field
 
-from recstudy.lazy import pd
-from recstudy.records import Json
+from recstudy.records import Json, read_json
+from recstudy.records.reading import record_of
 from recstudy.records.schema import KeptCaptions
 from recstudy.report.caveats import made_notes, warnings
-from recstudy.report.kept import kept_images, read_kept, read_runs
+from recstudy.report.examples import add_images, read_examples
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
-from recstudy.report.variants import run_columns
 
 if TYPE_CHECKING:
     from recstudy.report.shown import Shown
@@ -50,25 +49,21 @@ class Captions(OfVariants):
         """
         from recstudy.report.shown import Shown
 
-        runs, notes = read_runs(records, self.where, "captions.json", partial(read_captions, most=self.most))
-        images = kept_images(records, self.where, notes)
-        rows = [{**run_columns(records, run), **example} for run, examples in runs for example in examples]
-        cards: dict[tuple[str, int], list[Json]] = {}
-        for row in rows:
-            cards.setdefault((row["data"], row["row"]), []).append(row)
-        facts = made_notes(records, [run.variant for run, _ in runs], ("decode", "text", "image"))
+        data, notes = read_examples(records, self.where, "captions.json", partial(_read_captions, most=self.most))
+        cards: list[list[Any]] = []
+        facts: Sequence[str] = ()
+        if not data.empty:
+            data, damage = add_images(records, self.where, data)
+            notes += damage
+            cards = [answers.to_dict("records") for _, answers in data.groupby(["data", "row"], sort=False)]
+            facts = made_notes(records, data["variant"].unique().tolist(), ("decode", "text", "image"))
         functions = {"reference_words": reference_words, "marked": marked, "picture": picture}
-        body = render("captions.html.jinja", cards=cards, images=images, facts=facts, **functions)
-        data = pd.DataFrame(rows, columns=COLUMNS)
-        return Shown(self.name, csv=data.to_csv(index=False), body=body, notes=(*warnings(records), *notes))
+        body = render("captions.html.jinja", cards=cards, facts=facts, **functions)
+        csv = data.reindex(columns=COLUMNS).to_csv(index=False)
+        return Shown(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
 
 
-def read_captions(path: Path, most: int) -> list[Json]:
-    """Read the first captions of a run with their scores.
-
-    Raises:
-        StorageError: The file is damaged. The message names it.
-    """
+def _read_captions(path: Path, most: int) -> list[Json]:
     return [
         {
             "row": example.row,
@@ -77,7 +72,7 @@ def read_captions(path: Path, most: int) -> list[Json]:
             "hypothesis": example.hypothesis,
             **_scores(example.hypothesis, example.references),
         }
-        for example in read_kept(path, KeptCaptions).examples[:most]
+        for example in record_of(KeptCaptions, read_json(path) or {}).examples[:most]
     ]
 
 

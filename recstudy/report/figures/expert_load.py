@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from recstudy.errors import StorageError
 from recstudy.lazy import go, pd
 from recstudy.records.reading import record_of
 from recstudy.records.runs import Row
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some
-from recstudy.report.kept import damaged
+from recstudy.report.examples import describe_damage
 from recstudy.report.look import folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.variants import add_labels, cut_note, shown_variants
+from recstudy.report.variants import cut_note, run_columns, shown_variants
 
-LOADS = ["layer", "expert", "tokens", "share", "even", "entropy", "dropped"]
-COLUMNS = ["variant", "label", "seed", *LOADS, "synthetic"]
+COLUMNS = ["variant", "label", "seed", "layer", "expert", "tokens", "share", "even", "entropy", "dropped", "synthetic"]
 MOST = 6  # variants: more do not fit on a page
 MOST_NUMBERS = 12  # experts whose shares fit into their cells
 LAYER, LETTERS = 44, 14  # pixels of a layer, and letters of a line of a variant's name
@@ -37,17 +35,20 @@ class ExpertLoad(FigurePart, OfVariants):
         `tokens` it ran on, its `share` and the `even` one in percent of the layer's tokens; of the layer the mean router
         `entropy` in nats and the choices `dropped`. Layers and experts count from 1.
         """
-        variants, rows = records.chosen(self.where), list[tuple[float, ...]]()
+        variants = records.chosen(self.where)
         runs = {run.variant: run for run in reversed(records.rows) if run.done and "expert_load_peak" in run.measured}
+        routed = [index for index in variants if index in runs]
         lacking = [records.variants[index].label for index in variants if index not in runs]
-        notes = [*cut_note(records, len(variants) - len(lacking), MOST)]
+        notes = [*cut_note(records, len(routed), MOST)]
         notes += [f"without an expert load, because they have one expert or no finished run: {some(lacking)}"] if lacking else []
-        for index in shown_variants(records, MOST, [index for index in variants if index in runs]):
+        loads = [pd.DataFrame(columns=COLUMNS)]
+        for run in (runs[index] for index in shown_variants(records, MOST, routed)):
             try:
-                rows += [(index, runs[index].seed, *load) for load in _read_load(records, runs[index])]
-            except StorageError as damage:
-                notes.append(f"{records.variants[index].label}: {damage}")
-        data = add_labels(records, pd.DataFrame(rows, columns=["variant", "seed", *LOADS]))[COLUMNS]
+                loads.append(_read_load(run).assign(**run_columns(records, run))[COLUMNS])
+            except ValueError as error:
+                path = records.results.run(run.id).result
+                notes.append(f"{run.label}: {describe_damage(path, error)}")
+        data = pd.concat(loads[-len(runs) :], ignore_index=True)
         data.attrs["notes"] = notes
         return data
 
@@ -77,16 +78,12 @@ class ExpertLoad(FigurePart, OfVariants):
         return figure.update_xaxes(title="expert", type="category").update_layout(height=height)
 
 
-def _read_load(records: StudyRecords, run: Row) -> list[tuple[float, ...]]:
-    """Return the `LOADS` of one run's result (StorageError)."""
-    try:
-        rows: list[tuple[float, ...]] = []
-        routing = record_of(Routing, run.found.routing)
-        layers = zip(routing.load, routing.entropy, routing.dropped, strict=True)
-        for layer, (load, entropy, dropped) in enumerate(layers, 1):
-            for expert, tokens in enumerate(load, 1):
-                share = 100 * tokens / sum(load)
-                rows.append((layer, expert, int(tokens), share, 100 / len(load), float(entropy), int(dropped)))
-        return rows
-    except (ValueError, ZeroDivisionError) as error:
-        raise damaged(records.results.run(run.id).result, f"routing: {type(error).__name__}: {error}") from None
+def _read_load(run: Row) -> pd.DataFrame:
+    routing = record_of(Routing, run.found.routing)
+    if not all(map(sum, routing.load)):
+        raise ValueError("routing: a layer without tokens")
+    layers = pd.DataFrame({"tokens": routing.load, "entropy": routing.entropy, "dropped": routing.dropped})
+    data = layers.assign(layer=layers.index + 1).explode("tokens", ignore_index=True).astype({"tokens": int, "dropped": int})
+    experts = data.groupby("layer")["tokens"]
+    share = 100 * data["tokens"] / experts.transform("sum")
+    return data.assign(expert=experts.cumcount() + 1, share=share, even=100 / experts.transform("size"))

@@ -40,6 +40,7 @@ class ExpertPath(FigurePart, OfVariants):
             data = pd.DataFrame(route).astype({"choice": "Int64"}).assign(**trace.columns)[COLUMNS]
             data["_trace"] = pd.Series([trace] * len(data), dtype=object)
             data["choice"] = data["choice"].where(data["choice"] > 0)
+            data.attrs["words"] = " ".join(trace.words)
         data.attrs["notes"] = notes
         return data
 
@@ -48,9 +49,6 @@ class ExpertPath(FigurePart, OfVariants):
         numbers = f"1 {'and' if count == 2 else 'to'} {count}"
         marks = "1 marks the expert that ran on it" if count == 1 else f"{numbers} mark the experts that ran on it, by preference"
         return f"{data['_trace'].iloc[0].title}. A row is a token that the model reads of its own caption; {marks}."
-
-    def describe(self, data: pd.DataFrame) -> str:
-        return "" if data.empty else " ".join(data["_trace"].iloc[0].words)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a row per token, a column per layer and expert."""

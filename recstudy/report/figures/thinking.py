@@ -5,25 +5,27 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from recstudy.lazy import go, pd
+from recstudy.records import Json
 from recstudy.report.caveats import warnings
-from recstudy.report.kept import read_runs
+from recstudy.report.examples import read_examples
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.puzzles import INK, PAPER, THINKING, Thought, read_thoughts
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import Tiles, tile_figure
-from recstudy.report.variants import run_columns
 
 if TYPE_CHECKING:
     from recstudy.report.shown import Shown
 
 COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
+COLUMNS += ["_thought"]
 SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13  # pixels of the animation: a puzzle, around puzzles, a line, and its letters
 STILL = 360  # pixels of a puzzle in the strip
 ROW = SLOT + 6 * LINE  # pixels of a row of puzzles, with its words
@@ -48,22 +50,15 @@ class Thinking(OfVariants):
         from recstudy.report.drawn import DrawnFigure
         from recstudy.report.shown import Shown
 
-        runs, notes = read_runs(records, self.where, THINKING, partial(read_thoughts, count=self.most))
-        rows = [
-            {**run_columns(records, run), **numbers, "_thought": thought}
-            for run, thoughts in runs
-            for thought in thoughts
-            for numbers in thought.numbers
-        ]
-        named = {f"{run.label}, seed {run.seed}": thoughts for run, thoughts in runs}
-        drawn = DrawnFigure(
-            ThinkingStrip(self.name, title=self.heading),
-            pd.DataFrame(rows, columns=[*COLUMNS, "_thought"]),
-            [*warnings(records), *notes],
-        )
-        body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=named)
-        files = {"gif": partial(animation, named, drawn.notes)} if runs else {}
-        return Shown(self.name, drawn=drawn if runs else None, body=body, notes=tuple(drawn.notes), files=files)
+        data, notes = read_examples(records, self.where, THINKING, partial(_read_segments, count=self.most))
+        data = data.reindex(columns=COLUMNS)
+        notes = [*warnings(records), *notes]
+        drawn = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
+        puzzles = data.drop_duplicates(["variant", "row"]).groupby(["variant", "label", "seed"], sort=False)["_thought"]
+        runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in puzzles}
+        body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=runs)
+        files = {"gif": partial(animation, runs, notes)} if runs else {}
+        return Shown(self.name, drawn=drawn if runs else None, body=body, notes=tuple(notes), files=files)
 
 
 class ThinkingStrip(FigurePart):
@@ -119,3 +114,7 @@ def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> by
     file, times = io.BytesIO(), [first, *[middle] * (segments - 1), last]
     frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
     return file.getvalue()
+
+
+def _read_segments(path: Path, count: int) -> list[Json]:
+    return [{**row, "_thought": thought} for thought in read_thoughts(path, count) for row in thought.numbers]

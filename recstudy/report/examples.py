@@ -1,0 +1,114 @@
+"""Examples that runs saved: answers, images, captions and traces of single test images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recstudy.errors import StorageError
+from recstudy.lazy import np, pd
+from recstudy.opened import arrays
+from recstudy.programs.base import Program
+from recstudy.records import Json, Results
+from recstudy.records.runs import Row
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.variants import cut_note, run_columns, shown_variants
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from recstudy.metrics import Answers
+    from recstudy.metrics.kept import Kept
+
+MOST = 6  # variants whose images, captions or puzzles fit on a page
+
+
+def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
+    """Return the answers of a run (a row of `records`) on the test split.
+
+    Returns:
+        The answers, and the number of images if the run saved only some; or None and the reason.
+    """
+    saved, reason = kept_answers(records.program, records.results, run.id)
+    if saved is None:
+        return None, reason
+    count = len(saved.answers)
+    return saved.answers, f"of the first {count:,} of {saved.whole:,} test images" if saved.cut else ""
+
+
+def kept_answers(program: Program, results: Results, run_id: str) -> tuple[Kept | None, str]:
+    """Return the saved answers of a run; or None and the reason."""
+    path = results.fetched(results.run(run_id).answers)
+    if not os.path.lexists(path):
+        since = "it kept no answers, which runs do since they can be evaluated later"
+        return None, since if results.run(run_id).finished else "it has not finished"
+    try:
+        return program.answers(path), ""
+    except StorageError as damage:
+        return None, str(damage)
+
+
+def read_examples(
+    records: StudyRecords, where: Json, file: str, read: Callable[[Path], Iterable[Json]], most: int = MOST
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read a file of the first finished run of each of the `most` best variants that have it.
+
+    Args:
+        records: The study's records.
+        where: Levels of the variants to choose from, by axis.
+        file: The file's name in a run's folder.
+        read: Returns the examples of a file as rows.
+        most: How many variants the page has room for.
+
+    Returns:
+        A row per example with the columns of its run, and notes on left out variants and damaged files.
+    """
+    runs = [records.first_run(index, file, ("done",)) for index in records.chosen(where)]
+    first_runs = {run.variant: run for run in runs if run is not None}
+    rows: list[Json] = []
+    notes = list(cut_note(records, len(first_runs), most))
+    for run in (first_runs[index] for index in shown_variants(records, most, first_runs)):
+        path, columns = records.results.run(run.id).path / file, run_columns(records, run)
+        try:
+            rows += [columns | example for example in read(path)]
+        except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
+            notes.append(f"{run.label}: {describe_damage(path, error)}")
+    return pd.DataFrame(rows), notes
+
+
+def add_images(records: StudyRecords, where: Json, data: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the data with the `_image` of each test image, None if no run saved it, and notes on damaged files."""
+    images, notes = read_examples(records, where, "captions.npz", _read_images, len(records.variants))
+    images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
+    data = data.merge(images.astype({"row": "int64"}), "left", ["data", "row"])
+    return data.assign(_image=data["_image"].astype(object).where(data["_image"].notna(), None)), notes
+
+
+def to_images(pixels: Any, rows: Any) -> list[Image]:
+    """Return saved pixels (n, C, H, W) of 0-255 as images.
+
+    Raises:
+        ValueError: The array has another shape or type, or there are not as many images as rows.
+    """
+    from PIL import Image
+
+    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or pixels.dtype != np.uint8 or len(rows) != len(pixels):
+        raise ValueError(f"{len(rows)} rows with images {pixels.dtype} {pixels.shape}")
+    return [Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)) for image in pixels]
+
+
+def describe_damage(path: Path, error: Exception) -> str:
+    """Name the damaged file of a run, the reason and the fix."""
+    if isinstance(error, StorageError):
+        return str(error)
+    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the study again."
+
+
+def _read_images(path: Path) -> list[Json]:
+    archive = arrays(path)
+    rows = archive["rows"].tolist()
+    images = to_images(archive["images"], rows)
+    return [{"row": row, "_image": image} for row, image in zip(rows, images, strict=True)]
