@@ -135,7 +135,6 @@ def run(
         complete(plan, select(plan.runs, only), records, options, begin)
     from recstudy.report.loaded import load
 
-    record_look(records, study.name, plan.folder)
     return load(records.study(study.name, plan.folder))
 
 
@@ -167,9 +166,10 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
     until = None
     if isinstance(options, StudyOptions) and options.until:
         from recstudy.study.record import resumed
-        from recstudy.study.until import Until
+        from recstudy.study.until import Until, with_maximum
 
-        plan, until = resumed(plan, results), Until.of(plan, results, options.budget)
+        plan = with_maximum(resumed(plan, results), results)
+        until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus and not options.json:
         from recstudy.study.dry_run import price_lines

@@ -29,11 +29,11 @@ from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
+from recstudy.report.family import family
 from recstudy.report.figures.replications import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
 from recstudy.report.kinds import cells, shown
 from recstudy.report.names import DASH
-from recstudy.report.questions import family
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.question_table import verdict_words

@@ -1,6 +1,17 @@
 """What the seeds of a study say: pure functions of arrays, which know neither records nor words nor figures."""
 
-from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why, mcnemar, over_items, width
+from recstudy.evidence.estimates import (
+    LEVEL,
+    LINEAR,
+    Estimate,
+    Scale,
+    SplitSeeds,
+    Why,
+    independent_share,
+    mcnemar,
+    over_items,
+    width,
+)
 from recstudy.evidence.fits import Fit, Weighted, mean_of
 from recstudy.evidence.questions import (
     Answer,
@@ -9,22 +20,22 @@ from recstudy.evidence.questions import (
     Question,
     Reason,
     Verdict,
-    asked,
+    answer,
+    answer_published,
     at_level,
     contrast,
     estimable,
     holm,
-    judged,
-    published,
+    judge,
     ratio,
 )
-from recstudy.evidence.seeds import ALPHA, MOST_SEEDS, POWER, Looks, detectable, more_seeds
+from recstudy.evidence.seeds import ALPHA, MAX_SEEDS, POWER, Looks, PowerAnalysis, detectable
 
 __all__ = [
     "ALPHA",
     "LEVEL",
     "LINEAR",
-    "MOST_SEEDS",
+    "MAX_SEEDS",
     "POWER",
     "Answer",
     "Effect",
@@ -32,6 +43,7 @@ __all__ = [
     "Fit",
     "Kind",
     "Looks",
+    "PowerAnalysis",
     "Question",
     "Reason",
     "Scale",
@@ -39,18 +51,18 @@ __all__ = [
     "Verdict",
     "Weighted",
     "Why",
-    "asked",
+    "answer",
+    "answer_published",
     "at_level",
     "contrast",
     "detectable",
     "estimable",
     "holm",
-    "judged",
+    "independent_share",
+    "judge",
     "mcnemar",
     "mean_of",
-    "more_seeds",
     "over_items",
-    "published",
     "ratio",
     "width",
 ]

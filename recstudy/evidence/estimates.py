@@ -1,6 +1,6 @@
 """An estimate with its interval, why an interval is as it is or is missing, and the scale that values spread alike on.
 
-    share of N items   a = arcsin(sqrt(p)): the items alone give a variance of 1/(4N) wherever p is    (1)
+    share of N items   a = arcsin(sqrt(p)): items drawn anew give a variance of 1/(4N) wherever p is   (1)
     a loss             log(v)                                                                           (2)
     anything else      v itself, no further than its bounds                                             (3)
 
@@ -29,9 +29,10 @@ LEVEL = 0.95
 class Why(StrEnum):
     """Why an estimate is no plain t interval."""
 
-    CEILING = "ceiling"  # every seed at the upper bound: the interval is exact, over the items
+    CEILING = "ceiling"  # every seed at the upper bound, which shows no spread
     FLOOR = "floor"  # every seed at the lower bound
     SPLIT = "split"  # some seeds learned and others did not
+    MAY_SPLIT = "may split"  # seeds of another variant split, and a few seeds may all be of one kind
     NEAR_ZERO = "near zero"  # a ratio to what is not told from 0, which has no bounded interval (Fieller 1954)
     NO_SPREAD = "no spread"  # one run and nothing to borrow from, or runs that agree
     NO_RUN = "no run"
@@ -65,7 +66,7 @@ class Estimate:
         error: standard error in the metric's unit.
         reach: the least and the largest that it can be, beyond which no interval reaches.
         why: what a reader must know of the interval.
-        split: the two kinds of seeds, where `why` is SPLIT.
+        split: the two kinds of seeds if `why` is SPLIT; at a bound, how many seeds exceed the stated threshold of success.
     """
 
     value: float | None
@@ -103,11 +104,6 @@ class Scale:
     high: float = inf
     kind: Literal["linear", "share", "log"] = "linear"
     items: int = 0
-
-    @property
-    def floor(self) -> float:
-        """The least variance of one run on this scale: that of its items (1); 0 where there are none."""
-        return 1 / (4 * self.items) if self.kind == "share" else 0.0
 
     def share(self, value: float) -> float:
         """Return a value between the bounds as a number from 0 to 1."""
@@ -193,6 +189,21 @@ def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = No
     sums = np.bincount(which, weights=values - values.mean())
     drawn = len(sums)
     return float((sums**2).sum()) / len(values) ** 2 * drawn / max(1, drawn - 1), drawn
+
+
+def independent_share(groups: Sequence[Scores]) -> float:
+    """Return how much of the variance of answers is between the seeds of one variant, from 0 to 1.
+
+    1 if each run answers each item by chance anew; 0 if all runs answer alike. Items that are hard for every run add nothing to
+    the differences between runs, so that the items' part of a run's variance is this share of 1/(4N).
+
+    Args:
+        groups: (n, M) of each variant, each score from 0 to 1, n two or more.
+    """
+    between = sum(float(scores.var(0, ddof=1).sum()) for scores in groups)
+    means = [scores.mean(0) for scores in groups]
+    whole = sum(len(mean) * float(mean.mean() * (1 - mean.mean())) for mean in means)
+    return min(1.0, between / whole) if whole else 0.0
 
 
 def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None = None) -> float | None:

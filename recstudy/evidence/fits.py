@@ -6,15 +6,20 @@ Smyth 2004, as in limma), so that three seeds are not judged as if their two deg
     e     = log s^2 - special.digamma(d/2) + log(d/2)            what the log of a variance says, without its bias         (1)
     d0    from var(e) = trigamma(d/2) + trigamma(d0/2); endless where the logs vary no more than by chance           (2)
     s0^2  = exp(mean(e) + special.digamma(d0/2) - log(d0/2))                                                                 (3)
-    s~^2  = (d0 s0^2 + d s^2) / (d0 + d), at least the items' own variance, with d0 + d degrees of freedom, where
-            d0 counts as at most 2, and as at most what the others have                                              (4)
+    s~^2  = (d0 s0^2 + d s^2) / (d0 + d), with d0 + d degrees of freedom, where d0 counts as at most 2, and as at
+            most what the others have                                                                                (4)
+
+Two runs on the same test items differ at least by the noise of independent answers. From the kept answers of the runs it is the
+mean over items of s_i^2 / N, where s_i^2 is the variance of an item's result between seeds. It is the `floor` of (4), as a share
+of 1/(4N) on the angular scale (`independent_share`). Without kept answers there is no floor: 1/(4N) itself, which holds for items
+that are drawn anew for each run, makes intervals twice too wide.
 
 To cap d0 in (3), too, would put s0^2 at 0.56 of what equal variances have: intervals of four variants on an unbounded scale then
 cover 91 to 93 %, and 94 to 96 % as it is.
 
 A variant whose seeds all lie within two items of a bound says nothing of the others' spread: its weight in (1) to (3) grows from
-0 there to 1 at 22 items, so that no single item moves another variant's interval by much. A variant whose seeds split into two
-kinds has no spread at all. `studies/bench/evidence.py` prints what these intervals cover.
+0 there to 1 at 22 items, so that no single item moves another variant's interval by much. A variant whose seeds all lie at a
+bound, or split into two kinds, has no interval. `studies/bench/evidence.py` prints what these intervals cover.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from recstudy.lazy import np, special
 Key = TypeVar("Key")
 BORROWED, ENDLESS = 2.0, 1e6  # degrees of freedom: that a variant borrows at most, (4); that stand for no end, (2)
 NEAR_BOUND, FULL_WEIGHT = 2.0, 22.0  # items
-LEAST = 0.1  # of the items' own variance: what a smaller s^2 counts as in (1), for seeds that agree by chance
+LEAST = 0.1  # of the floor: what a smaller s^2 counts as in (1), for seeds that agree by chance
 GAP, RATIO = 0.2, 3.0  # seeds split at one gap over a fifth of the metric's range and three times the range on either side
 WIDE = 4.0  # times the spread of the others: such a variant's differences are covered less well, and it is marked
 
@@ -64,11 +69,13 @@ class Fit(Generic[Key]):
         scores: variant -> a value a seed, all of one data set and protocol.
         scale: the metric's.
         learned: the value above which a seed has learned, where the study states one.
+        floor: the least variance of one run on the scale, from the answers that the runs kept; 0 without any.
     """
 
     scores: Mapping[Key, Sequence[float]]
     scale: Scale = LINEAR
     learned: float | None = None
+    floor: float = 0.0
 
     @cached_property
     def own(self) -> dict[Key, Variance]:
@@ -93,7 +100,7 @@ class Fit(Generic[Key]):
         for key, own in self.own.items():
             away = max(map(self.scale.items_from_bound, self.scores[key]))
             weight = min(max((away - NEAR_BOUND) / (FULL_WEIGHT - NEAR_BOUND), 0.0), 1.0)
-            if key not in self.splits and weight > 0 and max(own.value, LEAST * self.scale.floor) > 0:
+            if key not in self.splits and weight > 0 and max(own.value, LEAST * self.floor) > 0:
                 told[key] = weight
         return told
 
@@ -104,7 +111,7 @@ class Fit(Generic[Key]):
             return None
         weights = np.array(list(self._weights.values()))
         s2, d = np.array([self.own[key] for key in self._weights]).T
-        e = np.log(np.maximum(s2, LEAST * self.scale.floor)) - special.digamma(d / 2) + np.log(d / 2)  # (1)
+        e = np.log(np.maximum(s2, LEAST * self.floor)) - special.digamma(d / 2) + np.log(d / 2)  # (1)
         mean, effective = np.average(e, weights=weights), weights.sum() ** 2 / (weights**2).sum()
         d0 = ENDLESS
         if effective > 1 + 1e-9:
@@ -128,11 +135,11 @@ class Fit(Generic[Key]):
             others = told - self._weights.get(key, 0.0) * own.df
             d0 = min(self.prior.df, BORROWED, others) if self.prior else 0.0
             if self.prior is None or d0 < 1e-9:
-                known = own.df > 0 and (own.value > 0 or self.scale.floor > 0)
-                found[key] = Variance(max(own.value, self.scale.floor), own.df) if known else None
+                known = own.df > 0 and (own.value > 0 or self.floor > 0)
+                found[key] = Variance(max(own.value, self.floor), own.df) if known else None
             else:
                 value = (d0 * self.prior.value + own.df * own.value) / (d0 + own.df)
-                found[key] = Variance(max(value, self.scale.floor), d0 + own.df)
+                found[key] = Variance(max(value, self.floor), d0 + own.df)
         return found
 
     def variance(self, key: Key) -> Variance | None:
@@ -142,6 +149,10 @@ class Fit(Generic[Key]):
     def is_split(self, key: Key) -> bool:
         """Return whether the variant's seeds are of two kinds."""
         return key in self.splits
+
+    def may_split(self, key: Key) -> bool:
+        """Return whether the seeds of another variant are of two kinds, so that a few seeds of this one may be of one kind."""
+        return self.why(key) is Why.MAY_SPLIT
 
     def stands_apart(self, key: Key) -> bool:
         """Return whether a variant's spread is several times that of the others: differences with it are covered less well."""
@@ -163,17 +174,24 @@ class Fit(Generic[Key]):
         """Return where one more run would lie: mean ± t s sqrt(1 + 1/n)."""
         return self._around(key, level, lambda n: sqrt(1 + 1 / n))
 
-    def weighted(self, key: Key) -> Weighted | None:
-        """Return the mean as a contrast takes it, its spread in the metric's unit (delta method); None without a value."""
+    def weighted(self, key: Key, margin: float = 0.0) -> Weighted | None:
+        """Return the mean as a contrast takes it, its spread in the metric's unit (delta method); None without a value.
+
+        Args:
+            key: The variant.
+            margin: Of a question of no difference, whose test is at the edge of its region: there the mean is half a margin
+                away from the bound, and the same spread of angles is a wider spread of shares.
+        """
         values, spread = self.scores.get(key, ()), self.variance(key)
         if not values:
             return None
         mean = mean_of(values)
-        variance = self.scale.slope(mean) ** 2 * spread.value / len(values) if spread else None
-        df, why = spread.df if spread else 0.0, self.why(key)
-        if why is None and max(map(self.scale.items_from_bound, values)) <= NEAR_BOUND:
-            why = Why.CEILING if self.scale.share(mean) > 0.5 else Why.FLOOR
-        return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, why)
+        tested = mean
+        if margin and self.scale.kind == "share":
+            tested += margin / 2 if self.scale.share(mean) < 0.5 else -margin / 2
+        variance = self.scale.slope(tested) ** 2 * spread.value / len(values) if spread else None
+        df = spread.df if spread else 0.0
+        return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, self.why(key))
 
     def why(self, key: Key) -> Why | None:
         """Return what a reader must know of this variant's interval."""
@@ -186,24 +204,31 @@ class Fit(Generic[Key]):
             ends = {self.scale.share(value) for value in values}
             if len(ends) == 1:
                 return Why.CEILING if ends == {1.0} else Why.FLOOR
-        return None if self.variance(key) else Why.NO_SPREAD
+        if not self.variance(key):
+            return Why.NO_SPREAD
+        return Why.MAY_SPLIT if self.splits else None
 
     def _around(self, key: Key, level: float, factor: Callable[[int], float]) -> Estimate:
         values, why = self.scores.get(key, ()), self.why(key)
         if not values:
             return Estimate(None, level=level, why=why)
         mean, n, scale, spread = mean_of(values), len(values), self.scale, self.variance(key)
+        if why in (Why.CEILING, Why.FLOOR):
+            return Estimate(mean, level=level, n=n, why=why, split=self._successes(values))
         if spread is None:
             return Estimate(mean, level=level, n=n, why=why, split=self.splits.get(key))
         middle, half = scale.transform(mean), float(special.stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
-        if why in (Why.CEILING, Why.FLOOR):
-            beyond = (scale.high - scale.low) * ((1 - level) / 2) ** (1 / scale.items)  # Clopper-Pearson over distinct items
-            low, high = (scale.low + beyond, mean) if why is Why.CEILING else (mean, scale.high - beyond)
-            return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high), why)
         low, high = min(low, mean), max(high, mean)  # what rounding leaves of the way back
-        return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high))
+        return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high), why)
+
+    def _successes(self, values: Sequence[float]) -> SplitSeeds | None:
+        """Count the seeds above a stated threshold of success."""
+        if self.learned is None:
+            return None
+        count = sum(value > self.learned for value in values)
+        return SplitSeeds(count, len(values), *share_interval(count, len(values)), given=mean_of(values))
 
 
 def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> SplitSeeds | None:

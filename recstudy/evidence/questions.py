@@ -7,8 +7,12 @@
     a published value                    Question({"n=3": +1}, near=93.1, within=0.5, kind=Kind.PUBLISHED)
 
 `room` is how far inside of the region the estimate lies, negative outside. p is of the two-sided t test that the truth lies on
-the region's edge, so that the interval at level 1 - a lies wholly inside or wholly outside just where p < a. Of a family of m
-questions Holm (1979) tests the j-th least p at a / (m - j + 1); `a` is what the present look may spend (`seeds.py`).
+the region's edge, so that the interval at level 1 - a lies wholly inside or wholly outside just where p < a. All questions of a
+study are one family, its published values included: of m questions Holm (1979) tests the j-th least p at a / (m - j + 1), where
+`a` is the level of the question's present look (`seeds.py`).
+
+A published value is tested as our mean against its margin (an equivalence test) if the mean lies within it, and else as one more
+run of ours: a mean of n runs and one run differ by a standard error of s sqrt(1 + 1/n).
 
 The effects of a two-level design of N cells: a column of signs stands for each, an axis is -1 at its first level and +1 at its
 second, an interaction is the product of its axes' columns.
@@ -25,14 +29,15 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from recstudy.evidence.estimates import LEVEL, Estimate, Why
 from recstudy.evidence.fits import Weighted
-from recstudy.evidence.seeds import ALPHA, more_seeds
+from recstudy.evidence.seeds import ALPHA, Looks, PowerAnalysis
 from recstudy.lazy import np, special
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 Key = TypeVar("Key")
-FEWEST = 3  # seeds of which a prediction interval says anything: at two it spans most of any metric
+FEWEST = 3  # seeds from which a prediction interval means anything: with two it spans most of any metric
+FEWEST_OF_KINDS = 5  # seeds from which a variant is judged, if the seeds of another variant are of two kinds
 
 
 class Kind(StrEnum):
@@ -50,13 +55,11 @@ class Verdict(StrEnum):
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
-    SMALLER = "contradicted: smaller than claimed"
+    SMALLER = "smaller than claimed"
     HIGHER = "higher"
     LOWER = "lower"
     NO_DIFFERENCE = "no significant difference"
-    REPRODUCED = "reproduced"
-    WITHIN_MARGIN = "within the margin"
-    CONSISTENT = "consistent"
+    AGREES = "agrees"
     DIFFERS = "differs"
     UNDECIDED = "undecided"
     INTERIM = "interim"
@@ -65,19 +68,14 @@ class Verdict(StrEnum):
     GIVEN = "given"
 
     @property
-    def decided(self) -> bool:
-        """Whether more seeds are not needed."""
+    def is_decided(self) -> bool:
+        """Whether the verdict is final."""
         return self in DECIDED
-
-    @property
-    def tested(self) -> bool:
-        """Of a published value: whether the verdict is that of a test, which may err."""
-        return self in (Verdict.REPRODUCED, Verdict.WITHIN_MARGIN, Verdict.CONSISTENT, Verdict.DIFFERS)
 
 
 DECIDED = (
-    Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER, Verdict.HIGHER, Verdict.LOWER, Verdict.REPRODUCED,
-    Verdict.WITHIN_MARGIN, Verdict.DIFFERS, Verdict.NOT_COMPARABLE, Verdict.GIVEN,
+    Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER, Verdict.HIGHER, Verdict.LOWER, Verdict.AGREES, Verdict.DIFFERS,
+    Verdict.NOT_COMPARABLE, Verdict.GIVEN,
 )  # fmt: skip
 
 
@@ -89,6 +87,7 @@ class Reason(StrEnum):
     NO_SPREAD = "no spread over seeds is known"
     TOO_FEW_SEEDS = "too few seeds"
     SPLIT = "some seeds learned and others did not"
+    MAY_SPLIT = "seeds of this study split, and fewer than five may all be of one kind"
     CEILING = "ceiling"
     NO_MARGIN = "no margin is stated"
     WIDE = "one side's spread is several times that of the others"
@@ -134,19 +133,22 @@ class Question(Generic[Key]):
 
 @dataclass(frozen=True)
 class Answer(Generic[Key]):
-    """What comes of a question.
+    """The answer to a question.
 
     Args:
-        question: the question.
-        estimate: the contrast, with its interval at the level that the answer is read at.
-        verdict: what it says.
-        p: of this question alone; None where it is not tested.
-        adjusted: p after Holm and the look, to be held against 0.05.
-        alpha: the level of its step.
-        prediction: of a published value, where one more run would lie.
-        reasons: why it is open or worth less: of this package, or sentences of why two numbers do not compare.
-        seeds_needed: more seeds of each variant that decide it 4 times in 5; None where none can be told.
-        runs: ids of the runs behind it.
+        question: The question.
+        estimate: The contrast with its 95 % interval.
+        verdict: The verdict among the questions of the study.
+        p: Of this question alone; None if it is not tested.
+        adjusted: p after Holm and the look, which is below 0.05 if the question is decided.
+        alpha: The level at which Holm tests the question at this look.
+        prediction: Of a published value, the interval of one more run.
+        reasons: Why the answer is open or worth less: of this package, or sentences on why two numbers do not compare.
+        seeds_needed: Further seeds of each variant that decide the question 4 times in 5, for the estimate and for the lower
+            quartile of the effect; None if no number of seeds is known to decide it.
+        chance: The chance of a decision at the study's maximum if the true effect is the estimate plus one standard error.
+        maximum: The study's maximum number of seeds.
+        runs: Ids of the runs behind the estimate.
     """
 
     question: Question[Key]
@@ -157,13 +159,34 @@ class Answer(Generic[Key]):
     alpha: float = ALPHA
     prediction: Estimate | None = None
     reasons: tuple[str, ...] = ()
-    seeds_needed: int | None = None
+    seeds_needed: tuple[int, int] | None = None
+    chance: float = 0.0
+    maximum: int = 0
     runs: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def room(self) -> float | None:
-        """From the estimate to the edge of what is asked; None without one."""
+        """From the estimate to the edge of the question's region; None without an estimate."""
         return None if self.estimate.value is None else self.question.room(self.estimate.value)
+
+    @property
+    def adjusted_interval(self) -> tuple[float, float] | None:
+        """The interval at the level of Holm's test."""
+        return None if self.estimate.error is None else at_level(self.estimate, 1 - self.alpha).interval
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the question counts in its study's family. Not comparable and given values can never be tested."""
+        return self.verdict not in (Verdict.NOT_COMPARABLE, Verdict.GIVEN)
+
+    @property
+    def shown_difference(self) -> float | None:
+        """Of a published value: the smallest difference from our mean with which the verdict would be `differs`."""
+        prediction = self.prediction
+        if prediction is None or prediction.error is None or prediction.df is None:
+            return None
+        half = float(special.stdtrit(prediction.df, 1 - self.alpha / 2)) * prediction.error
+        return max(half, self.question.within or 0.0)
 
 
 def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVEL) -> Estimate:
@@ -176,6 +199,7 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
     whys = {term.why for _, term in known}
     if Why.SPLIT in whys:
         return Estimate(value, level=level, n=n, why=Why.SPLIT)
+    doubt = Why.MAY_SPLIT if Why.MAY_SPLIT in whys else None
     parts = [(weight**2 * term.variance, term.df) for weight, term in known if term.variance is not None]
     total = sum(variance for variance, _ in parts)
     if len(parts) < len(known) or not total:
@@ -183,7 +207,7 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
     df = total**2 / sum(variance**2 / df for variance, df in parts)
     ends = [sorted((weight * term.low, weight * term.high)) for weight, term in known]
     reach = sum(low for low, _ in ends), sum(high for _, high in ends)
-    bound = Why.CEILING if whys <= {Why.CEILING} else Why.FLOOR if whys <= {Why.FLOOR} else None
+    bound = Why.CEILING if whys <= {Why.CEILING} else Why.FLOOR if whys <= {Why.FLOOR} else doubt
     return at_level(Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=bound), level)
 
 
@@ -212,125 +236,181 @@ def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> 
     return at_level(replace(found, value=value), found.level)
 
 
-def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int = 0, runs: Sequence[str] = ()) -> Answer[Key]:
-    """Return a question with its estimate, tested alone; `judged` gives the verdict among its family.
+def answer(
+    question: Question[Key],
+    estimate: Estimate,
+    left: int = 0,
+    lost: int = 0,
+    runs: Sequence[str] = (),
+    edge: Estimate | None = None,
+) -> Answer[Key]:
+    """Test a question alone. `judge` adds the verdict among the questions of its study.
 
     Args:
-        question: the question.
-        estimate: of its contrast.
-        left: its runs that have not ended.
-        lost: those that failed or diverged.
-        runs: ids of those behind the estimate.
+        question: The question.
+        estimate: Of its contrast.
+        left: The number of its runs that have not ended.
+        lost: The number of its runs that failed or diverged.
+        runs: Ids of the runs behind the estimate.
+        edge: The contrast with its standard error at the edge of the region, if that is another.
     """
-    reasons = [Reason.RUNS_LEFT] if left else []
-    reasons += [Reason.RUNS_LOST] if lost else []
-    reasons += [Reason.SPLIT] if estimate.why is Why.SPLIT else []
-    reasons += [Reason.NO_SPREAD] if estimate.why is Why.NO_SPREAD else []
-    ceiling = estimate.why in (Why.CEILING, Why.FLOOR) and question.within is not None
-    reasons += [Reason.CEILING] if ceiling else []
-    answer = Answer(question, estimate, reasons=tuple(reasons), runs=tuple(runs))
+    few = estimate.n < FEWEST_OF_KINDS
+    both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.within is not None
+    holds = {
+        Reason.RUNS_LEFT: left,
+        Reason.RUNS_LOST: lost,
+        Reason.SPLIT: estimate.why is Why.SPLIT,
+        Reason.MAY_SPLIT: estimate.why is Why.MAY_SPLIT and few,
+        Reason.NO_SPREAD: estimate.why is Why.NO_SPREAD,
+        Reason.CEILING: both_at_bound,
+    }
+    reasons = tuple(reason for reason, is_true in holds.items() if is_true)
+    untested = Answer(question, estimate, reasons=reasons, runs=tuple(runs))
     if estimate.value is None:
-        return replace(answer, verdict=Verdict.NOT_RUN)
-    if reasons or estimate.error is None or estimate.df is None:
-        return answer
+        return replace(untested, verdict=Verdict.NOT_RUN)
+    tested = edge or estimate
+    if reasons or tested.error is None or tested.df is None:
+        return untested
     room = abs(question.room(estimate.value))
-    p = 2 * float(special.stdtr(estimate.df, -room / estimate.error)) if estimate.error else 0.0
-    return replace(answer, p=p)
+    return replace(untested, p=_two_sided(room, tested.error, tested.df))
 
 
-def judged(answers: Sequence[Answer[Key]], levels: Sequence[float] = (), pooled: int = 2) -> list[Answer[Key]]:
-    """Return the verdicts of a family of questions: Holm over all of them, tested or not, at what each one's look may spend.
-
-    Args:
-        answers: of `asked`.
-        levels: `Looks.level` of the seeds that each has; 0.05 where nothing is given.
-        pooled: variants whose further seeds make the spread better known.
-    """
-    levels = levels or [ALPHA] * len(answers)
-    tested = [1.0 if one.p is None else min(1.0, one.p * ALPHA / level) for one, level in zip(answers, levels, strict=True)]
-    adjusted = holm(tested)
-    decided = sum(p < ALPHA for p in adjusted)
-    order = sorted(range(len(answers)), key=lambda at: tested[at])
-    found = []
-    for at, (one, level) in enumerate(zip(answers, levels, strict=True)):
-        alpha = level / (len(answers) - min(order.index(at), decided))
-        estimate = at_level(one.estimate, 1 - alpha) if one.estimate.error is not None else one.estimate
-        one = replace(one, estimate=estimate, alpha=alpha, adjusted=None if one.p is None else adjusted[at])
-        verdict = _verdict(one)
-        open_ = one.p is not None and verdict in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE)  # what is not tested lacks no seeds
-        more = _more(one, level / len(answers), pooled) if open_ else None
-        found.append(replace(one, verdict=verdict, seeds_needed=more))
-    return found
-
-
-def _verdict(one: Answer[Key]) -> Verdict:
-    if one.verdict is not Verdict.UNDECIDED or Reason.RUNS_LEFT in one.reasons:
-        return Verdict.INTERIM if one.verdict is Verdict.UNDECIDED else one.verdict
-    tested = one.adjusted is not None and one.adjusted < ALPHA
-    value, question = one.estimate.value or 0.0, one.question
-    if question.other_than is not None:
-        open_ = Verdict.UNDECIDED if one.p is None else Verdict.NO_DIFFERENCE
-        return open_ if not tested else Verdict.HIGHER if value > question.other_than else Verdict.LOWER
-    if not tested:
-        return Verdict.UNDECIDED
-    if (one.room or 0.0) > 0:
-        return Verdict.SUPPORTED
-    reached = (one.estimate.high or 0.0) > 0 if question.above else (one.estimate.low or 0.0) < 0 if question.below else False
-    return Verdict.SMALLER if reached else Verdict.CONTRADICTED
-
-
-def published(
-    value: float, margin: float | None, estimate: Estimate, prediction: Estimate, left: int = 0, lost: int = 0, pooled: int = 1
+def answer_published(
+    value: float,
+    margin: float | None,
+    estimate: Estimate,
+    prediction: Estimate,
+    left: int = 0,
+    lost: int = 0,
+    runs: Sequence[str] = (),
+    edge: Estimate | None = None,
 ) -> Answer[str]:
-    """Return a published value against a variant's seeds.
+    """Test a published value against a variant's seeds. `judge` adds the verdict:
 
-    reproduced     our 95 % interval lies within the margin of it, and it lies in our prediction interval
-    within margin  the first and not the second
-    consistent     not the first; one more run of ours could well have given it
-    differs        it lies outside of the prediction interval
+    agrees       our mean lies within the margin of the value, by an equivalence test
+    differs      our mean lies outside of the margin, and one more run of ours would not give the value
+    undecided    neither
 
     Args:
-        value: what is published, in the metric's own unit.
-        margin: how far off still counts as equal; None where nobody has stated it.
-        estimate: of our mean.
-        prediction: of one more run of ours.
-        left: runs that have not ended.
-        lost: runs that failed or diverged.
-        pooled: variants whose further seeds make the spread better known.
+        value: The published value, in the metric's own unit.
+        margin: The distance that still counts as equal; None if none is stated.
+        estimate: Our mean.
+        prediction: One more run of ours.
+        left: The number of runs that have not ended.
+        lost: The number of runs that failed or diverged.
+        runs: Ids of the runs behind the estimate.
+        edge: Our mean with its standard error at the edge of the margin, if that is another.
     """
     question = Question({"ours": 1.0}, near=value, within=margin or 0.0, kind=Kind.PUBLISHED)
-    answer = replace(asked(question, estimate, left, lost), prediction=prediction)
-    reasons = [one for one in answer.reasons if one is not Reason.CEILING]
-    if estimate.value is None or left or lost or estimate.interval is None or prediction.interval is None:
-        verdict = Verdict.NOT_RUN if estimate.value is None else Verdict.INTERIM if left else Verdict.UNDECIDED
-        return replace(answer, verdict=verdict, reasons=tuple(reasons))
-    (low, high), (least, most) = estimate.interval, prediction.interval
-    likely = least <= value <= most
-    if margin is not None and value - margin <= low and high <= value + margin:
-        return replace(answer, verdict=Verdict.REPRODUCED if likely else Verdict.WITHIN_MARGIN, reasons=tuple(reasons))
-    if not likely:
-        return replace(answer, verdict=Verdict.DIFFERS, reasons=tuple(reasons))
-    few = estimate.n < FEWEST
-    reasons += [Reason.TOO_FEW_SEEDS] * few + [Reason.NO_MARGIN] * (margin is None)
-    more = _more(answer, ALPHA, pooled) if margin is not None else None
-    verdict = Verdict.UNDECIDED if few else Verdict.CONSISTENT
-    return replace(answer, verdict=verdict, reasons=tuple(reasons), seeds_needed=more)
+    tested = replace(answer(question, estimate, left, lost, runs, edge), prediction=prediction)
+    if tested.p is None or (tested.room or 0.0) > 0:
+        return tested
+    if estimate.n < FEWEST:
+        return replace(tested, p=None, reasons=(*tested.reasons, Reason.TOO_FEW_SEEDS))
+    if prediction.error is None or prediction.df is None or estimate.value is None:
+        return replace(tested, p=None)
+    p = _two_sided(abs(estimate.value - value), prediction.error, prediction.df)
+    return replace(tested, p=p, reasons=(*tested.reasons, *([Reason.NO_MARGIN] if margin is None else [])))
 
 
-def _more(one: Answer[Key], alpha: float, pooled: int) -> int | None:
-    found = one.estimate
-    if found.error is None or found.df is None or found.value is None or one.room is None:
-        return None
-    room = one.room if one.question.kind is Kind.PUBLISHED else abs(one.room)  # a mean outside of the margin comes no nearer
-    return more_seeds(room, found.error, found.df, found.n, alpha, pooled)
+def _two_sided(distance: float, error: float, df: float) -> float:
+    return 2 * float(special.stdtr(df, -distance / error)) if error else 0.0
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted for their number (Holm 1979): the chance of any false finding among them stays below the level."""
-    adjusted, least = [1.0] * len(p_values), 0.0
-    for step, at in enumerate(sorted(range(len(p_values)), key=lambda at: p_values[at])):
-        least = max(least, min(1.0, p_values[at] * (len(p_values) - step)))
-        adjusted[at] = least
+def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: int = 0) -> list[Answer[Key]]:
+    """Return the verdicts of a study's questions: Holm over all of them, each at the level of its look.
+
+    Args:
+        answers: Of `answer` and `answer_published`.
+        looks: Of each question; by default one look.
+        dropped: The number of questions that the study has dropped since its first run finished, which count as tests.
+    """
+    looks = looks or [Looks()] * len(answers)
+    levels = [ALPHA if answer.p is None else look.level(answer.estimate.n) for look, answer in zip(looks, answers, strict=True)]
+    p_values = [
+        min(1.0, answer.p * ALPHA / level) if answer.p is not None and level else 1.0
+        for answer, level in zip(answers, levels, strict=True)
+    ]
+    tests = [index for index, answer in enumerate(answers) if answer.is_test]
+    adjusted = dict(zip(tests, holm([p_values[index] for index in tests], dropped), strict=True))
+    count = len(tests) + dropped
+    decided = sum(p < ALPHA for p in adjusted.values())
+    ranks = {index: rank for rank, index in enumerate(sorted(tests, key=p_values.__getitem__))}
+    judged = list(answers)
+    for index in tests:
+        share = 1 / (count - min(ranks[index], decided))
+        tested = replace(answers[index], alpha=levels[index] * share, maximum=looks[index].maximum)
+        tested = tested if tested.p is None else replace(tested, adjusted=adjusted[index])
+        tested = replace(tested, verdict=_verdict(tested))
+        if tested.p is not None and not tested.verdict.is_decided:
+            tested = _with_power(tested, looks[index], share)
+        judged[index] = tested
+    return judged
+
+
+def _verdict(answer: Answer[Key]) -> Verdict:
+    if answer.verdict is not Verdict.UNDECIDED or Reason.RUNS_LEFT in answer.reasons:
+        return Verdict.INTERIM if answer.verdict is Verdict.UNDECIDED else answer.verdict
+    is_significant = answer.adjusted is not None and answer.adjusted < ALPHA
+    value, question = answer.estimate.value or 0.0, answer.question
+    is_inside = (answer.room or 0.0) > 0
+    if question.other_than is not None:
+        open_verdict = Verdict.UNDECIDED if answer.p is None else Verdict.NO_DIFFERENCE
+        higher_or_lower = Verdict.HIGHER if value > question.other_than else Verdict.LOWER
+        return higher_or_lower if is_significant else open_verdict
+    if not is_significant:
+        return Verdict.UNDECIDED
+    if question.kind is Kind.PUBLISHED:
+        return Verdict.AGREES if is_inside else Verdict.DIFFERS
+    if is_inside:
+        return Verdict.SUPPORTED
+    low, high = answer.adjusted_interval or (-inf, inf)
+    has_sign = (question.above is not None and question.above > 0 and high > 0) or (
+        question.below is not None and question.below < 0 and low < 0
+    )
+    return Verdict.SMALLER if has_sign else Verdict.CONTRADICTED
+
+
+def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
+    """Add the seeds that an open question needs, and its chance at the maximum.
+
+    If our mean lies outside of a published value's margin, more seeds bring it no nearer, and the spread of one more run does
+    not shrink with them: that question counts as an effect which is tested with its prediction error.
+    """
+    estimate, room = answer.estimate, answer.room
+    if estimate.error is None or estimate.df is None or room is None:
+        return answer
+    is_outside = answer.question.kind is Kind.PUBLISHED and room <= 0
+    variants = len(answer.question.weights)
+    if is_outside and answer.prediction is not None and answer.prediction.error:
+        return replace(answer, chance=_chance_to_differ(answer, answer.prediction.error, looks, share))
+    analysis = PowerAnalysis(abs(room), estimate.error, estimate.df, estimate.n, variants)
+    return replace(answer, seeds_needed=analysis.seeds_needed(looks, share), chance=analysis.chance(looks, share))
+
+
+def _chance_to_differ(answer: Answer[Key], one_more_run: float, looks: Looks, share: float) -> float:
+    """Return the chance that a published value is outside of the prediction interval at the maximum."""
+    estimate, later = answer.estimate, looks.later(answer.estimate.n)
+    if not later or estimate.error is None or estimate.df is None or estimate.value is None:
+        return 0.0
+    spread = one_more_run / sqrt(1 + 1 / estimate.n)
+    seeds = looks.maximum
+    threshold = special.stdtrit(estimate.df + seeds - estimate.n, 1 - share * later[seeds] / 2) * spread * sqrt(1 + 1 / seeds)
+    distance = abs(estimate.value - answer.question.near) + estimate.error
+    return float(special.ndtr((distance - threshold) / (spread / sqrt(seeds))))
+
+
+def holm(p_values: Sequence[float], dropped: int = 0) -> list[float]:
+    """Adjust p values for their number (Holm 1979): the chance of any false finding among them stays below the level.
+
+    Args:
+        p_values: Of each test.
+        dropped: The number of further tests, whose p value counts as 1.
+    """
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, p_values[index] * (len(p_values) + dropped - rank)))
+        adjusted[index] = largest
     return adjusted
 
 

@@ -42,7 +42,7 @@ def level_accuracy(answers: Answers) -> dict[str, float]:
 
 
 @METRICS.add("macro_f1")
-@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT, share=True)
+@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT)
 def macro_f1(answers: Answers) -> float:
     """Unweighted mean over the classes present of 2 TP / (2 TP + FP + FN)."""
     import numpy as np

@@ -14,8 +14,8 @@ from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report import Claims
 from recstudy.report.explain import find
+from recstudy.report.family import family
 from recstudy.report.names import metric, plural
-from recstudy.report.questions import family
 from recstudy.report.study_records import StudyRecords
 from recstudy.terminal import console, duration, say
 

@@ -30,10 +30,10 @@ from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import whole_lines
-from recstudy.records.plans import record_look
-from recstudy.records.reading import dumped
+from recstudy.records.plans import LOOKS, read_looks, record_look
+from recstudy.records.reading import append_record, dumped
 from recstudy.records.run_folder import EARLIER
-from recstudy.records.study_schema import About
+from recstudy.records.study_schema import About, Look
 from recstudy.report.names import plural
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.shipped import shipped
@@ -166,6 +166,10 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
     for file in _regular_files(results.study(plan.study, plan.folder)):
         if file.suffix in (".json", ".jsonl") and not file.match("plan-*.json"):
             copy(file, copies.study(plan.study, plan.folder))
+    planned = {run.id for run in plan.runs}
+    for look in read_looks(results, plan):
+        if runs := tuple(run_id for run_id in look.runs if run_id in planned):
+            append_record(root / "studies" / LOOKS, Look(date=look.date, runs=runs))
     (root / "runs").mkdir()
     for run_id, variant in sorted({run.id: run.variant for run in plan.runs}.items()):
         folder, target = results.run(run_id), copies.run(run_id).path

@@ -49,9 +49,8 @@ from recstudy.publishing.bundle import (
 from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
-from recstudy.records.plans import whole_seeds
+from recstudy.records.plans import LOOKS, read_looks
 from recstudy.records.runs import ENDED, distinct
-from recstudy.records.study_schema import Look
 from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.registration import description_of, digest_of, statements
@@ -252,18 +251,21 @@ def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
         elif not date:
             verified.unchecked.append(f"the date of {words}: the records have none")
     verified.checked.append(f"{plural(len(stated), 'statement')} (claims, margins, deviations) against the runs, if dated")
-    log = bundle.study / f"looks-{plan.definition}.jsonl"
+    log = bundle.records.results.root / "studies" / LOOKS
+    looks = read_looks(bundle.records.results, plan)
     finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}  # the last time of a rerun is late
-    for look in read_log(log, Look):
+    for look in looks:
         latest = datetime.fromisoformat(look.date) + CLOCKS
-        later = {run for run, date in finished.items() if date and datetime.fromisoformat(date) > latest}
-        if (seeds := whole_seeds(plan, {row.id for row in rows} - later)) < look.seeds:
-            yield f"{log}: a look at {look.seeds} seeds on {look.date}, when {seeds} had finished"
-    seeds = whole_seeds(plan, {row.id for row in rows})
-    if seeds and plan.search is None:
-        verified.checked.append(f"{plural(len(plan.looks), 'look')} by the dates of the runs")
-        if seeds not in plan.looks:
-            yield f"{log}: has no look at {seeds} seeds, though publishing is one"
+        dates = [finished.get(run_id) for run_id in look.runs]
+        if later := sum(datetime.fromisoformat(date) > latest for date in dates if date):
+            yield f"{log}: a look on {look.date} has {plural(later, 'run')} that finished later"
+    seen = {run_id for look in looks for run_id in look.runs}
+    waiting = {row.variant for row in bundle.records.rows if row.status not in ENDED}
+    unseen = {row.id for row in rows if row.variant not in waiting} - seen
+    if plan.search is None:
+        verified.checked.append(f"{plural(len(looks), 'look')} by the dates of the runs")
+        if unseen:
+            yield f"{log}: has no look at {plural(len(unseen), 'run')}, though publishing is one"
 
 
 def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:

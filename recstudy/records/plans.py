@@ -2,11 +2,13 @@
 
     plan.json                     of a search, "search": objectives, sampler, stopping, budget, space by family, what is confirmed
     trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
-    looks-DEFINITION.jsonl        a line a look: at how many whole seeds a report was made
     importance-DEFINITION.json    how much each field matters, once enough trials have finished
     imported.json                 of runs that were finished elsewhere: settings, seed and metrics
 
 Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
+
+`studies/looks.jsonl` of a results folder has a line for each reading of verdicts (report, board, notebook) with the runs that it
+showed for the first time. Looks belong to runs: another name of the study, a new variant or a dropped claim does not reset them.
 """
 
 import os
@@ -35,6 +37,7 @@ from recstudy.records.study_schema import (
 
 ENDED = ("result.json", "failure.json", "stopped.json")  # one of them is there once a run has ended
 IMPORTED = "imported.json"
+LOOKS = "looks.jsonl"
 FAMILY = "family"  # the parameter that chooses between model families, where a search has several
 
 
@@ -47,7 +50,7 @@ def read_plan(folder: Path) -> PlanRecord | None:
     plan = read_record(folder / "plan.json", PlanRecord)
     if plan is not None and plan.search is not None:
         plan = _with_trials(folder, plan, plan.search)
-    return plan and replace(plan, looks=_looks(folder, plan))
+    return plan
 
 
 def read_imported(folder: Path) -> Imported:
@@ -61,29 +64,45 @@ def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
 
 
 def record_look(results: Results, name: str, preset: str) -> None:
-    """Note that a report of the study is made, at so many seeds, unless that was noted before or the folder cannot be written.
+    """Record that the verdicts of a study are read now.
 
-    It stands in a log of its own, so that a look while a driver holds the study is noted too. A search has none: its verdicts
-    are of seeds that are fixed beforehand.
+    A damaged plan is reported by its readers. Nothing is recorded if the folder cannot be written.
     """
     folder = results.study(name, preset)
-    with suppress(StorageError, OSError):  # a damaged plan is told of by who reads it next
+    with suppress(StorageError, OSError):
         plan = read_record(folder / "plan.json", PlanRecord)
-        if plan is None or plan.search is not None or not os.access(folder, os.W_OK):
+        if plan is None:
             return
         runs = results.root / "runs"  # that a run has ended is seen from its files: to read 10,000 of them takes a second
         ended = {*read_imported(folder).runs}
         if not plan.imported:
             ended = {run.id for run in plan.runs if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
-        seeds = whole_seeds(plan, ended)
-        if seeds and seeds not in _looks(folder, plan):
-            log = folder / f"looks-{plan.definition}.jsonl"
-            with results.changing(log):
-                append_record(log, Look(seeds=seeds, date=now()))
+        record_runs_read(results, plan, ended)
 
 
-def _looks(folder: Path, plan: PlanRecord) -> tuple[int, ...]:
-    return tuple(sorted({look.seeds for look in read_log(folder / f"looks-{plan.definition}.jsonl", Look)}))
+def record_runs_read(results: Results, plan: PlanRecord, ended: Collection[str]) -> None:
+    """Record the runs that readers of a study's verdicts see for the first time; `ended`: the ids of runs that have ended.
+
+    A question waits for all planned runs of its variants, so a variant with an unfinished run is not read yet. A search has no
+    looks: its verdicts are of seeds that are fixed beforehand.
+    """
+    log = results.root / "studies" / LOOKS
+    if plan.search is not None or not os.access(log.parent, os.W_OK):
+        return
+    waiting = {run.variant for run in plan.runs if run.id not in ended}
+    before = {run_id for look in read_looks(results, plan) for run_id in look.runs}
+    new = dict.fromkeys(run.id for run in plan.runs if run.variant not in waiting and run.id not in before)
+    if new:
+        with results.changing(log):
+            append_record(log, Look(date=now(), runs=tuple(new)))
+
+
+def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
+    """Return the readings of verdicts in a results folder, in the order of their dates."""
+    older = read_log(results.study(plan.study, plan.folder) / f"looks-{plan.definition}.jsonl", Look)
+    looks = [replace(look, runs=tuple(run.id for run in plan.runs if run.seed in plan.seeds[: look.seeds])) for look in older]
+    looks += read_log(results.root / "studies" / LOOKS, Look)
+    return sorted(looks, key=lambda look: look.date)
 
 
 def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]]:

@@ -249,7 +249,8 @@ class PlanRecord:
     files: dict[str, str] = Field(default_factory=dict)  # the SHA-256 of each user file, by its path below the study file
     stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
     registered: Registered | None = None
-    looks: tuple[Whole, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
+    dropped: dict[str, tuple[str, Whole]] = Field(default_factory=dict)  # digest of a question -> its words, how many questions
+    paired: bool = False  # whether differences are taken per seed
 
     @property
     def folder(self) -> str:
@@ -279,10 +280,11 @@ class PlanRecord:
 
 @record
 class Look:
-    """A line of `looks-DEFINITION.jsonl`: a report was made when all planned runs of so many seeds had ended."""
+    """A line of `studies/looks.jsonl`: verdicts were read that these runs had not been behind before."""
 
-    seeds: Whole
     date: str
+    runs: tuple[str, ...] = ()
+    seeds: Whole = 0  # in `looks-DEFINITION.jsonl` of records before 2026-11-28: all runs of so many seeds, and no ids
 
 
 @record

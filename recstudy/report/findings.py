@@ -7,23 +7,22 @@ or a study without a finished run, has no finding.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from recstudy.errors import ConfigError
-from recstudy.evidence import MOST_SEEDS, Answer, Reason, Verdict
+from recstudy.evidence import Answer, Reason, Verdict
+from recstudy.evidence.questions import FEWEST_OF_KINDS
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import some
 from recstudy.report.cells import TableData
 from recstudy.report.claims import Claims, Effects, QuestionPart
+from recstudy.report.family import family, published_values
 from recstudy.report.kinds import cells
 from recstudy.report.names import inline, metric, number, plural, points, quantity
 from recstudy.report.parts import TablePart
-from recstudy.report.published import published_values
-from recstudy.report.questions import QuestionRow, family
+from recstudy.report.questions import QuestionRow
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.best import Best
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words
@@ -40,12 +39,10 @@ NO_DIFFERENCE = "No significant difference"
 SIGNIFICANT = (Verdict.HIGHER, Verdict.LOWER)
 SIDES = ("better", "worse", "higher", "lower")
 PUBLISHED = (
-    Verdict.REPRODUCED, Verdict.WITHIN_MARGIN, Verdict.CONSISTENT, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM,
-    Verdict.NOT_COMPARABLE, Verdict.NOT_RUN,
+    Verdict.AGREES, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM, Verdict.NOT_COMPARABLE, Verdict.NOT_RUN,
 )  # fmt: skip
-UNENDING = f"would take over {MOST_SEEDS:,} more seeds"
-SPREAD = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS)  # what one more seed may mend
-FEW = 3  # seeds that may agree by chance: only then does the next one tell how they spread
+UNLIKELY = "unlikely to be decided"
+SPREAD = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT)  # reasons that further seeds remove
 
 
 class Sentence(NamedTuple):
@@ -111,9 +108,8 @@ def _claims(rows: Sequence[QuestionRow]) -> PartFindings:
     decided = []
     for row in rows:
         if row.verdict in (Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER):
-            word = "contradicted" if row.verdict is Verdict.SMALLER else str(row.verdict)
             marks = f" ({', '.join(row.marks)})" if row.marks else ""
-            decided.append(Sentence(word.capitalize() + marks, f"{row.label}: {estimate_words(row)}"))
+            decided.append(Sentence(str(row.verdict).capitalize() + marks, f"{row.label}: {estimate_words(row)}"))
     claims = plural(len(rows), "claim")
     waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in rows)
     open_rows = [row for row in rows if row.verdict is Verdict.UNDECIDED]
@@ -123,7 +119,7 @@ def _claims(rows: Sequence[QuestionRow]) -> PartFindings:
 
 def _nearest_to_verdict(rows: Sequence[QuestionRow], claims: str) -> Sentence:
     """Name the undecided claim that needs the fewest seeds, and count the others."""
-    row = min(rows, key=lambda row: row.answer.seeds_needed or inf)
+    row = min(rows, key=lambda row: row.answer.seeds_needed[1] if row.answer.seeds_needed else inf)
     count = f"{len(rows)} of {claims}, the nearest to a verdict being: " if len(rows) > 1 else ""
     reason = next((str(reason) for reason in row.answer.reasons if reason is not Reason.WIDE), "")
     seeds = needed_words(row)
@@ -171,7 +167,7 @@ def _sizes(rows: Sequence[QuestionRow]) -> str:
 
 def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
     """State how many more seeds would show differences of these sizes."""
-    seeds = sorted(row.answer.seeds_needed for row in rows if row.answer.seeds_needed)
+    seeds = sorted(number for row in rows for number in row.answer.seeds_needed or ())
     if not seeds:
         return ""
     least = "" if seeds[0] == seeds[-1] else f"{seeds[0]:,} to "
@@ -289,58 +285,54 @@ class OpenQuestion:
         text: The claim, or the published value with its source.
         variants: The positions of the variants whose runs answer it.
         verdict: The verdict, as the page prints it.
-        decided: Whether the verdict is final.
-        more: About how many more seeds of each variant decide it. 0 if it is decided or waits for planned runs, None if
-            seeds do not decide it.
+        is_decided: Whether the verdict is final.
+        waits: Whether planned runs have not ended.
+        more: About how many more seeds of each variant decide it; None if no number is known.
+        chance: The chance of a decision at the maximum if the true effect is the estimate plus one standard error; 1 if the
+            variance is not known yet.
         why: The reason that seeds do not decide it.
     """
 
     text: str
     variants: tuple[int, ...]
     verdict: str
-    decided: bool
-    more: int | None
+    is_decided: bool
+    waits: bool = False
+    more: int | None = None
+    chance: float = 0.0
     why: str = ""
 
 
 def open_questions(records: StudyRecords) -> list[OpenQuestion]:
-    """Return every claim, then every comparable published value in a table of the report, each once.
+    """Return every claim, then every comparable published value of the report, each once.
 
     Raises:
         ConfigError: A claim names a variant or metric that the study does not have, or compares incomparable variants.
     """
     questions = []
     for row in (row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows):
-        more, why = _seeds_to_verdict(row.answer, row.left, min((len(term.values) for term in row.terms), default=0))
         variants = tuple(term.variant for term in row.terms)
-        why = "; ".join(row.lost) or why
-        questions.append(OpenQuestion(row.label, variants, verdict_words(row), row.verdict.decided, more, why))
-    for part in (part for part in records.parts if isinstance(part, TablePart)):
-        with suppress(ConfigError):  # a table that no run has given anything for so far
-            questions += _published_questions(records, cells(records, part))
+        seeds = min((len(term.values) for term in row.terms), default=0)
+        question = OpenQuestion(row.label, variants, verdict_words(row), row.verdict.is_decided, row.left > 0)
+        questions.append(_with_outlook(question, row.answer, seeds, "; ".join(row.lost)))
+    for value in published_values(records):
+        if not value.placed.reasons and not metric(value.cell.metric).computed:
+            name, answer = value.placed.target.metric, value.answer
+            text = f"{value.label}: {inline(name)} {quantity(name, value.placed.value)}, {value.placed.target.cited}"
+            verdict = outcome_words(value.placed, answer)
+            question = OpenQuestion(text, value.cell.variants, verdict, answer.verdict.is_decided, value.cell.left > 0)
+            questions.append(_with_outlook(question, answer, value.cell.n))
     return list({(question.text, question.variants): question for question in questions}.values())
 
 
-def _published_questions(records: StudyRecords, table: TableData) -> Iterator[OpenQuestion]:
-    variant_of = {row.id: row.variant for row in reversed(records.rows)}  # of a run under two labels, the first
-    for label, cell in ((row.label, cell) for row in table.rows for cell in row.cells):
-        variants = tuple(sorted({variant_of[run] for run in cell.planned}))
-        label = records.variants[variants[0]].label if len(variants) == 1 else label  # the same in each table
-        for placed, answer in () if metric(cell.metric).computed else cell.answers:
-            if not placed.reasons:
-                name, (more, why) = placed.target.metric, _seeds_to_verdict(answer, cell.left, cell.n)
-                text = f"{label}: {inline(name)} {quantity(name, placed.value)}, {placed.target.cited}"
-                yield OpenQuestion(text, variants, outcome_words(placed, answer), answer.verdict.decided, more, why)
-
-
-def _seeds_to_verdict(answer: Answer[int] | Answer[str], left: int, seeds: int) -> tuple[int | None, str]:
-    """Return how many more seeds of each variant, or why no number of them decides it."""
-    if answer.verdict.decided or left:
-        return 0, ""
-    if answer.seeds_needed is not None:
-        return answer.seeds_needed, ""
-    if seeds < FEW and any(reason in SPREAD for reason in answer.reasons):
-        return 1, ""
-    if answer.verdict is Verdict.NOT_RUN:
-        return None, "no run has a value"
-    return None, next((str(reason) for reason in answer.reasons if reason is not Reason.WIDE), UNENDING)
+def _with_outlook(question: OpenQuestion, answer: Answer[Any], seeds: int, lost: str = "") -> OpenQuestion:
+    """Add what would decide a question that is open."""
+    if question.is_decided or question.waits:
+        return question
+    if answer.p is not None:
+        more = answer.seeds_needed and answer.seeds_needed[1]
+        return replace(question, more=more, chance=answer.chance, why=lost or UNLIKELY)
+    if seeds < FEWEST_OF_KINDS and any(reason in SPREAD for reason in answer.reasons) and not lost:
+        return replace(question, chance=1.0)
+    reason = next((str(reason) for reason in answer.reasons if reason is not Reason.WIDE), "no run has a value")
+    return replace(question, why=lost or reason)

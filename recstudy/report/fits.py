@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, sqrt
 
-from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast
+from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, at_level, contrast, independent_share
 from recstudy.records.runs import Row
 from recstudy.report.caveats import some
+from recstudy.report.item_scores import MAX_RUNS, item_scores
 from recstudy.report.names import metric
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import AT_TEST
 
 UNKNOWN = 1000  # questions of a test split whose size no run states
 SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
+MAY_SPLIT = "seeds of other variants split, so these few seeds may all be of one kind"
 APART = "spread several times that of the others"
 SHARED = "the seeds share {}, so intervals leave out what it adds: {}"
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
@@ -73,13 +75,30 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
         for group in groups.values():
             first: dict[tuple[str, ...], int] = {}
             keys = {index: first.setdefault(_ids(variant_runs), index) for index, variant_runs in group.items()}
-            scores = {key: [run.number(name) for run in group[key]] for key in dict.fromkeys(keys.values())}
+            distinct_runs = {key: group[key] for key in dict.fromkeys(keys.values())}
+            scores = {key: [run.number(name) for run in variant_runs] for key, variant_runs in distinct_runs.items()}
             scale = scale_of(name, [run for variant_runs in group.values() for run in variant_runs])
-            fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]))
+            floor = _floor(records, name, scale, list(distinct_runs.values()))
+            fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]), floor)
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 
     return records.once(("fits", name), fitted)
+
+
+def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequence[Row]]) -> float:
+    """Return the least variance of one run on the scale, from the kept answers of the first variants; 0 without any."""
+    if scale.kind != "share":
+        return 0.0
+    scores, count = [], 0
+    for runs in (runs for runs in groups if len(runs) > 1):
+        count += len(runs)
+        if count > MAX_RUNS:
+            break
+        items, _ = item_scores(records, runs, name)
+        if items is not None:
+            scores.append((items.scores - scale.low) / (scale.high - scale.low))
+    return independent_share(scores) / (4 * scale.items) if scores else 0.0
 
 
 def protocol(records: StudyRecords, index: int) -> object:
@@ -88,10 +107,10 @@ def protocol(records: StudyRecords, index: int) -> object:
     return records.variants[index].data, records.leaks(index), selection, records.data_settings[index]
 
 
-def weighted(records: StudyRecords, index: int, name: str) -> Weighted | None:
-    """Return a variant's mean as a contrast takes it; None without a value."""
+def weighted(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:
+    """Return a variant's mean as a contrast takes it, of a question of no difference with its margin; None without a value."""
     fit, key = fits_of(records, name).get(index, (None, index))
-    return fit.weighted(key) if fit else None
+    return fit.weighted(key, margin) if fit else None
 
 
 def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
@@ -124,7 +143,7 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     """Return which seeds split, which variant's spread stands apart, and what the seeds share, so that no interval has it."""
     notes: dict[tuple[str, str], list[str]] = {}  # (words, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
-    for words, test in ((SPLIT, Fit.is_split), (APART, Fit.stands_apart)):
+    for words, test in ((SPLIT, Fit.is_split), (MAY_SPLIT, Fit.may_split), (APART, Fit.stands_apart)):
         for name in names:
             fits = fits_of(records, name)
             labels = [records.variants[index].label for index in variants if index in fits and test(*fits[index])]

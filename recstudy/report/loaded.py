@@ -11,17 +11,17 @@ from typing import Any
 import pandas as pd
 
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.evidence import LEVEL, Answer, at_level
+from recstudy.evidence import Answer
 from recstudy.papers import of_program
+from recstudy.records.plans import record_look
 from recstudy.records.runs import distinct
 from recstudy.report.cells import cell
 from recstudy.report.claims import QuestionPart
+from recstudy.report.family import family, published_values
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, shown
 from recstudy.report.markup import words_table
 from recstudy.report.parts import BesidePublished, Part, Undrawable
-from recstudy.report.published import published_values
-from recstudy.report.questions import family
 from recstudy.report.shown import Shown
 from recstudy.report.status import studies_at
 from recstudy.report.study_records import StudyRecords, load_study
@@ -159,7 +159,7 @@ class Loaded:
 
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:
-    estimate, shift = at_level(answer.estimate, LEVEL), answer.question.near
+    estimate, shift = answer.estimate, answer.question.near
     ends = (None if end is None else end - shift for end in (estimate.value, estimate.low, estimate.high))
     reasons = "; ".join(map(str, answer.reasons))
     kind, verdict = str(answer.question.kind), str(answer.verdict)
@@ -178,4 +178,5 @@ def load(path: str | Path, trust: bool = False) -> Loaded:
     if len(studies) > 1:
         names = [f"studies/{name}/{preset}" for _, name, preset in studies]
         raise ConfigError(f"{path} has {len(studies)} studies: give one of {choices(names)} in {studies[0][0].root}")
+    record_look(*studies[0])
     return Loaded(load_study(*studies[0], trust))

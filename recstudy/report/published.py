@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
-from recstudy.evidence import Answer
-from recstudy.report.cells import Cell, cell
+from recstudy.report.family import published_values
 from recstudy.report.markup import Html, markup
 from recstudy.report.names import metric
-from recstudy.report.parts import BesidePublished, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
-from recstudy.report.targets import Placed, place
-
-
-class PublishedValue(NamedTuple):
-    """A published value beside a variant's own result, and the verdict on it."""
-
-    label: str
-    cell: Cell
-    placed: Placed
-    answer: Answer[str]
-
-
-def published_values(records: StudyRecords) -> list[PublishedValue]:
-    """Return the published values that the report shows, each once."""
-    return records.once("published values", lambda: list(_distinct_values(records)))
-
-
-def _distinct_values(records: StudyRecords) -> Iterable[PublishedValue]:
-    values: dict[object, PublishedValue] = {}
-    for part in records.parts:
-        if isinstance(part, BesidePublished) and part.targets:
-            variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
-            placement = place(records, part.targets, variants, part.shows)
-            for index, name in placement.placed:
-                result = cell(records, [index], name, placement)
-                for placed, answer in result.answers:
-                    key = placed.target.source, name, placed.value, answer.verdict
-                    values.setdefault(key, PublishedValue(records.variants[index].label, result, placed, answer))
-    return values.values()
 
 
 def published_html(records: StudyRecords) -> Html:

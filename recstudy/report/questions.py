@@ -1,7 +1,6 @@
-"""What a study's report asks, as one kind of question: claims, differences from a base and effects of a factorial.
+"""The questions of a report's parts: claims, differences from a base and effects of a factorial, each with its estimate.
 
-Each part gives rows of `QuestionRow`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings, CSV read
-them.
+`ask` tests each question alone. `family.py` adds the verdicts of the whole study.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import Any
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
-    ALPHA,
-    LEVEL,
     Answer,
     Estimate,
     Fit,
@@ -24,12 +21,11 @@ from recstudy.evidence import (
     Reason,
     Scale,
     Verdict,
-    asked,
-    at_level,
+    Why,
+    answer,
     contrast,
     detectable,
     estimable,
-    judged,
     mcnemar,
     over_items,
 )
@@ -37,11 +33,12 @@ from recstudy.lazy import np
 from recstudy.papers import by_name
 from recstudy.records.runs import Row
 from recstudy.report.caveats import LEAK
-from recstudy.report.cells import MOST_RUNS, gap, item_scores
+from recstudy.report.cells import gap
 from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, Weights, weights, weights_each
 from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
+from recstudy.report.item_scores import MAX_RUNS, item_scores
 from recstudy.report.names import axis_title, level_of, level_words, metric, plain
-from recstudy.report.registration import post_hoc
+from recstudy.report.registration import PAIRED, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
 from recstudy.report.targets import Placed, Placement, data_name, place, unmatched_notes
@@ -130,13 +127,13 @@ class QuestionRow:
 
     @property
     def estimate(self) -> Estimate:
-        """Of the contrast, at the level that its answer is read at."""
+        """The contrast with its 95 % interval."""
         return self.answer.estimate
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the contrast."""
-        return at_level(self.estimate, LEVEL).interval
+        return self.estimate.interval
 
     @property
     def refused(self) -> str:
@@ -181,7 +178,7 @@ class QuestionRow:
 
 @dataclass(frozen=True)
 class Family:
-    """The questions of one part, judged together, with notes on `unmatched` published values.
+    """The questions of one part, with notes on `unmatched` published values.
 
     `levels`: of the axes of a factorial.
     """
@@ -196,24 +193,20 @@ class Family:
         return sum(row.answer.p is not None for row in self.rows)
 
 
-def family(records: StudyRecords, part: QuestionPart) -> Family:
-    """Answer what a part asks, once.
+def ask(records: StudyRecords, part: QuestionPart) -> Family:
+    """Return a part's questions, each tested alone.
 
     Raises:
-        ConfigError: it names what the study has not, or what cannot be compared.
+        ConfigError: The part names what the study does not have, or cannot be compared.
     """
-
-    def answered() -> Family:
-        match part:
-            case Claims():
-                return Family(_judged(records, [_claim(records, claim) for claim in part.claims]))
-            case Differences():
-                return _differences(records, part)
-            case Effects():
-                return _effects(records, part)
-        raise TypeError(f"{type(part).__name__} asks no question that is known here")
-
-    return records.once(("family", repr(part)), answered)
+    match part:
+        case Claims():
+            return Family(tuple(_claim(records, claim) for claim in part.claims))
+        case Differences():
+            return _differences(records, part)
+        case Effects():
+            return _effects(records, part)
+    raise TypeError(f"{type(part).__name__} is no part with questions")
 
 
 # --------------------------------------------------------------------------------------------------------------- claims
@@ -244,7 +237,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     apart = not isinstance(claim.less, dict) or isinstance(claim.than, Gain)
     thresholds = [threshold for threshold in records.plan.learned.items() if threshold[0] == claim.metric]
     late = post_hoc(records, claim, among) or any(post_hoc(records, threshold, among) for threshold in thresholds)
-    marks = (str(Reason.POST_HOC),) if late else ()
+    marks = (*least.marks, *([str(Reason.POST_HOC)] if late else []))
     return replace(least, words=claim.words(partial(_setting_words, records)), margin=claim.margin, apart=apart, marks=marks)
 
 
@@ -268,9 +261,9 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
     bases = _bases(records, part)
     placement = place(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
-    many = len({run_id for row in rows for run_id in row.run_ids}) > MOST_RUNS
-    judged_rows = _judged(records, rows)
-    return Family(judged_rows if many else tuple(_with_items(records, row) for row in judged_rows), unmatched_notes(placement))
+    if len({run_id for row in rows for run_id in row.run_ids}) <= MAX_RUNS:
+        rows = [_with_items(records, row) for row in rows]
+    return Family(tuple(rows), unmatched_notes(placement))
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
@@ -296,8 +289,8 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
     row = _ask(records, ours, f"{ours} minus {theirs}", name, question, {index: {name: 1.0}, base: {name: -1.0}})
     if refused := _refused(records, index, base):
         reasons = (*row.answer.reasons, refused)
-        answer = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
-        row = replace(row, answer=answer, terms=())
+        refusal = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
+        row = replace(row, answer=refusal, terms=())
     differences = [
         PublishedDifference(first, second)
         for first in placement.placed.get((index, name), ())
@@ -359,7 +352,7 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, effect.axes))
         stated = {index: {part.metric: weight} for index, weight in zip(cells, effect.weights, strict=True)}
         rows.append(_ask(records, label, "", part.metric, partial(Question, other_than=0.0, kind=Kind.EFFECT), stated))
-    return Family(_judged(records, rows), levels=levels)
+    return Family(tuple(rows), levels=levels)
 
 
 # ---------------------------------------------------------------------------------------------------------- all of them
@@ -370,7 +363,7 @@ def _ask(
     label: str,
     contrast_words: str,
     name: str,
-    ask: Callable[[dict[int, float]], Question[int]],
+    make_question: Callable[[dict[int, float]], Question[int]],
     stated: Weights,
     among: Sequence[int] = (),
 ) -> QuestionRow:
@@ -384,19 +377,30 @@ def _ask(
     lost = tuple(row for row in planned if row.status in SETTLED and row.id not in runs)
     waits = [row for index in among for row in records.by_variant[index]] or planned
     left = sum(row.status not in SETTLED for row in waits)
-    means = [(term.weight, term.fit.weighted(term.key) if term.fit else None) for term in terms]
+    question = make_question({term.variant: term.weight for term in terms})
+    estimate, edge = _contrast(terms), _contrast(terms, question.within) if question.within else None
+    is_paired = records.plan.paired and len(terms) > 1 and estimate.why in (None, Why.NO_SPREAD)
+    if is_paired:
+        estimate, edge = _paired_contrast(terms), None
+    tested = answer(question, estimate, left, len(lost), runs, edge)
     wide = any(term.fit.stands_apart(term.key) for term in terms if term.fit)
-    answer = asked(ask({term.variant: term.weight for term in terms}), contrast(means), left, len(lost), runs)
-    answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
-    return QuestionRow(label, contrast_words, name, answer, terms, left, lost)
+    tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
+    marks = (f"{PAIRED}, {Reason.POST_HOC}",) if is_paired and post_hoc(records, PAIRED) else ()
+    return QuestionRow(label, contrast_words, name, tested, terms, left, lost, marks=marks)
 
 
-def _judged(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
-    """Add the verdicts of all of them together, at the level of this look."""
-    levels = [records.looks.level(row.estimate.n) if row.estimate.n else ALPHA for row in rows]
-    pooled = max((len(term.fit.own) for row in rows for term in row.terms if term.fit), default=2)
-    answers = judged([row.answer for row in rows], levels, max(1, pooled))
-    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
+def _contrast(terms: Sequence[Term], margin: float = 0.0) -> Estimate:
+    return contrast([(term.weight, term.fit.weighted(term.key, margin) if term.fit else None) for term in terms])
+
+
+def _paired_contrast(terms: Sequence[Term]) -> Estimate:
+    """Return the mean of the contrast within each seed that all variants have, with its t interval."""
+    values = [{run.seed: value for run, value in zip(term.runs, term.values, strict=True)} for term in terms]
+    seeds = set(values[0]).intersection(*values[1:])
+    differences = [
+        sum(term.weight * of_seed[seed] for term, of_seed in zip(terms, values, strict=True)) for seed in sorted(seeds)
+    ]
+    return Fit({0: differences}).estimate(0)
 
 
 def _term(records: StudyRecords, index: int, stated: Mapping[str, float]) -> Term:

@@ -16,14 +16,15 @@ from recstudy.programs.settings import digest
 from recstudy.records import PlanRecord, Result, read_record
 from recstudy.records.run_folder import EARLIER
 from recstudy.records.study_schema import Deviation, Registered
-from recstudy.report.claims import Claim, Claims, weights
+from recstudy.report.claims import Claim, Claims, QuestionPart, weights
 from recstudy.report.parts import BesidePublished, read_report
 
 if TYPE_CHECKING:
     from recstudy.report.study_records import StudyRecords  # brings pandas, which a plan does without
 
-Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int  # a metric's threshold; the maximum number of seeds
+Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int | str  # a metric's threshold; the maximum of seeds
 POST_HOC = "post hoc"
+PAIRED = "paired seeds"
 
 
 def description_of(statement: Statement) -> tuple[list[Any], str]:
@@ -39,6 +40,8 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             return ["deviation", statement.field, statement.paper, statement.ours], f"the deviation {statement.field!r}"
         case int():
             return ["seeds at most", statement], f"{statement} seeds at most"
+        case str():
+            return [statement], statement
         case name, value:
             return ["learned", name, float(value)], f"when {name} counts as learned"
 
@@ -53,7 +56,32 @@ def statements(plan: PlanRecord) -> list[Statement]:
     stated: list[Statement] = [claim for part in parts if isinstance(part, Claims) for claim in part.claims]
     stated += [target for part in parts if isinstance(part, BesidePublished) for target in part.targets if target.margin]
     stated += [*plan.deviations, *plan.learned.items(), *([plan.seeds_at_most] if plan.seeds_at_most else [])]
+    stated += [PAIRED] * plan.paired
     return list({digest_of(statement): statement for statement in stated}.values())
+
+
+def questions_of(plan: PlanRecord) -> dict[str, tuple[str, int]]:
+    """Return the questions of a plan's parts by digest: their words, and how many there are at most."""
+    questions: dict[str, tuple[str, int]] = {}
+    for part, entry in zip(read_report(plan.report), plan.report, strict=True):
+        if isinstance(part, Claims):
+            questions |= {digest_of(claim): (description_of(claim)[1], 1) for claim in part.claims}
+        elif isinstance(part, QuestionPart):  # differences from a base, or the effects of a factorial
+            asked = {name: value for name, value in entry.items() if name not in ("name", "title", "targets")}
+            questions[digest(asked, 12)] = f"the {entry['kind']} {part.name!r}", len(plan.variants) - 1
+    return questions
+
+
+def dropped_questions(now: PlanRecord, before: PlanRecord, is_frozen: bool) -> dict[str, tuple[str, int]]:
+    """Return the questions that were dropped since the first run finished. They stay tests of the study's family.
+
+    Args:
+        now: The plan.
+        before: The plan before it.
+        is_frozen: Whether a run had finished under that plan.
+    """
+    dropped = before.dropped | (questions_of(before) if is_frozen else {})
+    return {stated: words for stated, words in dropped.items() if stated not in questions_of(now)}
 
 
 def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -19,12 +20,12 @@ from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_plan, whole_seeds
+from recstudy.records.plans import read_looks, read_plan, whole_seeds
 from recstudy.records.runs import ENDED, Row, config_of, read_rows, runs_frame, varied_fields
-from recstudy.records.study_schema import VariantRecord
+from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.names import fits, level_of, same, setting_name, with_word_labels
 from recstudy.report.parts import Part, Undrawable, read_report
-from recstudy.report.registration import post_hoc
+from recstudy.report.registration import digest_of
 from recstudy.report.status import studies
 from recstudy.terminal import shortest
 
@@ -199,11 +200,45 @@ class StudyRecords:
 
     @cached_property
     def looks(self) -> Looks:
-        """The numbers of seeds at which reports were made, this one included, of how many; 0 if that was stated post hoc."""
+        """The looks at the whole study, this one included."""
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
-        most = self.plan.seeds_at_most
-        taken = sorted({*self.plan.looks, seeds} - {0})
-        return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
+        looks = self.looks_at(range(len(self.variants)))
+        return replace(looks, taken=tuple(sorted({*looks.taken, seeds} - {0})))
+
+    def looks_at(self, variants: Iterable[int]) -> Looks:
+        """Return the looks at these variants: the numbers of seeds that all of them had when verdicts were read.
+
+        If the maximum was raised after verdicts were read, the earlier maximum counts, and later looks extend the study.
+        """
+        firsts = [self._first_readings[index] for index in variants]
+        readings = sorted({reading for first in firsts for reading in first})
+        taken = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
+        return Looks(tuple(sorted(taken - {0})), self._max_seeds)
+
+    @cached_property
+    def _looks(self) -> list[Look]:
+        return read_looks(self.results, self.plan)
+
+    @cached_property
+    def _first_readings(self) -> list[list[int]]:
+        """Of each variant, the reading that showed each of its runs first, in ascending order."""
+        first: dict[str, int] = {}
+        for position, look in enumerate(self._looks):
+            for run_id in look.runs:
+                first.setdefault(run_id, position)
+        return [sorted(first[row.id] for row in rows if row.id in first) for rows in self.by_variant]
+
+    @cached_property
+    def _max_seeds(self) -> int:
+        """The maximum that was stated before verdicts were read; 0 if there is none. Plans before 2026 have no dates."""
+        readings = (self._looks[first[0]].date for first in self._first_readings if first)
+        first_reading, dates = min(readings, default=""), self.plan.stated
+        maximum = self.plan.seeds_at_most
+        if not first_reading or dates.get(digest_of(maximum), "") <= first_reading:
+            return maximum
+        earlier = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, maximum)}
+        in_time = [seeds for seeds, date in earlier.items() if date and date <= first_reading]
+        return max(in_time, default=0)
 
     @cached_property
     def data_settings(self) -> list[str]:

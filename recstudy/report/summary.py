@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from recstudy.evidence.seeds import Looks
 from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
@@ -31,8 +32,10 @@ INTERVALS = (
     "moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is significantly better."
 )
 ON_P = (
-    "p (Holm): the p value of a two-sided t test, adjusted for all questions of its table. It decides the verdict; the 95 % "
-    "interval beside it is not adjusted."
+    "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims, differences, effects and "
+    "published values. It decides the verdict. Supported, higher or lower: p below 0.05. Smaller than claimed: the sign is "
+    "right, and the stated margin is refuted. Agrees: our mean lies within the margin of the published value. Differs: it does "
+    "not, and one more run of ours would not give the published value."
 )
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
@@ -138,8 +141,6 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     plan, rows = records.plan, records.rows
     folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
     earlier = len(earlier_runs(records.results, folder, plan.definition, ids))
-    looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
-    looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
     saved = dict.fromkeys((answers.kept, answers.of) for row in rows if (answers := row.found.answers))
     cut = [f"of the first {kept:,} of {total:,} test images, as many as fit 4 MiB a run" for kept, total in saved if kept < total]
     later = Counter((name, how) for row in rows for name, how in row.later.items() if "." not in name)
@@ -147,7 +148,8 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     repeated = sum(row.provenance.earlier > 0 for row in rows)
     return [
         ("Registered", registration_words(records)),
-        ("Looks (interim analyses)", looks),
+        ("Questions dropped, still counted", dropped_words(records)),
+        ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records, range(len(records.variants)))),
         ("Definition", f"{plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
         ("Answers saved", "; ".join(cut)),
@@ -157,6 +159,21 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         ),
         ("Rerun", f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated)),
     ]
+
+
+def looks_words(looks: Looks) -> str:
+    """Return `3, 5 seeds of a maximum of 10`; empty if one look was planned and taken."""
+    if not looks.max_seeds and len(looks.taken) < 2:
+        return ""
+    words = f"{', '.join(map(str, looks.taken)) or 'none yet, at'} seeds of a maximum of {looks.maximum}"
+    extensions = sum(look > looks.maximum for look in looks.taken)
+    error = "7.5 %" if extensions == 1 else "10 %"
+    return f"{words}; extended beyond the stated maximum: total error at most {error}" if extensions else words
+
+
+def dropped_words(records: StudyRecords) -> str:
+    """Name the questions that were dropped since the first run finished, which still count in the adjustment of p."""
+    return "; ".join(words for words, _ in records.plan.dropped.values())
 
 
 def reproducibility(records: StudyRecords) -> str:

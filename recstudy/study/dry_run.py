@@ -140,8 +140,8 @@ def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
     """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs by those so far."""
+    from recstudy.report.family import family
     from recstudy.report.findings import open_questions
-    from recstudy.report.questions import family
     from recstudy.report.study_records import records_of
     from recstudy.report.tables.question_table import needed_words
 
@@ -149,8 +149,8 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
     if until:
         asked = open_questions(records)
         variants = sorted({variant for question in asked for variant in question.variants})
-        seeds = [max(0, until.at_most - plan.seeds_each[variant]) for variant in variants]
-        runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
+        seeds = [max(0, until.maximum - plan.seeds_each[variant]) for variant in variants]
+        runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.maximum} seeds of"
         pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
         known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
         time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""

@@ -32,7 +32,7 @@ from recstudy.records.study_schema import (
 )
 from recstudy.report import dump_report
 from recstudy.report.names import plural
-from recstudy.report.registration import differences, first_dates, registrable
+from recstudy.report.registration import differences, dropped_questions, first_dates, registrable
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import code_version, program, user_files
@@ -86,6 +86,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             seeds=tuple(sorted({run.seed for run in plan.runs})) or (0,),
             seeds_at_most=plan.seeds_at_most,
             learned=dict(study.learned),
+            paired=getattr(study, "paired", False),
             runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
             report=tuple(dump_report(plan.report)),
             search=search_record(plan) if plan.is_search else None,
@@ -156,7 +157,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     whole = resumed(plan, results)
     record, files = plan_record(whole, data), _files(plan, results)
     definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
-    last = _readable(files[1])
+    newest, last = map(_readable, files)
     configs = plan.configs if len(plan.configs) <= PRICED else ()
     pflop = [config.program.pflop(config, only_counted=True) for config in configs]
     known = dict(zip((variant.label for variant in record.variants), pflop, strict=False))
@@ -165,6 +166,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     record = replace(
         record,
         stated=first_dates(record, definitions),
+        dropped=dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs)) if newest else {},
         registered=registration(record)[1] or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
         variants=tuple(replace(variant, pflop=known.get(variant.label)) for variant in record.variants),

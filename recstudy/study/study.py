@@ -150,10 +150,12 @@ class Study(Stated):
             name -> changes of its settings; none are needed.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
-        seeds_at_most: how many it may come to have, for every preset or by preset; 0 where that is not stated. Whoever looks at
-            3 seeds and then at 5 has had two chances to be wrong: levels of tests go by the looks that were taken, out of these.
+        seeds_at_most: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so that the first look
+            has the whole error. A study that is read at 3 seeds and again at 5 has two chances to be wrong, so each look
+            spends a part of the 5 %. A study that goes beyond its maximum may err in 7.5 %.
         learned: metric -> the value above which a seed has learned, where some seeds do and others do not (`2 of 3 learned`);
             without it one wide gap between the seeds tells.
+        paired: whether variants of the same seed share data order and initialization, so that differences are taken per seed.
         report: the tables and figures in their order, for every preset or by preset.
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
@@ -169,6 +171,7 @@ class Study(Stated):
     seeds: ByPreset[int] = 1
     seeds_at_most: ByPreset[int] = 0
     learned: Mapping[str, float] = field(default_factory=dict)
+    paired: bool = False
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
     question: str = ""
@@ -186,6 +189,8 @@ class Study(Stated):
                 raise ConfigError(
                     f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
                 )
+        if not isinstance(self.paired, bool):
+            raise ConfigError(f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}")
         if not isinstance(self.learned, Mapping):
             raise ConfigError(f"the `learned` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.learned)}")
         with using_metrics(self.metrics):

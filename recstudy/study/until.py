@@ -1,31 +1,36 @@
-"""`--until decided`: seeds for the questions that are open, block by block, until none is left that seeds could settle.
+"""`--until decided`: further seeds for the open questions of a study, from look to look, until further seeds decide none.
 
-A block is one more seed for some variants. Which these are follows from the records, so that a study that was stopped goes on
-as it would have gone on.
+A block brings the variants of open questions to the next look of the schedule. It follows from the records, so that a study that
+was stopped goes on with the same block. A question is given up only if the chance to decide it at the maximum is below one half
+even when the true effect is the estimate plus one standard error: a plan by the estimate alone gives up true effects.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import accumulate
 from math import inf
 from typing import Self
 
 from recstudy.errors import ConfigError
+from recstudy.evidence.seeds import schedule
 from recstudy.records import Results
-from recstudy.records.plans import record_look
+from recstudy.records.plans import read_looks, record_look
 from recstudy.records.runs import Row, distinct
 from recstudy.report.findings import OpenQuestion, open_questions
 from recstudy.report.names import plural
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import Plan
+from recstudy.study.record import plan_record
 from recstudy.terminal import duration
+
+LEAST_CHANCE = 0.5  # of a decision at the maximum: below it a question is given up
+DEFAULT_MAXIMUM = 4  # times the seeds of a study that states no maximum
 
 
 class Ending(StrEnum):
-    """How a question stands once no more runs are made."""
+    """The state of a question once no more runs are made."""
 
     DECIDED = "decided"
     OUT_OF_REACH = "out of reach"
@@ -33,50 +38,70 @@ class Ending(StrEnum):
     OPEN = "open"
 
 
-def ending(question: OpenQuestion, seeds: Sequence[int], at_most: int, spent: bool = False) -> Ending:
-    """Return how a question ends if its variants have so many seeds of `at_most`, and if the budget is `spent`."""
-    if question.decided:
+def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, spent: bool = False) -> Ending:
+    """Return the state of a question if its variants have so many seeds of `maximum`, and if the budget is `spent`."""
+    if question.is_decided:
         return Ending.DECIDED
-    if question.more is None or question.more > seeds_left(question, seeds, at_most):
+    is_unlikely = question.chance < LEAST_CHANCE or seeds_left(question, seeds, maximum) == 0
+    if is_unlikely and not question.waits:
         return Ending.OUT_OF_REACH
     return Ending.BUDGET_SPENT if spent else Ending.OPEN
 
 
-def seeds_left(question: OpenQuestion, seeds: Sequence[int], at_most: int) -> int:
+def seeds_left(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> int:
     """Return how many seeds each variant of a question may still get."""
-    return max(0, at_most - min(seeds[variant] for variant in question.variants))
+    return max(0, maximum - min(seeds[variant] for variant in question.variants))
 
 
 def next_block(
-    asked: Sequence[OpenQuestion], seeds: Sequence[int], at_most: int, prices: Sequence[float], budget: float = inf
-) -> list[int]:
-    """Choose the variants that get one more seed, in the order in which they start; none where nothing is open.
+    questions: Sequence[OpenQuestion], seeds: Sequence[int], maximum: int, prices: Sequence[float], budget: float = inf
+) -> dict[int, int]:
+    """Return the variants that get further seeds, each with its number of seeds at the next look; empty if nothing is open.
 
-    The question that costs least to settle goes first. One that the budget does not pay for beside those before it waits, so
-    that what is left settles something. Of a question's variants, those with the fewest seeds get one.
+    The question that costs least to decide goes first. A question whose next look the budget does not pay for, after those
+    before it, waits.
 
     Args:
-        asked: the questions.
-        seeds: of each variant, so far.
-        at_most: seeds of a variant.
-        prices: of one run of each variant.
-        budget: what is left, in the unit of the prices.
+        questions: The questions.
+        seeds: The seeds of each variant so far.
+        maximum: The maximum number of seeds of a variant.
+        prices: Of one run of each variant.
+        budget: What is left, in the unit of the prices.
     """
 
     def cost(question: OpenQuestion) -> float:
-        return (question.more or 0) * sum(prices[variant] for variant in question.variants)
+        more = question.more or next_look(question) - min(seeds[variant] for variant in question.variants)
+        return more * sum(prices[variant] for variant in question.variants)
 
-    block: dict[int, None] = {}
-    rest = budget
-    for question in sorted(asked, key=cost):
-        if not question.more or ending(question, seeds, at_most) is not Ending.OPEN:
-            continue
-        if not block or cost(question) <= rest:
-            rest -= cost(question)
-            fewest = min(seeds[variant] for variant in question.variants)
-            block |= dict.fromkeys(variant for variant in question.variants if seeds[variant] == fewest)
-    paid = accumulate(prices[variant] for variant in block)
-    return [variant for variant, sum_so_far in zip(block, paid, strict=True) if sum_so_far <= budget] or [*block][:1]
+    def next_look(question: OpenQuestion) -> int:
+        fewest = min(seeds[variant] for variant in question.variants)
+        return next(look for look in schedule(maximum) if look > fewest)
+
+    is_open = [ending(question, seeds, maximum) is Ending.OPEN and not question.waits for question in questions]
+    open_now = [question for question, still_open in zip(questions, is_open, strict=True) if still_open]
+    block: dict[int, int] = {}
+    for question in sorted(open_now, key=cost):
+        look = next_look(question)
+        wanted = {variant: max(look, block.get(variant, 0)) for variant in question.variants if seeds[variant] < look}
+        paid = {variant: block.get(variant, seeds[variant]) for variant in wanted}
+        price = sum(prices[variant] * (wanted[variant] - paid[variant]) for variant in wanted)
+        if price <= budget:
+            budget -= price
+            block |= wanted
+    return block
+
+
+def with_maximum(plan: Plan, results: Results) -> Plan:
+    """Return the plan of a study that states no maximum with four times its seeds, if no verdict was shown yet."""
+    if plan.seeds_at_most:
+        return plan
+    ids = {run.id for run in plan.runs}
+    if any(not ids.isdisjoint(look.runs) for look in read_looks(results, plan_record(plan))):
+        raise ConfigError(
+            f"--until decided needs the maximum number of seeds of {plan.study.name}, which states none, and its verdicts have "
+            "been read: add --seeds-at-most N, such as 10. Verdicts beyond the first look are then stricter"
+        )
+    return replace(plan, seeds_at_most=DEFAULT_MAXIMUM * plan.seeds)
 
 
 @dataclass
@@ -84,12 +109,12 @@ class Until:
     """How far a study that runs until its questions are decided may go, and how far it is.
 
     Args:
-        at_most: Seeds of a variant.
+        maximum: The maximum number of seeds of a variant.
         budget: What all its runs may cost, those of its first seeds included; None for no limit.
         meter: Of a budget in hours, what has been spent.
     """
 
-    at_most: int
+    maximum: int
     budget: Budget | None = None
     meter: Meter | None = None
 
@@ -98,26 +123,21 @@ class Until:
         """Check what was asked for.
 
         Raises:
-            ConfigError: it is not said how many seeds there may be at most, or the budget does not pay for the first ones.
+            ConfigError: The budget does not pay for the first seeds.
         """
-        name, at_most = plan.study.name, plan.seeds_at_most
-        if not at_most:
-            raise ConfigError(
-                f"--until decided asks how many seeds a variant of {name} may get at most: add --seeds-at-most N, such as 10, or "
-                "state seeds_at_most in the study"
-            )
+        name, maximum = plan.study.name, plan.seeds_at_most
         if not budget:
-            return cls(at_most)
+            return cls(maximum)
         limit = Budget.parse(budget)
         if limit.unit != "runs":
             log = results.study(name, plan.folder) / f"until-{plan.definition}.jsonl"
-            return cls(at_most, limit, Meter(log, limit))
+            return cls(maximum, limit, Meter(log, limit))
         if (runs := len({run.id for run in plan.runs})) > limit.amount:
             raise ConfigError(
                 f"{plural(plan.seeds, 'seed')} of each variant of {name} are {runs:,} runs, but the budget is {limit}: give "
                 "more, or lower --seeds"
             )
-        return cls(at_most, limit)
+        return cls(maximum, limit)
 
     def budget_left(self, plan: Plan) -> float:
         """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
@@ -140,8 +160,8 @@ class Until:
             known = [price for price in hours if price is not None]
             mean = sum(known) / len(known) if known else 0.0
             prices = [mean if price is None else price for price in hours]
-        block = next_block(open_questions(records), seeds, self.at_most, prices, left)
-        return replace(plan, extended={**plan.extended, **{variant: seeds[variant] + 1 for variant in block}}) if block else None
+        block = next_block(open_questions(records), seeds, self.maximum, prices, left)
+        return replace(plan, extended={**plan.extended, **block}) if block else None
 
     def told(self, plan: Plan, results: Results) -> Iterator[str]:
         """Say how each question stands, and what the runs cost against as many seeds for every variant."""
@@ -151,18 +171,18 @@ class Until:
             yield f"Nothing to decide: {plan.study.name} states no claim here, and no published value is comparable."
             return
         seeds = plan.seeds_each
-        endings = [ending(question, seeds, self.at_most, spent) for question in asked]
+        endings = [ending(question, seeds, self.maximum, spent) for question in asked]
         counts = Counter(endings)
         yield f"{plural(len(asked), 'question')}: {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
         for question, end in zip(asked, endings, strict=True):
-            yield f"- {end}: {question.text}: {_standing(question, seeds, self.at_most)}"
+            yield f"- {end}: {question.text}: {_outlook(question, seeds, self.maximum)}"
         # What the runs cost against the most seeds for every variant, at the mean device time of its runs.
         made = distinct(row for row in records.rows if row.status != "not run")
         first = distinct(row for rows in records.by_variant for row in rows[:1])  # each variant once, whatever its labels
         hours = [_hours(records.by_variant[row.variant], wall=False) for row in first]
-        fixed = f"{plural(self.at_most, 'seed')} of every variant would be {plural(self.at_most * len(first), 'run')}"
+        fixed = f"{plural(self.maximum, 'seed')} of every variant would be {plural(self.maximum * len(first), 'run')}"
         if None not in hours:
-            fixed += f", about {duration(3600 * self.at_most * sum(filter(None, hours)))}"
+            fixed += f", about {duration(3600 * self.maximum * sum(filter(None, hours)))}"
         used = duration(sum(float(row.value("device_seconds") or 0.0) for row in made))
         yield f"Used: {plural(len(made), 'run')}, {used} of device time; {fixed}."
 
@@ -173,14 +193,14 @@ def _hours(rows: Sequence[Row], wall: bool) -> float | None:
     return sum(seconds) / len(seconds) / 3600 if seconds else None
 
 
-def _standing(question: OpenQuestion, seeds: Sequence[int], at_most: int) -> str:
-    """`undecided at 3 seeds, would take 36 more, at most 7 are left`."""
+def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
+    """Return `undecided at 3 seeds, would take about 36 more, 7 are left`."""
     counts = sorted({seeds[variant] for variant in question.variants})
     verdict = f"{question.verdict} at {counts[0]}{f' to {counts[-1]}' if counts[1:] else ''} seeds"
-    if question.decided:
+    if question.is_decided:
         return verdict
-    if question.more is None:
-        return f"{verdict}, {question.why}"
-    if not question.more:
+    if question.waits:
         return f"{verdict}, and runs of it have not ended"
-    return f"{verdict}, would take {question.more:,} more, at most {seeds_left(question, seeds, at_most)} are left"
+    if question.more is None:
+        return f"{verdict}, {question.why}" if question.why else verdict
+    return f"{verdict}, would take about {question.more:,} more, {seeds_left(question, seeds, maximum)} are left"

@@ -1,22 +1,39 @@
-"""Do the rules hold? Studies are drawn whose truth is known, and judged by `recstudy.evidence`.
+"""Do the rules of evidence hold? Simulated studies with a known truth are judged by `recstudy.evidence`.
 
-coverage     of 95 % intervals over the variants that vary, the least and the mean, and their median width in points;
-             of the difference between the first and the last; beside each variant's own percentile bootstrap and t interval
-looks        how often a claim exactly on its margin is decided at some look, by the levels of `Looks` and at 5 % each
-differs      how often an exact replication of one run is said to differ, and to be consistent or reproduced
-power        how often the seeds that are said to be needed decide, of studies that were undecided at three
+Runs answer fixed items, each with its own difficulty, as runs of one study do. The answers of each run give the floor.
 
-python studies/bench/evidence.py            # about 2 minutes
+coverage     of 95 % intervals: least and mean over the variants that vary, and the median width in points; then the coverage of
+             the difference between the first and the last variant
+looks        share of studies in which a claim is decided at some look, and the mean number of seeds at the decision
+wrong        share of studies with a wrong verdict at any look: six claims on their margin, and six exact replications
+needed       share of studies that the printed upper number of seeds decides, of those that were undecided at three seeds
+
+python studies/bench/evidence.py            # about 2 minutes on two cores
 python studies/bench/evidence.py --studies 4000
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from recstudy.evidence import LINEAR, Answer, Fit, Looks, Question, Scale, Verdict, asked, contrast, judged, published
+from recstudy.evidence import (
+    LINEAR,
+    Answer,
+    Fit,
+    Looks,
+    Question,
+    Scale,
+    Verdict,
+    answer,
+    answer_published,
+    contrast,
+    independent_share,
+    judge,
+)
 
 Array = npt.NDArray[np.float64]
 ITEMS = 2000
@@ -27,121 +44,164 @@ WORLDS: dict[str, tuple[Sequence[float], Sequence[float], Sequence[int]]] = {  #
     "one of 8 variants 8 times wider": ([90] * 8, [0.5] * 7 + [4], (3,)),
     "84 % SD 2, beside three at 100 %": ([84, 100, 100, 100], [2, 0, 0, 0], (3,)),
     "84 % SD 2, beside two at 99.97 %": ([84, 99.97, 99.97], [2, 0.03, 0.03], (3,)),
-    "SD 0.25 near 99.5 %": ([99.5] * 4, [0.25] * 4, (2,)),
+    "SD 0.25 near 99.5 %": ([99.5] * 4, [0.25] * 4, (2, 3)),
     "84 and 90 %, beside two at 100 %": ([84, 90, 100, 100], [2, 2, 0, 0], (5,)),
-    "three at 92 % SD 0.5, one at 60 % SD 20": ([92, 92, 92, 60], [0.5, 0.5, 0.5, 20], (3,)),
+    "no training noise: items alone, 90 %": ([90] * 3, [0] * 3, (3,)),
 }
-LOOKS: tuple[tuple[Sequence[int], int], ...] = (((3, 5), 5), ((3, 5, 10), 10), ((3, 5, 8, 10, 15, 20), 20), (range(3, 11), 10))
+SCHEDULES = ((3, 5, 10), (3, 5, 8, 10), (3, 5, 8, 12, 16, 20))
+SHARPNESS = 4.0  # of an item's difficulty: at 90 % right, a third of the variance of answers is between the seeds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--studies", type=int, default=1500, help="drawn for each row (default: 1500)")
+    parser.add_argument("--studies", type=int, default=2000, help="simulated for each row (default: 2000)")
     studies = parser.parse_args().studies
-    ways = ("bootstrap: least / mean, width", "own t: least / mean, width", "moderated: least / mean, width")
-    table("coverage", ("n", *ways, "difference"), coverage(studies))
-    table("looks", ("by Looks, %", "at 5 % each, %"), looks(studies))
-    table("published value that is one more run", ("n", "differs, %", "consistent or reproduced, %"), replication(studies))
-    table("power said 80 %", ("decided, %", "median of more seeds", "none said, %"), power(studies // 2))
+    worlds = [(name, n) for name, (_, _, seeds) in WORLDS.items() for n in seeds]
+    effects = (0.0, 1.0, 1.5, 2.0)
+    with ProcessPoolExecutor(2) as pool:
+        heads = ("n", "own t: least / mean, width", "moderated: least / mean, width", "difference")
+        table("coverage, %", heads, pool.map(partial(coverage, studies), worlds))
+        heads = (*(f"{effect:g} SD: decided %, seeds" for effect in effects), "all seeds at once, %")
+        table("looks", heads, pool.map(partial(looks, studies, effects), SCHEDULES))
+        heads = ("any wrong verdict of six claims, %", "any `differs` of six replications, %")
+        rows = [(taken, maximum) for taken in SCHEDULES for maximum in (taken[-1], taken[-2])]
+        table("wrong verdicts over all looks", heads, pool.map(partial(wrong, studies), rows))
+        heads = ("decided at the upper number, %", "median of the numbers", "none printed, %")
+        table("seeds needed after three seeds", heads, pool.map(partial(needed, studies), (0.5, 1.0, 1.5, 2.5)))
 
 
-def table(name: str, heads: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
-    """As Markdown, line by line."""
+def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print Markdown, line by line."""
     print(f"\n| {name} | {' | '.join(heads)} |\n| --- |{' ---: |' * len(heads)}")
     for row in rows:
         print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
-def drawn(rng: np.random.Generator, means: Sequence[float], sds: Sequence[float], n: int) -> Array:
-    """(variants, n) shares of the items: training varies by `sds`, and each run answers its items by chance."""
-    truth = np.array(means)[:, None] + np.array(sds)[:, None] * rng.standard_normal((len(means), n))
-    return 100 * rng.binomial(ITEMS, np.clip(truth, 0, 100) / 100) / ITEMS
+class Items:
+    """Test items of different difficulty, and runs that answer them."""
+
+    def __init__(self) -> None:
+        self.difficulty = np.log((np.arange(ITEMS) + 0.5) / (ITEMS - np.arange(ITEMS) - 0.5)).astype(np.float32)
+        self.ability = np.linspace(-12, 12, 2001)
+        self.share = np.array([self.probabilities(ability).mean() for ability in self.ability])
+
+    def probabilities(self, ability: npt.NDArray[np.float64] | float) -> npt.NDArray[np.float32]:
+        """Return the chance of a right answer to each item, with one more axis than `ability`."""
+        distance = np.asarray(ability, np.float32)[..., None] - self.difficulty
+        chances: npt.NDArray[np.float32] = 1 / (1 + np.exp(-SHARPNESS * distance))
+        return chances
+
+    def answers(self, rng: np.random.Generator, truth: Array) -> npt.NDArray[np.bool_]:
+        """Return the answers (..., M) of runs whose expected shares, from 0 to 1, are `truth`."""
+        ability = np.interp(truth, self.share, self.ability)
+        answers: npt.NDArray[np.bool_] = rng.random((*truth.shape, ITEMS), dtype=np.float32) < self.probabilities(ability)
+        return np.where((truth >= 1)[..., None], True, answers)
 
 
-def bootstrap(values: Array) -> tuple[float, float]:
-    """The 95 % percentile interval of the mean over all resamples of the seeds, none of them left to chance."""
-    means = values[np.indices([len(values)] * len(values)).reshape(len(values), -1)].mean(axis=0)
-    low, high = np.quantile(means, [0.025, 0.975], method="inverted_cdf")
-    return float(low), float(high)
+def fit_of(answers: npt.NDArray[np.bool_]) -> Fit[int]:
+    """Return the fit of a study's answers (variants, n, M), with their floor."""
+    floor = independent_share(list(answers.astype(np.float32))) / (4 * ITEMS)
+    return Fit(dict(enumerate((100 * answers.mean(-1)).tolist())), SHARE, floor=floor)
 
 
-def coverage(studies: int) -> Iterator[Sequence[object]]:
-    for name, (means, sds, seeds) in WORLDS.items():
-        for n in seeds:
-            rng = np.random.default_rng(n)
-            varied = [at for at, sd in enumerate(sds) if sd]
-            held = {way: np.zeros(len(varied)) for way in ("bootstrap", "own", "moderated")}
-            widths: dict[str, list[float]] = {way: [] for way in held}
-            apart = 0
-            for _ in range(studies):
-                scores = drawn(rng, means, sds, n)
-                fit = Fit(dict(enumerate(scores.tolist())), SHARE)
-                for place, at in enumerate(varied):
-                    alone = Fit({0: scores[at].tolist()}).estimate(0).interval
-                    for way, found in zip(held, (bootstrap(scores[at]), alone, fit.estimate(at).interval), strict=True):
-                        low, high = found or (-np.inf, np.inf)
-                        held[way][place] += low <= means[at] <= high
-                        widths[way].append(high - low)
-                difference = contrast([(1.0, fit.weighted(0)), (-1.0, fit.weighted(len(means) - 1))])
-                low, high = difference.interval or (-np.inf, np.inf)
-                apart += low <= means[0] - means[-1] <= high
-            shares = {way: 100 * count / studies for way, count in held.items()}
-            said = [f"{shares[way].min():.0f} / {shares[way].mean():.0f}, {np.median(widths[way]):.1f}" for way in held]
-            yield name, n, *said, f"{100 * apart / studies:.0f}"
+def coverage(studies: int, world: tuple[str, int]) -> Sequence[object]:
+    name, n = world
+    means, deviations, _ = WORLDS[name]
+    rng, items = np.random.default_rng(n), Items()
+    varied = [index for index, mean in enumerate(means) if mean < 100]
+    covered = {"own": np.zeros(len(varied)), "moderated": np.zeros(len(varied))}
+    widths: dict[str, list[float]] = {way: [] for way in covered}
+    covered_differences = 0
+    for _ in range(studies):
+        truth = np.array(means)[:, None] + np.array(deviations)[:, None] * rng.standard_normal((len(means), n))
+        fit = fit_of(items.answers(rng, np.clip(truth, 0, 100) / 100))
+        for position, index in enumerate(varied):
+            alone = Fit({0: fit.scores[index]}).estimate(0).interval
+            for way, interval in (("own", alone), ("moderated", fit.estimate(index).interval)):
+                low, high = interval or (-np.inf, np.inf)
+                covered[way][position] += low <= means[index] <= high
+                widths[way].append(high - low)
+        low, high = difference_of(fit, 0, len(means) - 1).estimate.interval or (-np.inf, np.inf)
+        covered_differences += low <= means[0] - means[-1] <= high
+    texts = []
+    for way, counts in covered.items():
+        shares = 100 * counts / studies
+        texts.append(f"{shares.min():.0f} / {shares.mean():.0f}, {np.median(widths[way]):.2f}")
+    return (name, n, *texts, f"{100 * covered_differences / studies:.0f}")
 
 
-def looks(studies: int) -> Iterator[Sequence[object]]:
-    for taken, most in LOOKS:
-        rng, counts = np.random.default_rng(7), np.zeros(2)
-        for values in rng.standard_normal((studies, 4, most)):
-            decided = np.zeros(2, dtype=bool)
-            for n in taken:
-                one = difference(values[:, :n])
-                assert one.p is not None
-                decided |= [one.p < Looks(tuple(taken), most).level(n), one.p < 0.05]
-            counts += decided
-        yield f"{', '.join(map(str, taken))} of {most}", *(f"{100 * count / studies:.1f}" for count in counts)
+def difference_of(fit: Fit[int], first: int, second: int) -> Answer[int]:
+    """Return whether two variants differ, tested alone."""
+    question = Question({first: 1.0, second: -1.0}, other_than=0.0)
+    return answer(question, contrast([(1.0, fit.weighted(first)), (-1.0, fit.weighted(second))]))
 
 
-def difference(values: Array) -> Answer[int]:
-    """The first variant against the second, among all."""
-    fit = Fit(dict(enumerate(values.tolist())), LINEAR)
-    question = Question({0: 1.0, 1: -1.0}, other_than=0.0)
-    return asked(question, contrast([(1.0, fit.weighted(0)), (-1.0, fit.weighted(1))]))
-
-
-def replication(studies: int) -> Iterator[Sequence[object]]:
-    means, sds = [88, 90, 92, 94], [0.8] * 4
-    for n in (2, 3, 5, 10):
-        rng, verdicts = np.random.default_rng(n), []
-        for _ in range(studies):
-            scores = drawn(rng, means, sds, n + 1)
-            fit = Fit(dict(enumerate(scores[:, :-1].tolist())), SHARE)
-            verdicts.append(published(float(scores[0, -1]), 2.0, fit.estimate(0), fit.prediction(0)).verdict)
-        good = sum(one in (Verdict.CONSISTENT, Verdict.REPRODUCED) for one in verdicts)
-        yield "SD 0.8, margin 2", n, f"{100 * verdicts.count(Verdict.DIFFERS) / studies:.1f}", f"{100 * good / studies:.1f}"
-
-
-def power(studies: int) -> Iterator[Sequence[object]]:
-    for effect in (0.5, 1.0, 1.5, 2.5):
-        rng, decided, more, none = np.random.default_rng(int(10 * effect)), 0, [], 0
-        for _ in range(studies):
-            values = rng.standard_normal((4, 3))
+def looks(studies: int, effects: Sequence[float], taken: Sequence[int]) -> Sequence[object]:
+    texts, at_once = [], []
+    for effect in effects:
+        rng, decided, seeds, once = np.random.default_rng(7), 0, 0, 0
+        for values in rng.standard_normal((studies, 4, taken[-1])):
             values[0] += effect
-            (first,) = judged([difference(values)], pooled=4)
-            if first.verdict is not Verdict.NO_DIFFERENCE:
-                continue
-            if first.seeds_needed is None:
-                none += 1
-                continue
-            further = rng.standard_normal((4, first.seeds_needed))
-            further[0] += effect
-            (last,) = judged([difference(np.concatenate([values, further], axis=1))], pooled=4)
-            decided += last.verdict is not Verdict.NO_DIFFERENCE
-            more.append(first.seeds_needed)
-        asked_for = max(1, len(more))
-        share = f"{100 * none / (none + asked_for):.0f}"
-        yield f"effect of {effect} SD", f"{100 * decided / asked_for:.0f}", int(np.median(more)), share
+            is_decided = False
+            for position, n in enumerate(taken):
+                test = difference_of(fit := Fit(dict(enumerate(values[:, :n].tolist())), LINEAR), 0, 1)
+                is_decided = is_decided or judge([test], [Looks(tuple(taken[:position]), taken[-1])])[0].verdict.is_decided
+                if is_decided:
+                    break
+            decided, seeds = decided + is_decided, seeds + n
+            fit = Fit(dict(enumerate(values.tolist())), LINEAR)
+            once += judge([difference_of(fit, 0, 1)])[0].verdict.is_decided
+        texts.append(f"{100 * decided / studies:.1f}, {seeds / studies:.1f}")
+        at_once.append(f"{100 * once / studies:.0f}")
+    return (", ".join(map(str, taken)), *texts, " / ".join(at_once))
+
+
+def wrong(studies: int, schedule: tuple[Sequence[int], int]) -> Sequence[object]:
+    """Judge six claims on their margin, and six published values that are one run of the same variants."""
+    taken, maximum = schedule
+    rng = np.random.default_rng(11)
+    counts = np.zeros(2)
+    for values in rng.standard_normal((studies, 7, taken[-1] + 1)):
+        values = 50 + values
+        found = np.zeros(2, dtype=bool)
+        for position, n in enumerate(taken):
+            fit = Fit(dict(enumerate(values[:, :n].tolist())), LINEAR)
+            claims = [difference_of(fit, index, 6) for index in range(6)]
+            published = [
+                answer_published(values[index, -1], 0.5, fit.estimate(index), fit.prediction(index)) for index in range(6)
+            ]
+            present = [Looks(tuple(taken[:position]), maximum)] * 6
+            found[0] |= any(one.verdict.is_decided for one in judge(claims, present))
+            found[1] |= any(one.verdict is Verdict.DIFFERS for one in judge(published, present))
+        counts += found
+    name = f"{', '.join(map(str, taken))} of {maximum}"
+    return (name, *(f"{100 * count / studies:.1f}" for count in counts))
+
+
+def needed(studies: int, effect: float) -> Sequence[object]:
+    rng, decided, numbers, none = np.random.default_rng(int(10 * effect)), 0, [], 0
+    for _ in range(studies):
+        values = rng.standard_normal((4, 3))
+        values[0] += effect
+        (first,) = judge([difference_of(Fit(dict(enumerate(values.tolist()))), 0, 1)], [Looks((3,), 10)])
+        if first.verdict is not Verdict.NO_DIFFERENCE:
+            continue
+        if first.seeds_needed is None:
+            none += 1
+            continue
+        _, more = first.seeds_needed
+        further = rng.standard_normal((4, more))
+        further[0] += effect
+        values = np.concatenate([values, further], axis=1)
+        taken = [3, *(n for n in (5, 8, 10) if n < 3 + more), 3 + more]
+        is_decided = False
+        for position, n in enumerate(taken[1:], 1):
+            test = difference_of(Fit(dict(enumerate(values[:, :n].tolist()))), 0, 1)
+            is_decided = is_decided or judge([test], [Looks(tuple(taken[:position]), 10)])[0].verdict.is_decided
+        decided += is_decided
+        numbers.append(more)
+    count = max(1, len(numbers))
+    return f"effect of {effect} SD", f"{100 * decided / count:.0f}", int(np.median(numbers)), f"{100 * none / (none + count):.0f}"
 
 
 if __name__ == "__main__":

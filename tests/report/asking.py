@@ -9,7 +9,8 @@ from made_up import failure, finish, plan, read, result, run_id, variant, write_
 from recstudy import Claim
 from recstudy.records import Results, write_json
 from recstudy.report import Claims, dump_report
-from recstudy.report.questions import QuestionRow, family
+from recstudy.report.family import family
+from recstudy.report.questions import QuestionRow
 
 PLAIN = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
 AROUND = (-0.1, 0.0, 0.1)  # a seed's distance from its mean: the spread is 0.1

@@ -11,7 +11,7 @@ from recstudy.evidence import Estimate, Fit, Scale, mcnemar, over_items
 from recstudy.evidence.questions import at_level
 from recstudy.report import Differences, Table, dump_report
 from recstudy.report.fits import scale_of
-from recstudy.report.questions import family
+from recstudy.report.family import family
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.question_table import csv_text
 from recstudy.report.tables.render import table_shown

@@ -5,7 +5,7 @@ from asking import HURTS, PLAIN, ablation, by, read, study
 
 from recstudy.report import Differences
 from recstudy.report.explain import find
-from recstudy.report.questions import family
+from recstudy.report.family import family
 from recstudy.report.tables.question_table import needed_words, p_words, printed, signed
 
 COMPONENTS = Differences("components", metric=PLAIN, title="Components")

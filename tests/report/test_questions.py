@@ -35,7 +35,7 @@ from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
 from recstudy.report.claims import weights
-from recstudy.report.questions import family
+from recstudy.report.family import family
 from recstudy.report.study_records import load_study
 from recstudy.report.targets import Placement
 from recstudy.study.plan import make_plan

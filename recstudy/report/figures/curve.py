@@ -13,6 +13,7 @@ from recstudy.lazy import go, pd, px
 from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
+from recstudy.report.family import published_answers
 from recstudy.report.fits import weighted
 from recstudy.report.look import bands, escape, is_number, line_style, metric_label, ordered, seed_dots, tint, without_common
 from recstudy.report.names import at_depth, axis_title, level_words, metric, number, plain, plural, registered
@@ -236,7 +237,11 @@ def _order(column: pd.Series[Any]) -> pd.Series[Any]:
 def point_row(point: Cell) -> dict[str, Any]:
     """Return the columns of a figure's data that say what a cell has measured."""
     names = ("value", "low", "high", "n", "expected", "synthetic")
-    texts = {"verdict": ", ".join(point.verdicts), "reasons": "; ".join(point.reasons), "run_ids": " ".join(point.run_ids)}
+    texts = {
+        "verdict": _joined(str(answer.verdict) for _, answer in published_answers(point)),
+        "reasons": "; ".join(point.reasons),
+        "run_ids": " ".join(point.run_ids),
+    }
     seeds = " ".join(map(repr, point.values))
     return {name: getattr(point, name) for name in names} | texts | {"published": False, "seeds": seeds}
 
@@ -244,7 +249,7 @@ def point_row(point: Cell) -> dict[str, Any]:
 def _published_points(point: Cell) -> list[dict[str, Any]]:
     """Return a row per published value, however many tables of the papers state it."""
     groups: dict[float, list[tuple[Placed, str]]] = {}
-    for target, answer in point.answers:
+    for target, answer in published_answers(point):
         groups.setdefault(target.value, []).append((target, answer.verdict))
     return [
         {

@@ -64,8 +64,8 @@ class Arithmetic(BesidePublished):
         """Return a row per published claim."""
         claims = counted_claims(self)
         verdicts = [claim.verdict for claim in claims]
-        given, reproduced = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.REPRODUCED)
-        words = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
+        given, equal = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.AGREES)
+        words = f"{equal} of {len(verdicts) - given} agree with our count" + f", {given} given" * bool(given)
         sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
         caption = f"{sources or 'Nothing counted'}: {words}; nothing was trained for this"
         missing = dict.fromkeys(statement(target) for target in self.targets if target.metric not in self.counted)
@@ -94,7 +94,7 @@ class CountedClaim:
         margin = APPROXIMATE * abs(value) if self.target.approximate else 0.5 * 10**-decimals
         if abs(self.counted - value) > margin * (1 + 1e-9):
             return Verdict.DIFFERS
-        return Verdict.GIVEN if self.given or self.target.kind == "derived" else Verdict.REPRODUCED
+        return Verdict.GIVEN if self.given or self.target.kind == "derived" else Verdict.AGREES
 
     @property
     def note(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recstudy.evidence import ALPHA, Estimate, Question, Weighted, asked, contrast, holm, ratio
+from recstudy.evidence import ALPHA, Estimate, Question, Weighted, answer, contrast, holm, ratio
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import Cell, TableRow, cell
 from recstudy.report.fits import weighted
@@ -74,13 +74,16 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
         return [number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells]
     question = Question({0: 1.0, 1: -1.0}, other_than=0.0)
     contrasts = [contrast([(1.0, _mean(best)), (-1.0, _mean(candidate))]) for candidate in cells if candidate is not best]
-    p_values = [asked(question, difference).p for difference in contrasts]
+    p_values = [answer(question, difference).p for difference in contrasts]
     adjusted = iter(holm([1.0 if p is None else p for p in p_values]))
     return [candidate is best or next(adjusted) * len(cells) / 2 >= ALPHA for candidate in cells]
 
 
 def _mean(candidate: Cell) -> Weighted:
     """Return the mean as a contrast takes it."""
+    of_fit = weighted(candidate.records, candidate.variants[0], candidate.source) if len(candidate.variants) == 1 else None
+    if of_fit is not None and of_fit.n == candidate.n:
+        return of_fit
     estimate = candidate.estimate
     variance = None if estimate.error is None else estimate.error**2
     return Weighted(estimate.value or 0.0, variance, estimate.df or 0.0, candidate.n, *estimate.reach, why=estimate.why)

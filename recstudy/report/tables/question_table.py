@@ -5,17 +5,18 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from recstudy.evidence import MOST_SEEDS, Reason, Verdict
+from recstudy.evidence import MAX_SEEDS, Reason, Verdict
 from recstudy.lazy import pd
 from recstudy.report.caveats import captions, some, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.drawn import DrawnFigure
+from recstudy.report.family import family, study_family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, plain, plural
-from recstudy.report.questions import Family, PublishedDifference, QuestionRow, family
+from recstudy.report.questions import Family, PublishedDifference, QuestionRow
 from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
@@ -27,11 +28,14 @@ HEADS = [
     "published difference", "verdict",
 ]  # fmt: skip
 LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # what each line is
-TESTS = "p (Holm): two-sided t test, adjusted for {}; it decides the verdict, and the 95 % interval is not adjusted"
+TESTS = (
+    "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 % interval is for one look"
+)
 SIZE = "size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis adds to the other's"
 DETECTABLE = "detectable: the least true difference that such a test shows in 4 of 5 repetitions"
 OF_TWO = "a published difference is of two published numbers, whose seeds and spread are unknown"
 LUCKY = "undecided, because the runs that have a value may be the lucky ones"
+CLAIM_VERDICTS = (Verdict.SUPPORTED, Verdict.SMALLER, Verdict.CONTRADICTED, Verdict.UNDECIDED)
 ENDED = {"done": "without the metric", "stopped": "stopped early"}
 
 
@@ -53,7 +57,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     variants = sorted({term.variant for row in questions.rows for term in row.terms}) or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = captions(records, variants)
-    tests = TESTS.format(plural(len(questions.rows), "claim" if isinstance(part, Claims) else "comparison"))
+    tests = TESTS.format(plural(study_family(records).tests, "question"))
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
     caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
     return PrintedTable(
@@ -81,7 +85,6 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     size: Piece = DASH if value is None else Number(value, form)
     interval: Piece = Interval(*row.interval, form) if row.interval else DASH
     least: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
-    hint = f"McNemar's test over the test items alone, not adjusted: p = {p_words(row.over_items_alone)}" if row.items else ""
     published = [_published_words(difference, row.metric) for difference in row.published]
     return {
         "label": TableEntry(row.label),
@@ -89,12 +92,12 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
         "metric": TableEntry(metric(row.metric).heading),
         "contrast": TableEntry(row.words),
         "size": numeric(size),
-        "95 % interval": numeric(interval, hint=hint),
+        "95 % interval": numeric(interval),
         "p (Holm)": numeric(p_words(answer.adjusted), hint="" if answer.p is None else f"alone {p_words(answer.p)}"),
         "seeds needed": TableEntry(needed_words(row)),
         "detectable": numeric(least),
         "published difference": TableEntry(", ".join(dict.fromkeys(published))),
-        "verdict": TableEntry(verdict_words(row), bold=row.verdict.decided and answer.adjusted is not None, runs=row.run_ids),
+        "verdict": TableEntry(verdict_words(row), bold=row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids),
     }
 
 
@@ -128,6 +131,8 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
     answer, estimate = row.answer, row.estimate
     sources = (f"{difference.ours.target.cited} minus {difference.theirs.target.cited}" for difference in row.published)
     low, high = row.interval or (None, None)
+    adjusted = answer.adjusted_interval or (None, None)
+    fewest, most = answer.seeds_needed or (None, None)
     return {
         "question": row.label,
         "kind": answer.question.kind,
@@ -138,18 +143,19 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "region_low": answer.question.region[0],
         "region_high": answer.question.region[1],
         "estimate": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "level": estimate.level,
-        "low_95": low,
-        "high_95": high,
+        "low": low,
+        "high": high,
+        "low_adjusted": adjusted[0],
+        "high_adjusted": adjusted[1],
+        "level_adjusted": 1 - answer.alpha,
         "n": estimate.n,
         "df": estimate.df,
         "p": answer.p,
         "p_holm": answer.adjusted,
         "verdict": verdict_words(row),
         "reasons": "; ".join([*answer.reasons, *row.marks]),
-        "seeds_needed": answer.seeds_needed,
+        "seeds_needed": most,
+        "seeds_needed_for_the_estimate": fewest,
         "detectable": row.detectable,
         "low_items": row.items.low if row.items else None,
         "high_items": row.items.high if row.items else None,
@@ -183,8 +189,13 @@ def needed_words(row: QuestionRow) -> str:
         return ", ".join(f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in ended.items())
     if row.answer.p is None:
         return "a second seed" if {Reason.SPLIT, Reason.CEILING}.isdisjoint(row.answer.reasons) else ""
-    more = row.answer.seeds_needed
-    return f"over {MOST_SEEDS:,}" if more is None else f"about {more:,} more"
+    if row.answer.seeds_needed is None:
+        return f"over {MAX_SEEDS:,}"
+    fewest, most = row.answer.seeds_needed
+    words = f"{fewest:,} to {most:,} more" if fewest < most else f"{most:,} more"
+    seeds = row.estimate.n + most
+    maximum = row.answer.maximum
+    return f"{words} (a maximum of {seeds:,} seeds, not {maximum:,})" if seeds > maximum else words
 
 
 def difference_form(name: str) -> str:
@@ -214,6 +225,8 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> Shown:
     short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
     side = {None: "", True: "better", False: "worse"}
     counts = Counter(side[row.better] or short.get(row.verdict, str(row.verdict)) for row in questions.rows)
+    if isinstance(part, Claims) and len(questions.rows) > 1:  # all four numbers, so that no reader has to add them up
+        counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     data = _forest_data(part, questions)
     data.attrs["verdicts"] = finding
@@ -242,7 +255,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
             region = region or (theirs.value - margin, theirs.value + margin)
             about += f"; published {theirs.value:+.6g}"
         against = row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER)
-        mark = "no" if against else "yes" if row.verdict.decided else "open"
+        mark = "no" if against else "yes" if row.verdict.is_decided else "open"
         ends = (*(row.interval or (None, None)), *(region or (None, None)))
         rows.append((row.label, group, row.estimate.value, *ends, verdict_words(row), row.estimate.n, about, mark))
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})

@@ -10,6 +10,7 @@ from recstudy.lazy import pd
 from recstudy.records.runs import Row
 from recstudy.report.caveats import IMPORTED, IMPORTED_RESULTS
 from recstudy.report.cells import Cell, TableData, commit
+from recstudy.report.family import published_answers
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plural
 from recstudy.report.shown import Shown
 from recstudy.report.table import PUBLISHED, Interval, Number, Piece, PrintedTable, TableEntry
@@ -48,17 +49,18 @@ def number_content(cell: Cell) -> Content:
 
 def _measured(cell: Cell, value: float, form: str) -> Content:
     estimate, split = cell.estimate, cell.estimate.split
+    if estimate.why in (Why.CEILING, Why.FLOOR):
+        seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
+        if split:
+            seeds = f"{split.learned} of {split.of} learned, \N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
+        return Number(value, form), f" ({seeds})"
     if split:
-        return f"{split.learned} of {split.of} learned ({100 * split.low:.0f} to {100 * split.high:.0f} %): ", Number(
-            split.given, form
-        )
+        share = f"{100 * split.low:.0f} to {100 * split.high:.0f} %"
+        return f"{split.learned} of {split.of} learned ({share}): ", Number(split.given, form)
     if estimate.interval is None:
         return (Number(value, form),)
-    if estimate.why in (Why.CEILING, Why.FLOOR):
-        above = estimate.why is Why.CEILING
-        sign = "\N{GREATER-THAN OR EQUAL TO}" if above else "\N{LESS-THAN OR EQUAL TO}"
-        return Number(value, form), f" ({sign} {format(estimate.interval[not above], form)})"
-    return Number(value, form), " ", Interval(*estimate.interval, form)
+    mark = [" (may split)"] if estimate.why is Why.MAY_SPLIT else []
+    return Number(value, form), " ", Interval(*estimate.interval, form), *mark
 
 
 def _is_measured(cell: Cell) -> bool:
@@ -174,36 +176,37 @@ def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
     if not cell.placed:
         return TableEntry(DASH)
     values = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
-    verdicts = ", ".join(dict.fromkeys(outcome_words(*answer) for answer in cell.answers))
+    verdicts = ", ".join(dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell)))
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {verdicts}"
     return TableEntry(values + verdict, hint="; ".join(filter(None, [_sources(cell), *cell.reasons, _deviations(cell)])))
 
 
 def outcome_words(placed: Placed, answer: Answer[str]) -> str:
     """Return the verdict on a published value: its margin, what it assumes, and what it lacks."""
-    name, value, margin = placed.target.metric, answer.estimate.value, answer.question.within or 0.0
+    name, margin = placed.target.metric, answer.question.within or 0.0
     words: str = answer.verdict
-    if answer.verdict is Verdict.REPRODUCED and not metric(name).computed:
-        words = f"reproduced within {margin:.3g}"
-    elif answer.verdict is Verdict.WITHIN_MARGIN and value is not None:
-        side = "above" if value > placed.value else "below"
-        words = f"within {margin:.3g}, and {abs(value - placed.value):.3g} {side}: outside of the prediction interval"
-    elif answer.verdict is Verdict.CONSISTENT and Reason.NO_MARGIN in answer.reasons:
-        words = "consistent (no margin stated)"
-    elif answer.verdict is Verdict.CONSISTENT and answer.seeds_needed:
-        words = f"consistent: about {plural(answer.seeds_needed, 'more seed')} to reproduce within {margin:.3g}"
+    shown = answer.shown_difference
+    if answer.verdict is Verdict.AGREES and not metric(name).computed:
+        words = f"agrees within {margin:.3g}"
     elif answer.verdict is Verdict.UNDECIDED and answer.reasons:
         words = f"undecided: {answer.reasons[-1]}"
-    words += f" ({Reason.POST_HOC})" if placed.late and answer.verdict.tested and not metric(name).computed else ""
+    elif answer.verdict is Verdict.UNDECIDED and shown is not None:
+        words = f"undecided: these seeds show differences from {shown:.2g} on"
+    words += f" ({Reason.POST_HOC})" if placed.late and answer.adjusted is not None else ""
     return f"{words} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else words
+
+
+def verdicts(cell: Cell) -> tuple[Verdict, ...]:
+    """Return the different verdicts on the published values beside a cell."""
+    return tuple(dict.fromkeys(answer.verdict for _, answer in published_answers(cell)))
 
 
 def margin_notes(cells: Sequence[Cell]) -> list[str]:
     """Return the reason of each margin that a verdict goes by."""
     notes: dict[str, None] = {}
-    for placed, answer in chain.from_iterable(cell.answers for cell in cells):
+    for placed, answer in chain.from_iterable(map(published_answers, cells)):
         target, margin = placed.target, answer.question.within
-        if answer.verdict.tested and margin and target.margin_reason and not metric(target.metric).computed:
+        if answer.adjusted is not None and margin and target.margin_reason and not metric(target.metric).computed:
             notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
     return list(notes)
 
@@ -254,7 +257,7 @@ def _fields(cell: Cell) -> dict[str, Any]:
         "diverged": cell.count("diverged"),
         "published": " ".join(dict.fromkeys(f"{placed.value!r}" for placed in cell.placed)),
         "sources": _sources(cell),
-        "verdict": ", ".join(cell.verdicts),
+        "verdict": ", ".join(verdicts(cell)),
         "reasons": "; ".join(cell.reasons),
         "run_ids": " ".join([*cell.run_ids, *base]),
         "synthetic": cell.synthetic,

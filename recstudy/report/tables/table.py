@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from recstudy.errors import ConfigError, NotYetError, choices
-from recstudy.evidence import ALPHA, mean_of
+from recstudy.evidence import mean_of
 from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
-from recstudy.report.cells import Cell, TableData, TableRow, cell, items_notes, with_items
+from recstudy.report.cells import TableData, TableRow, cell, items_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
@@ -28,7 +28,6 @@ from recstudy.report.names import (
     metric,
     number,
     plain,
-    plural,
     registered,
     setting_name,
 )
@@ -212,7 +211,6 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
         *items_notes(data.cells),
-        *chance_notes(data.cells),
         *unmatched_notes(placement),
     ]
     return replace(data, notes=tuple(notes))
@@ -312,13 +310,6 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
-
-
-def chance_notes(cells: Sequence[Cell]) -> list[str]:
-    """Return how many published values differ by chance alone."""
-    count = sum(answer.verdict.tested for one in cells if not metric(one.metric).computed for _, answer in one.answers)
-    expected = f"{count * ALPHA:.2g} of {plural(count, 'comparable value')}"
-    return [f"differs: outside the 95 % prediction interval, as chance alone puts {expected}"] if count else []
 
 
 # --------------------------------------------------------------------------------------------------------------- groups

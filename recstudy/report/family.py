@@ -1,0 +1,148 @@
+"""The questions of a study's report as one family: claims, differences, effects and published values are judged together.
+
+Holm's correction is over all of them, so that five claims in five parts are judged as five claims in one part. Questions that
+the study has dropped since its first run finished still count. Each question is judged at the level of its own look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recstudy.errors import ConfigError
+from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published, contrast, judge
+from recstudy.report.cells import Cell, cell
+from recstudy.report.claims import QuestionPart
+from recstudy.report.fits import weighted
+from recstudy.report.names import improved, metric
+from recstudy.report.parts import BesidePublished, OfVariants
+from recstudy.report.questions import Family, QuestionRow, ask
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.targets import Placed, place
+
+PublishedKey = tuple[tuple[int, ...], str, str, float]  # variants, metric, source and value
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """A published value beside a variant's own result, and the verdict on it."""
+
+    label: str
+    cell: Cell
+    placed: Placed
+    answer: Answer[str]
+
+
+@dataclass(frozen=True)
+class StudyFamily:
+    """All answers of a study: those of each part by its text, and those to published values.
+
+    `tests` is the number of questions that are adjusted for one another, dropped ones included.
+    """
+
+    parts: dict[str, Family]
+    published: dict[PublishedKey, PublishedValue]
+    tests: int
+
+
+def family(records: StudyRecords, part: QuestionPart) -> Family:
+    """Return the answers to a part's questions.
+
+    Raises:
+        ConfigError: The part names what the study does not have, or cannot be compared.
+    """
+    whole = study_family(records)
+    if repr(part) in whole.parts:
+        return whole.parts[repr(part)]
+    asked = ask(records, part)  # a part that the report does not have, such as in a notebook, joins the family
+    return replace(asked, rows=_judged_rows(records, asked.rows, whole.tests))
+
+
+def published_values(records: StudyRecords) -> list[PublishedValue]:
+    """Return the published values that the report shows, each once beside each variant."""
+    return list(study_family(records).published.values())
+
+
+def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
+    """Return the verdict on each published value beside a cell."""
+    whole = study_family(cell.records) if cell.placed else None
+    answers = []
+    for placed in cell.placed if whole else ():
+        known = whole.published.get(_key(cell, placed)) if whole else None
+        if known is None or improved(cell.metric):
+            answer = _published_answer(cell, placed)
+            dropped = whole.tests if whole else 0
+            answers.append((placed, judge([answer], [cell.records.looks_at(cell.variants)], dropped)[0]))
+        else:
+            answers.append((placed, known.answer))
+    return answers
+
+
+def study_family(records: StudyRecords) -> StudyFamily:
+    """Return the judged questions of a study's report."""
+    return records.once("family", lambda: _study_family(records))
+
+
+def _study_family(records: StudyRecords) -> StudyFamily:
+    parts: dict[str, Family] = {}
+    for part in (part for part in records.parts if isinstance(part, QuestionPart)):
+        try:
+            parts[repr(part)] = ask(records, part)
+        except Exception:  # the part's own section states the problem
+            continue
+    rows = [row for questions in parts.values() for row in questions.rows]
+    published = dict(_published(records))
+    answers: list[Answer[Any]] = [row.answer for row in rows]
+    answers += [value.answer for value in published.values()]
+    looks = [records.looks_at([term.variant for term in row.terms]) for row in rows]
+    looks += [records.looks_at(value.cell.variants) for value in published.values()]
+    dropped = sum(count for _, count in records.plan.dropped.values())
+    judged = iter(judge(answers, looks, dropped))
+    judged_parts = {
+        name: replace(questions, rows=tuple(replace(row, answer=next(judged)) for row in questions.rows))
+        for name, questions in parts.items()
+    }
+    judged_values = {key: replace(value, answer=next(judged)) for key, value in published.items()}
+    return StudyFamily(judged_parts, judged_values, sum(answer.is_test for answer in answers) + dropped)
+
+
+def _judged_rows(records: StudyRecords, rows: Sequence[QuestionRow], others: int) -> tuple[QuestionRow, ...]:
+    looks = [records.looks_at([term.variant for term in row.terms]) for row in rows]
+    answers = judge([row.answer for row in rows], looks, others)
+    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
+
+
+def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedValue]]:
+    for part in records.parts:
+        if isinstance(part, BesidePublished) and part.targets:
+            variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
+            try:
+                placement = place(records, part.targets, variants, part.shows)
+            except ConfigError:  # the part's own section states the problem
+                continue
+            for index, name in placement.placed:
+                result = cell(records, [index], name, placement)
+                for placed in result.placed:
+                    value = PublishedValue(records.variants[index].label, result, placed, _published_answer(result, placed))
+                    yield _key(result, placed), value
+
+
+def _key(cell: Cell, placed: Placed) -> PublishedKey:
+    return cell.variants, cell.metric, placed.target.source, placed.value
+
+
+def _published_answer(cell: Cell, placed: Placed) -> Answer[str]:
+    """Test a published value alone. A count that follows from the config needs no test."""
+    question = Question({"ours": 1.0}, near=placed.value, within=placed.margin, kind=Kind.PUBLISHED)
+    given = Answer(question, cell.estimate, runs=cell.run_ids)
+    if placed.reasons:
+        return replace(given, verdict=Verdict.NOT_COMPARABLE, reasons=placed.reasons)
+    if metric(placed.target.metric).computed and cell.counted:
+        distance = max(abs(value - placed.value) for value in cell.values)
+        return replace(given, verdict=Verdict.AGREES if distance <= placed.margin else Verdict.DIFFERS)
+    lost = cell.count("failed", "diverged")  # the others may be the lucky ones
+    mean = weighted(cell.records, cell.variants[0], cell.source, placed.margin) if len(cell.variants) == 1 else None
+    edge = contrast([(1.0, mean)]) if mean and not cell.base else None
+    margin = placed.margin or None
+    return answer_published(placed.value, margin, cell.estimate, cell.prediction, cell.left, lost, cell.run_ids, edge)
