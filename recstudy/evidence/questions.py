@@ -339,7 +339,7 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
     judged = list(answers)
     for index in tests:
         share = 1 / (count - min(ranks[index], decided))
-        tested = replace(answers[index], alpha=levels[index] * share, maximum=looks[index].maximum)
+        tested = replace(answers[index], alpha=levels[index] * share, maximum=looks[index].maximum or answers[index].estimate.n)
         tested = tested if tested.p is None else replace(tested, adjusted=adjusted[index])
         tested = replace(tested, verdict=_verdict(tested))
         if tested.p is not None and not tested.verdict.is_decided:

@@ -6,12 +6,12 @@ the study has dropped since its first run finished still count. Each question is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from recstudy.errors import ConfigError
-from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published, contrast, judge
+from recstudy.evidence import Answer, Kind, Looks, Question, Verdict, answer_published, contrast, judge
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import weighted
@@ -56,7 +56,10 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     if repr(part) in whole.parts:
         return whole.parts[repr(part)]
     asked = ask(records, part)  # a part that the report does not have, such as in a notebook, joins the family
-    return replace(asked, rows=_judged_rows(records, asked.rows, whole.tests))
+    looks = [_looks(records, row) for row in asked.rows]
+    answers = judge([row.answer for row in asked.rows], looks, whole.tests)
+    rows = tuple(replace(row, answer=answer) for row, answer in zip(asked.rows, answers, strict=True))
+    return replace(asked, rows=rows, adjusted_for=whole.tests + sum(answer.is_test for answer in answers))
 
 
 def published_values(records: StudyRecords) -> list[PublishedValue]:
@@ -95,22 +98,21 @@ def _study_family(records: StudyRecords) -> StudyFamily:
     published = dict(_published(records))
     answers: list[Answer[Any]] = [row.answer for row in rows]
     answers += [value.answer for value in published.values()]
-    looks = [records.looks_at([term.variant for term in row.terms]) for row in rows]
+    looks = [_looks(records, row) for row in rows]
     looks += [records.looks_at(value.cell.variants) for value in published.values()]
     dropped = sum(count for _, count in records.plan.dropped.values())
     judged = iter(judge(answers, looks, dropped))
-    judged_parts = {
-        name: replace(questions, rows=tuple(replace(row, answer=next(judged)) for row in questions.rows))
-        for name, questions in parts.items()
-    }
+    tests = sum(answer.is_test for answer in answers) + dropped
+    judged_parts = {}
+    for name, questions in parts.items():
+        judged_rows = tuple(replace(row, answer=next(judged)) for row in questions.rows)
+        judged_parts[name] = replace(questions, rows=judged_rows, adjusted_for=tests)
     judged_values = {key: replace(value, answer=next(judged)) for key, value in published.items()}
-    return StudyFamily(judged_parts, judged_values, sum(answer.is_test for answer in answers) + dropped)
+    return StudyFamily(judged_parts, judged_values, tests)
 
 
-def _judged_rows(records: StudyRecords, rows: Sequence[QuestionRow], others: int) -> tuple[QuestionRow, ...]:
-    looks = [records.looks_at([term.variant for term in row.terms]) for row in rows]
-    answers = judge([row.answer for row in rows], looks, others)
-    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
+def _looks(records: StudyRecords, row: QuestionRow) -> Looks:
+    return records.looks_at([term.variant for term in row.terms])
 
 
 def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedValue]]:

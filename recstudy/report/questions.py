@@ -180,17 +180,18 @@ class QuestionRow:
 class Family:
     """The questions of one part, with notes on `unmatched` published values.
 
-    `levels`: of the axes of a factorial.
+    `levels`: of the axes of a factorial. `adjusted_for`: the number of questions that p values are adjusted for.
     """
 
     rows: tuple[QuestionRow, ...]
     unmatched: Sequence[str] = ()
     levels: Mapping[str, tuple[Any, Any]] | None = None
+    adjusted_for: int = 0
 
     @property
-    def tested(self) -> int:
-        """Questions with a p."""
-        return sum(row.answer.p is not None for row in self.rows)
+    def has_tests(self) -> bool:
+        """Whether any question has a p value."""
+        return any(row.answer.p is not None for row in self.rows)
 
 
 def ask(records: StudyRecords, part: QuestionPart) -> Family:

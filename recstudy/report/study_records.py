@@ -217,7 +217,8 @@ class StudyRecords:
 
     @cached_property
     def _looks(self) -> list[Look]:
-        return read_looks(self.results, self.plan)
+        has_results = any(row.status in ENDED for row in self.rows)
+        return read_looks(self.results, self.plan) if has_results else []
 
     @cached_property
     def _first_readings(self) -> list[list[int]]:

@@ -2,23 +2,23 @@
 
 from math import exp, log, pi, sqrt
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import digamma, stdtrit
 from statsmodels.stats.proportion import proportion_confint
 
-from recstudy.evidence import LINEAR, Fit, Scale, Why
+from recstudy.evidence import Fit, Scale, Why, independent_share
 
 SHARE = Scale(0.0, 100.0, "share", 2000)
 NEW_STUDY = [82.1, 76.8, 79.3]  # what `recstudy new` gave beside saturated variants, and was printed as 79.4, 9.5 to 99.3
 
 
 def test_scales_go_there_and_back():
-    """An angle by hand: 25 % is arcsin(1/2) = pi/6; one item weighs 1/(4N) wherever the share is."""
+    """An angle by hand: 25 % is arcsin(1/2) = pi/6."""
     assert SHARE.transform(25.0) == pytest.approx(pi / 6)
     assert SHARE.inverse(pi / 6) == pytest.approx(25.0)
-    assert SHARE.floor == 1 / 8000
     assert (SHARE.inverse(-1.0), SHARE.inverse(9.0)) == (0.0, 100.0)
     assert Scale(kind="log").transform(exp(2.0)) == pytest.approx(2.0)
     assert Scale(0.0, 1.0).transform(1.5) == 1.0
@@ -91,14 +91,34 @@ def test_bands_of_neighbouring_depths_are_of_one_fit():
     assert max(places) / min(places) < 2  # on the scale of the fit they differ by the seeds alone
 
 
-def test_a_ceiling_is_exact_over_the_items():
-    """All three seeds without an error on 2,000 items: Clopper and Pearson's lower end, as statsmodels has it."""
-    found = Fit({"a": [100.0] * 3}, SHARE).estimate("a")
+def test_seeds_at_a_bound_show_no_spread():
+    """`100.0 (>= 99.8)` was printed where four of five seeds reach 100 and the others 40. With a threshold: 3 of 3, >= 29 %."""
+    top, bottom = (Fit({"a": [bound] * 3}, SHARE).estimate("a") for bound in (100.0, 0.0))
+    stated = Fit({"a": [100.0] * 3, "b": [40.0, 95.0, 96.0]}, SHARE, learned=90.0).estimate("a")
 
-    assert found.why is Why.CEILING
-    assert found.low == pytest.approx(100 * proportion_confint(2000, 2000, method="beta")[0])
-    assert found.high == 100.0
-    assert Fit({"a": [0.0] * 3}, SHARE).estimate("a").high == pytest.approx(100 * proportion_confint(0, 2000, method="beta")[1])
+    assert (top.why, top.interval, bottom.why) == (Why.CEILING, None, Why.FLOOR)
+    assert (stated.split.learned, stated.split.low) == (3, pytest.approx(proportion_confint(3, 3, method="beta")[0]))
+
+
+def test_where_a_variant_splits_few_seeds_of_another_may_be_of_one_kind():
+    fit = Fit({"a": [51.0, 92.0, 95.0], "b": [91.0, 92.5, 92.0], "c": [100.0] * 3}, SHARE)
+
+    assert [fit.estimate(key).why for key in "abc"] == [Why.SPLIT, Why.MAY_SPLIT, Why.CEILING]
+    assert fit.estimate("b").interval is not None
+
+
+def test_the_floor_is_the_noise_of_independent_answers():
+    """By hand: two runs, four items. One item differs between the runs, s_i^2 = 1/2; shares of 1, 1/2, 1, 0 have p = 5/8.
+
+    Items drawn anew would have 4 * 5/8 * 3/8 = 15/16, so that the floor is 8/15 of 1/(4N).
+    """
+    answers = np.array([[1, 1, 1, 0], [1, 0, 1, 0.0]])
+
+    assert independent_share([answers]) == pytest.approx(8 / 15)
+    assert independent_share([np.tile([1.0, 0.0], (3, 1))]) == 0.0  # all runs answer alike
+    alike = Fit({"a": [75.0] * 3}, Scale(0.0, 100.0, "share", 4), floor=1 / 16)
+    assert alike.estimate("a").why is None
+    assert Fit({"a": [75.0] * 3}, Scale(0.0, 100.0, "share", 4)).estimate("a").why is Why.NO_SPREAD
 
 
 def test_seeds_of_two_kinds_have_no_interval_over_both():
@@ -169,4 +189,3 @@ def test_trigamma_is_inverted():
     assert fit.prior is not None
     assert 0 < fit.prior.df < 0.7
     assert float(digamma(1.0)) == pytest.approx(-0.5772, abs=1e-4)
-    assert LINEAR.floor == 0.0

@@ -32,6 +32,7 @@ from recstudy.report import (
 )
 from recstudy.report.cells import Cell
 from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.tables.render import verdicts
 from recstudy.report.venues import ARTICLE
 from recstudy.report.writing import show_report
 
@@ -99,7 +100,7 @@ def plan(**changes: Any) -> dict[str, Any]:
 
 def beside(cell: Cell) -> tuple[str, str]:
     """What is published beside a cell, as it is printed, and the verdicts on it."""
-    return ", ".join(dict.fromkeys(placed.text for placed in cell.placed)), ", ".join(cell.verdicts)
+    return ", ".join(dict.fromkeys(placed.text for placed in cell.placed)), ", ".join(verdicts(cell))
 
 
 def run_id(variant: int, seed: int) -> str:

@@ -79,7 +79,7 @@ def test_parts_show_themselves(loaded):
     table = loaded["scores"]
 
     assert isinstance(loaded["by_batch"], go.Figure)
-    assert "93.1 [91.6, 94.5]</td>" in table._repr_html_()
+    assert "93.1 [92.8, 93.4]</td>" in table._repr_html_()
     assert table.frame["mean"].iloc[0] == pytest.approx(93.1)
     assert "| ViTRM, batch size 64 |" in repr(table)
     assert "siunitx" in table.latex
@@ -138,4 +138,4 @@ def test_the_documented_example_in_a_notebook(results, tmp_path):
     kinds = [set(cell.outputs[0].data) if cell.outputs else set() for cell in done]
     assert sum("text/html" in kind for kind in kinds) >= 3
     assert any("application/vnd.plotly.v1+json" in kind for kind in kinds)
-    assert any("93.1 [91.6, 94.5]" in cell.outputs[0].data.get("text/html", "") for cell in done if cell.outputs)
+    assert any("93.1 [92.8, 93.4]" in cell.outputs[0].data.get("text/html", "") for cell in done if cell.outputs)

@@ -82,9 +82,9 @@ def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, ca
 
     assert "&#39;reliability&#39; cannot be drawn: no report part &#39;reliability_diagram&#39;" in page
     assert f"{gone} is not there" in page
-    assert "93.1 [91.6, 94.5]" in page
+    assert "93.1 [92.8, 93.4]" in page
     assert "no report part 'confidence'" in caplog.text
-    assert "93.1 [91.6, 94.5]" in printed(show_report, results, "made_up", "paper", ())
+    assert "93.1 [92.8, 93.4]" in printed(show_report, results, "made_up", "paper", ())
     assert "not drawable" in loaded._repr_html_()
     with pytest.raises(ConfigError, match="'reliability' cannot be drawn: no report part 'reliability_diagram'"):
         loaded["reliability"]
@@ -115,7 +115,7 @@ def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, wor
 
     assert words in caplog.text
     assert all(record.exc_info for record in caplog.records if record.levelno == logging.ERROR)  # the log has the traceback
-    assert "93.1 [91.6, 94.5]" in page
+    assert "93.1 [92.8, 93.4]" in page
     assert "and more" not in page
 
 

@@ -28,7 +28,7 @@ from scipy import stats
 from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
-from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast
+from recstudy.evidence import Fit, Reason, Verdict, contrast
 from recstudy.models import ViTRM
 from recstudy.records.reading import dumped
 from recstudy.records.study_schema import VariantRecord
@@ -71,17 +71,17 @@ def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
 
     assert hurts.answer.adjusted == pytest.approx(3 * hurts.answer.p)
     assert same.answer.adjusted == pytest.approx(2 * same.answer.p)
-    assert [row.estimate.level for row in found] == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 0.95])
+    assert [row.answer.alpha for row in found] == pytest.approx([0.05 / 3, 0.05 / 2, 0.05])
+    assert [row.estimate.level for row in found] == [0.95] * 3
     assert close.estimate.low < 0 < close.estimate.high
 
 
 def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
-    """One seed is whole, so that a claim on variants with three is read as if every seed had been a look."""
     losses = {(2, 1): "not run", (2, 2): "not run", (4, 1): "failed", (4, 0): "diverged"}
     lost = Claim("four are worse", less={"steps": 4}, than={"steps": 1})
     hurts, same, fewer = claimed(tmp_path, *by(PLAIN, HURTS, SAME, lost), losses=losses)
 
-    assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(Looks((1,)).level(3) / 3))
+    assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(0.05 / 3))
     assert (same.verdict, same.left, same.answer.p) == (Verdict.INTERIM, 2, None)
     assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,), None)
     assert fewer.lost == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
@@ -182,8 +182,7 @@ def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp
     assert [row.better for row in rows.values()] == [None] * 6  # a cosine is neither good nor bad
 
     tested = [row for row in rows.values() if row.answer.p is not None]
-    # Of three whole seeds, so that what four and five seeds spend comes to it; the last is as often 1.
-    steps = sorted((row.answer.p * 0.05 / Looks((3,)).level(row.estimate.n), row.answer.adjusted) for row in tested)
+    steps = sorted((row.answer.p, row.answer.adjusted) for row in tested)
     assert [adjusted for _, adjusted in steps[:3]] == pytest.approx([6 * steps[0][0], 5 * steps[1][0], 4 * steps[2][0]])
     assert len(tested) == 4
 
@@ -195,7 +194,7 @@ def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(t
 
     assert (row.verdict, row.answer.alpha) == (Verdict.NO_DIFFERENCE, 0.05)
     assert power == pytest.approx(0.8, abs=1e-3)
-    assert row.answer.seeds_needed > 100
+    assert row.answer.seeds_needed[1] > 100
 
 
 def test_a_lower_loss_is_better(tmp_path):
@@ -261,7 +260,7 @@ def effects(root, variants, score, **kwargs):
 def test_effects_of_three_factors_are_the_regression(tmp_path):
     """An effect is twice the coefficient of its product of signs in the least squares."""
     table = dict(zip(product((0, 1), repeat=3), np.random.default_rng(1).normal(80, 3, 8), strict=True))
-    found = effects(tmp_path, factorial(axes(3)), lambda on, seed: float(table[tuple(on.values())]))
+    found = effects(tmp_path, factorial(axes(3)), lambda on, seed: table[tuple(on.values())] + seed / 10)
 
     signs = 2 * np.array([*table]) - 1
     terms = [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
@@ -269,7 +268,7 @@ def test_effects_of_three_factors_are_the_regression(tmp_path):
     twice = 2 * np.linalg.lstsq(design, np.array([*table.values()]), rcond=None)[0][1:]
     assert [row.estimate.value for row in found.rows] == pytest.approx(list(twice), abs=1e-8)
     assert [row.label for row in found.rows][2:4] == ["c", "a \N{MULTIPLICATION SIGN} b"]
-    assert (found.levels["a"], found.tested) == ((0, 1), 7)
+    assert (found.levels["a"], found.has_tests, found.adjusted_for) == ((0, 1), True, 7)
 
 
 def test_an_effect_with_a_lost_run_is_undecided(tmp_path):

@@ -11,6 +11,7 @@ from recstudy.records import Results
 from recstudy.report import Table
 from recstudy.report.cells import Cell, TableData
 from recstudy.report.study_records import load_study
+from recstudy.report.tables.render import verdicts
 from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
@@ -42,4 +43,4 @@ def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any]
 def compared(cell: Cell) -> tuple[str, str, str]:
     """What is published beside a cell, as the paper prints it; the verdict; and what speaks against a comparison."""
     texts = dict.fromkeys(placed.text for placed in cell.placed)
-    return ", ".join(texts), ", ".join(cell.verdicts), "; ".join(cell.reasons)
+    return ", ".join(texts), ", ".join(verdicts(cell)), "; ".join(cell.reasons)

@@ -19,8 +19,8 @@ from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
-from recstudy.report.findings import findings
 from recstudy.report.family import family
+from recstudy.report.findings import findings
 from recstudy.report.registration import digest_of, post_hoc, registration_words
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.tables.question_table import verdict_words

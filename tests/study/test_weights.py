@@ -23,7 +23,7 @@ from recstudy.records.schema import Initial
 from recstudy.report import Table
 from recstudy.report.kinds import cells
 from recstudy.report.study_records import load_study
-from recstudy.report.tables.render import cell_text
+from recstudy.report.tables.render import cell_text, verdicts
 from recstudy.study.design import Variant
 from recstudy.study.study import Study
 from recstudy.testing import tiny_run
@@ -107,7 +107,7 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
 
     assert row.label.endswith(", imported")
     assert cell_text(row.cells[0]) == "0.0 (imported) (n=1)"
-    assert row.cells[0].verdicts == (Verdict.NOT_COMPARABLE,)
+    assert verdicts(row.cells[0]) == (Verdict.NOT_COMPARABLE,)
     assert "imported weights, judged here and not trained here" in row.cells[0].reasons
 
 

@@ -11,7 +11,7 @@ from recstudy.report.caveats import captions, some, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
 from recstudy.report.drawn import DrawnFigure
-from recstudy.report.family import family, study_family
+from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
@@ -57,7 +57,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     variants = sorted({term.variant for row in questions.rows for term in row.terms}) or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = captions(records, variants)
-    tests = TESTS.format(plural(study_family(records).tests, "question"))
+    tests = TESTS.format(plural(questions.adjusted_for, "question"))
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
     caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
     return PrintedTable(
@@ -66,7 +66,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
         heads=[titles.get(head, head) for head in columns],
         lines=[[line.get(head, TableEntry(DASH)) for head in columns] for line in lines],
         caption="; ".join(filter(None, caption)),
-        study_notes=(*facts["study_notes"], *([tests] if questions.tested else [])),
+        study_notes=(*facts["study_notes"], *([tests] if questions.has_tests else [])),
         warnings=warnings(records),
         notes=[
             *_notes(questions),
@@ -195,7 +195,7 @@ def needed_words(row: QuestionRow) -> str:
     words = f"{fewest:,} to {most:,} more" if fewest < most else f"{most:,} more"
     seeds = row.estimate.n + most
     maximum = row.answer.maximum
-    return f"{words} (a maximum of {seeds:,} seeds, not {maximum:,})" if seeds > maximum else words
+    return f"{words}: a maximum of {seeds:,} instead of {maximum:,}" if seeds > maximum else words
 
 
 def difference_form(name: str) -> str:
