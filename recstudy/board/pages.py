@@ -82,6 +82,7 @@ def first_finding(study: Study) -> str:
     """Return the first of a study's findings, or why there is none."""
     try:
         with study.records.standing():
+            study.records.record_look()
             return str(findings(study.records)[0])
     except (Exception, SystemExit) as error:  # a module of the study may raise anything
         return f"The finding cannot be computed: {type(error).__name__}: {error}"
@@ -90,6 +91,7 @@ def first_finding(study: Study) -> str:
 def study_page(study: Study) -> str:
     """Return the report's page of a study, with links from its numbers to their runs."""
     records = study.records
+    records.record_look()
     variants = {row.id: row.variant for row in records.rows}
 
     def address(run_ids: Sequence[str]) -> str:

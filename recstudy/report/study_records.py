@@ -20,7 +20,7 @@ from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_looks, read_plan, whole_seeds
+from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import ENDED, Row, config_of, read_rows, runs_frame, varied_fields
 from recstudy.records.study_schema import Look, VariantRecord
 from recstudy.report.names import fits, level_of, same, setting_name, with_word_labels
@@ -204,6 +204,10 @@ class StudyRecords:
         seeds = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
         looks = self.looks_at(range(len(self.variants)))
         return replace(looks, taken=tuple(sorted({*looks.taken, seeds} - {0})))
+
+    def record_look(self) -> None:
+        """Record that verdicts on these runs are read now."""
+        record_runs_read(self.results, self.plan, {row.id for row in self.rows if row.status in ENDED})
 
     def looks_at(self, variants: Iterable[int]) -> Looks:
         """Return the looks at these variants: the numbers of seeds that all of them had when verdicts were read.

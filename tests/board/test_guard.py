@@ -113,7 +113,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_says_where_it_listens_and_ends_quietly(results, number):
-    times = {path: path.stat().st_mtime_ns for path in results.root.rglob("*")}
+    times = {path: path.stat().st_mtime_ns for path in results.root.rglob("*.*")}
     with start(str(results.root), "--port", "0") as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[1]
@@ -125,7 +125,8 @@ def test_the_command_says_where_it_listens_and_ends_quietly(results, number):
             process.kill()
 
     assert (status, process.returncode, errors) == (200, 0, "")
-    assert times == {path: path.stat().st_mtime_ns for path in results.root.rglob("*")}  # nothing was written
+    now = {path: path.stat().st_mtime_ns for path in results.root.rglob("*.*")}
+    assert {path.name for path, time in now.items() if times.get(path) != time} == {"looks.jsonl"}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_digit_that_is_changed_in_a_record_is_found(what, bundle):
     assert where in told(sealed(bundle))
 
 
-LOOKS = "results/studies/tiny/quick/looks-*.jsonl"
+LOOKS = "results/studies/looks.jsonl"
 RESULT = "results/runs/*/result.json"
 ATTACKS = {
     "a loss": (
@@ -89,8 +89,8 @@ ATTACKS = {
     "the selected epoch": (RESULT, r'("epoch": )\d', r"\g<1>7", "of epoch 8 is None"),
     "an earlier date of a claim": (PLAN, r'("stated": \{\s*"\w+": ")\d+', r"\g<1>2001", "Not checked: dates of claims"),
     "a published value that is not printed": (PLAN, r'("value": )93', r"\g<1>39", "Not checked: published values in plan.json"),
-    "no look": (LOOKS, r".*\n", "", "has no look at 2 seeds"),
-    "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look at 2 seeds on 2001"),
+    "no look": (LOOKS, r".*\n", "", "has no look at "),
+    "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look on 2001"),
     "a commit": (
         RESULT,
         r'"commits": \[[^\]]*\]',

@@ -15,6 +15,7 @@ from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
 from recstudy.plugins.files import StudyFile
 from recstudy.records import Results, read_record, write_json
+from recstudy.records.plans import record_look
 from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
@@ -128,7 +129,19 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
 
     assert all(post_hoc(records, one) for one in (deviation, target, ("top1_accuracy", 50), 9))
     assert not post_hoc(records, target, variants=[])
-    assert records.looks == Looks((3,), 0)  # nine seeds at most, it says, now that three are there
+    assert records.looks == Looks((3,), 9)  # stated before any verdict was read
+
+
+def test_a_maximum_that_is_raised_after_verdicts_were_read_extends_the_study(results, monkeypatch):
+    first = replace(STUDY, seeds_at_most=5)
+    record_plan(make_plan(first), results)
+    finish(results, make_plan(first), BEFORE)
+    record_look(results, "tiny", "quick")
+
+    monkeypatch.setattr("recstudy.study.record.now", lambda: AFTER)
+    raised, unstated = (stated(results, replace(STUDY, seeds_at_most=most)).looks for most in (9, 0))
+
+    assert (raised.maximum, unstated.maximum) == (5, 3)
 
 
 def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
