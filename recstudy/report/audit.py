@@ -1,13 +1,13 @@
-"""The audit: what a careful reviewer would ask of a study, and what is known to be inconsistent in the papers beside it.
+"""The audit: records that change what a reader should conclude from a study, and known inconsistencies of its papers.
 
-`RULES` has a question per rule: when it is asked, why it matters and what would settle it. No rule repeats what the page says
-with the numbers: which claims are post hoc, what changed since the runs, how captions were decoded. None repeats a known
-inconsistency of a paper, such as baselines with the stem of large images.
+`RULES` has a conclusion per rule: when it applies and what would settle it. No rule repeats what the page says with the numbers:
+which claims are post hoc, what changed since the runs, how captions were decoded. None repeats a known inconsistency of a paper,
+such as baselines with the stem of large images.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -30,6 +30,7 @@ from recstudy.report.markup import markup
 from recstudy.report.names import metric, plural
 from recstudy.report.parts import BesidePublished
 from recstudy.report.study_records import StudyRecords, load_studies
+from recstudy.report.targets import PAPER
 from recstudy.terminal import flops
 
 TITLE = "What a careful reviewer would ask"
@@ -43,72 +44,60 @@ ORIGINS: dict[str, Callable[[Provenance], str]] = {
     "sets of package versions": attrgetter("packages"),
     MACHINES: lambda provenance: provenance.hardware.gpu or provenance.hardware.cpu,
 }
-Observation = tuple[str, Iterable[int] | None]  # what was seen, and in which variants; None: in all
+Observation = tuple[str, Collection[int]]  # what was seen, and in which variants
 
 
 @dataclass(frozen=True)
 class Contradiction:
     """A statement of a paper, what contradicts it, and what this project does about it.
 
-    `place` is the paper's section or table. A `quoted` statement is verbatim; others are in our words.
+    `where` is the paper's section or table. A `quote` is verbatim; `says` is in our words.
     """
 
     id: str
     paper: str
-    place: str
-    statement: str
-    quoted: bool
+    where: str
     conflict: str
     handling: str
+    quote: str = ""
+    says: str = ""
 
     @property
     def row(self) -> tuple[str, str, str]:
         """The statement under its name, such as `ViTRM-8`, in quotation marks if it is verbatim; its conflict; our handling."""
-        statement = f'"{self.statement}"' if self.quoted else self.statement
-        return f"{by_name(self.id)}: {statement} ({self.place})", self.conflict, self.handling
-
-    @property
-    def words(self) -> str:
-        """The row in one line."""
-        return "{}; but: {}. Here: {}.".format(*self.row)
+        statement = f'"{self.quote}"' if self.quote else self.says
+        return f"{by_name(self.id)}: {statement} ({self.where})", self.conflict, self.handling
 
 
 @cache
-def contradictions() -> dict[str, Contradiction]:
-    """Read `recstudy/papers/contradictions.yaml`, by id."""
+def contradictions() -> list[Contradiction]:
+    """Read `recstudy/papers/contradictions.yaml`."""
     import yaml
 
-    entries = yaml.safe_load(files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8"))
-    return {
-        entry["id"]: Contradiction(
-            id=entry["id"],
-            paper=entry["seed"],
-            place=entry["where"],
-            statement=entry.get("quote", entry.get("says")),
-            quoted="quote" in entry,
-            conflict=entry["conflict"],
-            handling="noted" if entry["handling"] == "note" else entry["handling"],
-        )
-        for entry in entries
-    }
+    text = files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8")
+    return [Contradiction(**entry) for entry in yaml.safe_load(text)]
 
 
 # ------------------------------------------------------------------------------------------------------------------ rules
 
 
 def check_selection(records: StudyRecords) -> Iterator[Observation]:
-    planned = [index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"]
-    selected = [row.variant for row in records.rows if row.selected.split == "test"]
-    yield "The epoch is selected on the test set: validation and test are the same images", [*planned, *selected]
+    """Find test scores that were selected. Imported weights are trained nowhere here, whatever their config selects by."""
+    planned = {index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"}
+    selected = {row.variant for row in records.rows if row.selected.split == "test"}
+    if found := (planned - records.imported) | selected:
+        yield "The epoch is selected on the test set: validation and test are the same images", found
     objectives = records.plan.search.objectives if records.plan.search else ()
     titles = [metric(name).title for name in objectives if name in METRICS and METRICS[name].tasks]
     if titles:
-        yield f"The search optimizes {', '.join(titles)} on the test set", None
+        yield f"The search optimizes {', '.join(titles)} on the test set", range(len(records.variants))
 
 
 def check_seeds(records: StudyRecords) -> Iterator[Observation]:
-    if records.plan.search is None:  # whose table of the best says which seeds are fresh
-        yield "One seed only", [index for index, rows in enumerate(records.by_variant) if len({row.seed for row in rows}) == 1]
+    """Find variants with one seed. Of a search, the table of the best says which seeds are fresh."""
+    single = {index for index, rows in enumerate(records.by_variant) if len({row.seed for row in rows}) == 1}
+    if single and records.plan.search is None:
+        yield "One seed only", single
 
 
 def check_flops(records: StudyRecords) -> Iterator[Observation]:
@@ -116,20 +105,20 @@ def check_flops(records: StudyRecords) -> Iterator[Observation]:
     if records.plan.search is not None or any(name in COSTS for part in records.parts for name in part.shows):
         return
     costs: dict[str, dict[int, float]] = {}
-    for index, variant in enumerate(records.variants):
-        values = [row.number("train_pflop") for row in finished(records, index) if row.value("train_pflop")]
+    for index, (variant, rows) in enumerate(zip(records.variants, finished(records), strict=True)):
+        values = [row.number("train_pflop") for row in rows if row.value("train_pflop")]
         if not variant.leaks and (mean := mean_of(values) if values else None):
             costs.setdefault(variant.data, {})[index] = mean
     for data, means in costs.items():
         least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
         if means[most] >= UNEQUAL * means[least]:
-            yield f"Unequal training FLOPs on {data}: {flops(means[least])} to {flops(means[most])} a run", (least, most)
+            yield f"Unequal training FLOPs on {data}: {flops(means[least])} to {flops(means[most])} a run", {least, most}
 
 
 def check_data(records: StudyRecords) -> Iterator[Observation]:
     """Find data sets of the same settings, and not the same images. Seeds may have data of their own."""
     groups: dict[object, list[Row]] = {}
-    for row in (row for index in range(len(records.variants)) for row in finished(records, index)):
+    for row in (row for rows in finished(records) for row in rows):
         seed = row.seed if records.configs[row.variant].get("data.drawing") == "per seed" else None
         groups.setdefault((seed, records.data_settings[row.variant]), []).append(row)
     for rows in groups.values():
@@ -142,16 +131,16 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
 def check_origins(records: StudyRecords) -> Iterator[Observation]:
     """Find variants that differ in what computed them. The machine counts if the report shows times."""
     timed = any(metric(name).timed for part in records.parts for name in part.shows)
-    rows = [[row.provenance for row in finished(records, index)] for index in range(len(records.variants))]
     for what, read in ORIGINS.items():
-        origins = [list(map(read, provenances)) for provenances in rows if provenances]
+        origins = [[read(row.provenance) for row in rows] for rows in finished(records) if rows]
         values = Counter(value for variant in origins for value in variant if value)
         if len(values) > 1 and len(set(map(frozenset, origins))) > 1 and (timed or what != MACHINES):
-            yield f"{len(values)} {what}: {counted(values)}", None
+            yield f"{len(values)} {what}: {counted(values)}", range(len(records.variants))
 
 
-def finished(records: StudyRecords, variant: int) -> list[Row]:
-    return [row for row in records.by_variant[variant] if row.done]
+def finished(records: StudyRecords) -> list[list[Row]]:
+    """Return the finished runs of each variant."""
+    return [[row for row in rows if row.done] for rows in records.by_variant]
 
 
 def counted(values: Counter[str]) -> str:
@@ -159,53 +148,44 @@ def counted(values: Counter[str]) -> str:
 
 
 class Rule(NamedTuple):
-    """A question.
+    """A check of the records, what a reader should conclude from what it finds, and what would settle it.
 
-    Args:
-        check: Yields what makes a reviewer ask.
-        why: Why it matters.
-        settle: What would settle it.
-        contradictions: Ids of the papers' contradictions on the same thing.
-        general: Whether it applies to any program, and not only to the recursive models.
+    `is_general`: it applies to any program, and not only to the recursive models.
     """
 
     check: Callable[[StudyRecords], Iterator[Observation]]
-    why: str
+    conclusion: str
     settle: str
-    contradictions: tuple[str, ...] = ()
-    general: bool = False
+    is_general: bool = False
 
 
 RULES = {  # in the order of the report
     "selection on the test set": Rule(
         check_selection,
-        "The best of many epochs or settings on the test set is partly luck, so every score is optimistic.",
+        "These scores are optimistic, because the best of many epochs or settings on the test set is partly luck.",
         "Select on a validation split (train.selection=validation; a search by `score`), and score the test set once.",
-        ("002-8",),
     ),
     "the number of seeds": Rule(
         check_seeds,
-        "The variance between seeds is unknown, so no difference between rows can be told from luck.",
+        "A difference from a single run may be luck, because the variance between seeds is unknown.",
         "Three seeds or more: the study's command with --seeds 3.",
-        ("004-5",),
-        general=True,
+        is_general=True,
     ),
     "equal training FLOPs": Rule(
         check_flops,
-        "A row that cost more may owe its score to the compute and not to the idea.",
+        "A better score of the more expensive variant may come from its compute and not from its idea.",
         "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or a table with the costs.",
-        ("002-11",),
     ),
     "data checksums": Rule(
         check_data,
-        "These runs were not trained and scored on the same images.",
+        "These runs cannot be compared, because they were not trained and scored on the same data.",
         "Find out which copy is right, and run the others again with another --results.",
     ),
     "commits, versions and machines": Rule(
         check_origins,
-        "A difference between rows may be one between two versions of the code, or of times between two machines.",
-        "Run everything again with one version on one machine and another --results, or say in the text what changed.",
-        general=True,
+        "A difference between rows may come from another version of the code or packages, and one in time from the machine.",
+        "Check that the change does not touch the runs (git diff), or run everything again with another --results.",
+        is_general=True,
     ),
 }
 
@@ -215,14 +195,13 @@ RULES = {  # in the order of the report
 
 @dataclass(frozen=True)
 class Finding:
-    """A question of a rule, and the variants that it is about: without `where` all."""
+    """What a rule found, and the labels of the variants that it is about: without `where` all."""
 
     rule: str
     what: str
-    why: str
+    conclusion: str
     settle: str
-    where: tuple[str, ...]
-    contradictions: tuple[Contradiction, ...]
+    where: list[str]
 
     @property
     def place(self) -> str:
@@ -232,57 +211,46 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The findings, the contradictions of the study's papers that no finding is about, and the rules that were checked."""
+    """The findings, the names of the rules that were checked, and the contradictions of the study's papers, each paper's under
+    a title."""
 
-    findings: tuple[Finding, ...]
-    contradictions: tuple[Contradiction, ...]
-    checked: tuple[str, ...]
-
-    @property
-    def nothing(self) -> str:
-        """What stands in place of findings."""
-        return "" if self.findings else f"Checked: {', '.join(self.checked)}."
-
-    @property
-    def papers(self) -> list[tuple[str, list[Contradiction]]]:
-        """The contradictions of each paper under a title."""
-        groups = groupby(self.contradictions, attrgetter("paper"))
-        return [(f"Known inconsistencies in the {papers()[paper]['name']} paper", list(group)) for paper, group in groups]
+    findings: list[Finding]
+    checked: list[str]
+    contradictions: dict[str, list[Contradiction]]
 
 
 def audit(records: StudyRecords) -> AuditReport:
-    """Ask everything there is to ask of a study. A contradiction of its papers is listed with the finding that is about it."""
-    targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
-    beside = {target.source.partition(" ")[0] for target in targets}
-    known = {name: entry for name, entry in contradictions().items() if entry.paper in beside}
-    everywhere = set(range(len(records.variants)))  # none before the first trial of a search
-    rules = {name: rule for name, rule in RULES.items() if rule.general or not records.is_own}
+    """Check every rule that applies to a study, and look up its papers."""
+    rules = {name: rule for name, rule in RULES.items() if rule.is_general or not records.is_own}
     findings = []
     for name, rule in rules.items():
-        for what, observed in rule.check(records):
-            variants = everywhere if observed is None else set(observed)
-            if variants or observed is None:
-                labels = () if variants == everywhere else tuple(records.variants[index].label for index in sorted(variants))
-                about = tuple(known.pop(entry) for entry in rule.contradictions if entry in known)
-                findings.append(Finding(name, what, rule.why, rule.settle, labels, about))
-    return AuditReport(tuple(findings), tuple(known.values()), tuple(rules))
+        for what, found in rule.check(records):
+            labels = [variant.label for index, variant in enumerate(records.variants) if index in found]
+            where = labels if len(labels) < len(records.variants) else []
+            findings.append(Finding(name, what, rule.conclusion, rule.settle, where))
+    targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
+    beside = {target.source.partition(" ")[0] for target in targets}
+    known = groupby((entry for entry in contradictions() if entry.paper in beside), attrgetter("paper"))
+    titles = {f"Known inconsistencies in the {papers()[paper]['name']} paper": list(entries) for paper, entries in known}
+    return AuditReport(findings, [*rules], titles)
 
 
-def audit_html(report: AuditReport) -> str:
-    """Show findings in full and contradictions folded."""
-    return markup("audit", report, template="study")
+def audit_html(records: StudyRecords) -> str:
+    """Show findings in full. The page of the preset `paper` has the contradictions, folded."""
+    return markup("audit", audit(records), records.plan.preset == PAPER, template="study")
 
 
 def audit_lines(report: AuditReport) -> Iterator[Text]:
     """Return a paragraph per finding and a line per contradiction, for a terminal."""
-    if report.nothing:
-        yield Text(f"Nothing to ask. {report.nothing}")
+    if not report.findings:
+        yield Text(f"Nothing to ask. Checked: {', '.join(report.checked)}.")
     for finding in report.findings:
         yield Text(f"Question: {finding.what}", style="bold")
-        lines = [f"Where: {finding.place}", f"Why it matters: {finding.why}", f"What would settle it: {finding.settle}"]
-        yield from (Text(f"    {line}") for line in [*lines, *(entry.words for entry in finding.contradictions)])
-    for title, entries in report.papers:
-        yield from (Text(line) for line in (f"{title}:", *(f"    {entry.words}" for entry in entries)))
+        for line in (f"Where: {finding.place}", finding.conclusion, f"What would settle it: {finding.settle}"):
+            yield Text(f"    {line}")
+    for title, entries in report.contradictions.items():
+        yield Text(f"{title}:")
+        yield from (Text("    {}; but: {}. Here: {}.".format(*entry.row)) for entry in entries)
 
 
 def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console, trust: bool = False) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from recstudy.errors import ConfigError, NotYetError, StorageError
 from recstudy.papers import by_name
 from recstudy.records import PlanRecord, Results, write_whole
-from recstudy.report.audit import TITLE, audit, audit_html
+from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import captions, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
@@ -180,7 +180,7 @@ def last_sections(price: Price | None = None) -> dict[str, Callable[[StudyRecord
         "Failed runs": failures,
         "Costs": lambda records: markup("facts", costs(records, price)),
         "Reproducibility": reproducibility,
-        TITLE: lambda records: audit_html(audit(records)),
+        TITLE: audit_html,
         "How to read this page": reading_notes,
     }
 

@@ -84,4 +84,5 @@ def one_run():
     ],
 )
 def test_a_contradiction_has_its_numbers_worked_out(name, worked):
-    assert all(words in contradictions()[name].conflict for words in worked())
+    (conflict,) = (entry.conflict for entry in contradictions() if entry.id == name)
+    assert all(words in conflict for words in worked())

@@ -100,7 +100,7 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
     assert beside.reasons == ()
     assert beside.deviations == (smaller,)
     assert sum(getattr(one, "margin", 0) > 0 for one in statements(records.plan)) == 3  # registered like any other margin
-    assert audit(records).papers == []
+    assert audit(records).contradictions == {}
 
 
 @pytest.mark.parametrize(
