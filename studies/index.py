@@ -42,11 +42,9 @@ from recstudy.terminal import finish
 
 HERE = Path(__file__).parent
 TABLES = HERE / "tables"
-MODERATED = "moderated"
 BLANK = "left blank"  # by a paper
 NOT_JUDGED = "not judged"
 LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were taken."
-OLDER = "Taken by an older rule: spreads were pooled over all variants, on logits, so that its intervals are not to be believed."
 COUNTED = """\
 [What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are of these values alone:
 each counts once beside every variant that it stands beside."""
@@ -143,7 +141,6 @@ def take(results: Results, name: str, preset: str) -> None:
         "wall seconds": wall_seconds([(row.provenance.started, row.provenance.finished) for row in done]),
         "changes": dict(records.plan.changes),
         "ids": {} if records.plan.search else ids(done),
-        "intervals": MODERATED,
         "verdicts": verdicts,
         "claims": {row.label: {"contrast": row.contrast, "verdict": verdict_words(row)} for row in judged},
         "findings": list(map(str, findings(records))),
@@ -166,10 +163,8 @@ def source_of(target: Target) -> str:
     return target.source.split(" (")[0]
 
 
-def wall_seconds(spans: list[tuple[str, str]]) -> int | None:
-    """In which any run was under way, for they may be of several commands; None where a record, an old one, has no start."""
-    if not all(start for start, _ in spans):
-        return None
+def wall_seconds(spans: list[tuple[str, str]]) -> int:
+    """Return the seconds in which any run was under way, for runs may be of several commands."""
     seconds, until = 0.0, 0.0
     for start, end in sorted(
         (datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp()) for start, end in spans
@@ -320,13 +315,11 @@ def planned(study: Study | Search, preset: str) -> str:
 
 
 def provenance(content: dict[str, Any]) -> str:
-    older = f" {OLDER}" if content.get("intervals") != MODERATED else ""
-    wall = content.get("wall seconds")
-    took = f", {wall / 60:.1f} minutes by the clock" if wall else ""
     return (
-        f"`{content['command']}`: {content['runs']} runs{took}, {content['minutes']} minutes of training in all, "
+        f"`{content['command']}`: {content['runs']} runs, {content['wall seconds'] / 60:.1f} minutes by the clock, "
+        f"{content['minutes']} minutes of training in all, "
         f"{content['date']}, {content['machine']}, commit {content['commit']}"
-        f"{' with uncommitted changes' * content['uncommitted changes']}.{older}"
+        f"{' with uncommitted changes' * content['uncommitted changes']}."
     )
 
 
