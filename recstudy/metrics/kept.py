@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.metrics.answers import Answers
+from recstudy.metrics.classification import BINS
+from recstudy.metrics.registry import measured
+from recstudy.programs.metric import METRICS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,6 +148,43 @@ def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
         tied = (half.argmax(1) != answers.predicted).nonzero()[0], answers.predicted[half.argmax(1) != answers.predicted]
         half[tied] = np.nextafter(half[tied], np.float16(np.inf))
     return half
+
+
+def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, float]:
+    """Return by how much `values`, metrics of unpacked answers, may differ from those before half precision.
+
+    Shares depend on the most likely class alone, which half precision keeps; captions and cells are kept as they are. The
+    others are read from logits, each of which was off by half a unit in the last place at most. NLL, AUROC and average precision
+    have their extremes where the right answers are off in one direction and all others in the other.
+    """
+    import numpy as np
+
+    names = [name for name in values if name in METRICS and not METRICS[name].share]
+    if not answers.logits.size or not names:
+        return {}
+    off = np.abs(np.spacing(answers.logits.astype(np.float16))).astype(np.float64) / 2
+    right = answers.labels == 1
+    if answers.task == "multiclass":
+        classes = np.arange(answers.logits.shape[1])
+        right, top = answers.labels[:, None] == classes, answers.predicted[:, None] == classes
+        # `_halved` may have raised the most likely class above a second one that tied with it.
+        second = np.sort(answers.logits, 1)[:, -2:][:, 0]
+        off[top & (answers.logits - second[:, None] <= 2 * off)] *= 3
+    # What is equal in half precision may have differed, which gives a lower average precision.
+    apart = off * np.linspace(1, 1.001, len(answers))[:, None]
+    sides = [replace(answers, logits=answers.logits + np.where(right, step, -step)) for step in (off, -apart)]
+    ends = [measured(side, names).values for side in sides]
+    errors = {name: max(abs(end[name] - value) for end in ends) for name, value in values.items() if name in ends[0]}
+    if "ece" in errors:
+        # Of no use here: the gaps of a bin's items cancel out. A confidence moves the gap of its bin by as much as it is off
+        # itself; next to the border of two bins it may also leave one for the other, with its whole gap.
+        confidence = answers.probabilities[top]
+        sides = [replace(answers, logits=answers.logits + np.where(top, step, -step)) for step in (-off, off)]
+        low, high = (side.probabilities[top] for side in sides)
+        leaves = (low * BINS).astype(int) != (high * BINS).astype(int)
+        gaps = leaves * np.abs((answers.predicted == answers.labels) - confidence)
+        errors["ece"] = 100 * float((high - low + 2 * gaps).mean())
+    return errors
 
 
 def _bytes(value: Mapping[str, Any]) -> "npt.NDArray[np.uint8]":

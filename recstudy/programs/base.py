@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from recstudy.metrics.registry import MeasuredMetrics
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
+    from recstudy.records.schema import Result
     from recstudy.train.initial import Weights
 
 RECURSIVE = "recursive"
@@ -194,8 +195,11 @@ class Program:
         """
         return None
 
-    def recompute(self, file: Path, metrics: Sequence[str]) -> "tuple[MeasuredMetrics, int]":
-        """Compute metrics again from the answers in a run's folder; return them with the number of answers.
+    def recompute(self, file: Path, result: "Result") -> "tuple[MeasuredMetrics, dict[str, float]]":
+        """Compute a result's metrics again from the answers in the run's folder.
+
+        Returns:
+            The metrics, and by how much a metric may differ because the answers were kept in half precision.
 
         Raises:
             NotAvailable: there are not all answers, or they are of a task that is not imported.

@@ -19,12 +19,13 @@ from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConf
 from recstudy.data.cache import known_checksum, load, unread
 from recstudy.errors import DataError
 from recstudy.metrics import METRICS, TASKS, NotAvailable, measured
-from recstudy.metrics.kept import Kept, unpacked
+from recstudy.metrics.kept import Kept, rounding_errors, unpacked
 from recstudy.metrics.registry import MeasuredMetrics
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
 from recstudy.programs.base import Cost, Execution, Group, Program
 from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
-from recstudy.records import Json, Results
+from recstudy.records import Json, Result, Results
+from recstudy.tasks.captioning.scores import words
 
 if TYPE_CHECKING:
     from recstudy.train.initial import Weights
@@ -113,14 +114,24 @@ class RecursiveModels(Program):
     def answers(self, file: Path) -> Kept | None:
         return unpacked(file) if os.path.lexists(file) else None
 
-    def recompute(self, file: Path, metrics: Sequence[str]) -> tuple[MeasuredMetrics, int]:
+    def recompute(self, file: Path, result: Result) -> tuple[MeasuredMetrics, dict[str, float]]:
         kept = self.answers(file)
         if kept is None or kept.cut:
             raise NotAvailable("not all answers are in the bundle")
         if kept.answers.task not in TASKS:
             raise NotAvailable("answers of a task that the study defines (what a study defines itself is not imported)")
-        names = [name for name in metrics if name in METRICS and METRICS[name].of is not None]
-        return measured(kept.answers, names), len(kept.answers)
+        names = [name for name in result.metrics if name in METRICS and METRICS[name].of is not None]
+        reasons = {}
+        if "rate_score" in names:  # loads torch and 1 GB of weights
+            names.remove("rate_score")
+            reasons["rate_score"] = "a network computes it, whose last digits depend on the machine"
+        found = measured(kept.answers, names)
+        for name in [name for name in found.values if name in METRICS and METRICS[name].of_words]:
+            if words(kept.answers).tokenizer != result.tokenizer.get("metrics"):
+                reasons[name] = f"its words were cut by {result.tokenizer.get('metrics')}, which is not here"
+        values = {name: value for name, value in found.values.items() if name not in reasons}
+        found = found._replace(values=values, unavailable=found.unavailable | reasons)
+        return found, rounding_errors(kept.answers, values)
 
     def published_fields(self) -> dict[str, list[FieldInfo]]:
         found: dict[str, list[FieldInfo]] = {}

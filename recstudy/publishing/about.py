@@ -15,7 +15,8 @@ from recstudy.report.writers import md
 from recstudy.report.writing import write_files
 from recstudy.report.written import MANIFEST as WRITTEN
 
-CHANGED = "CHANGED since the study was planned"  # said of a file in `code`
+AS_PLANNED = "as it was when the study was planned"  # said of a file in `code`
+CHANGED = "CHANGED since the study was planned"
 
 
 def write_report(records: StudyRecords, folder: Path) -> Path:

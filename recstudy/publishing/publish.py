@@ -24,7 +24,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.files import refuse_existing
 from recstudy.opened import contents, entries
 from recstudy.publishing import bundle
-from recstudy.publishing.about import CHANGED, citation, readme, write_report
+from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, readme, write_report
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS, Bundle
 from recstudy.publishing.scrub import Private, private
 from recstudy.publishing.verify import verify
@@ -153,7 +153,7 @@ def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
     target.write_bytes(source.read_bytes())
     if name not in plan.files:
         return "as it is now; its plan has no SHA-256 of it"
-    return "as it was when the study was planned" if bundle.sha256_of(target) == plan.files[name] else CHANGED
+    return AS_PLANNED if bundle.sha256_of(target) == plan.files[name] else CHANGED
 
 
 def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool) -> Counter[str]:

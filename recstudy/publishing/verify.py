@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from math import inf
+from math import isclose
 from os.path import commonprefix
 from pathlib import Path
 
@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.text import Text
 
 from recstudy.errors import ConfigError, RecstudyError, StorageError
-from recstudy.programs.metric import METRICS, NotAvailable
+from recstudy.programs.metric import NotAvailable
 from recstudy.programs.settings import run_ids
-from recstudy.publishing.about import CHANGED, readme, write_report
+from recstudy.publishing.about import AS_PLANNED, CHANGED, readme, write_report
 from recstudy.publishing.bundle import (
     ABOUT,
     CODE,
@@ -50,7 +50,7 @@ from recstudy.publishing.scrub import AWAY
 from recstudy.records import Attempt, EpochLine, read_json, read_log
 from recstudy.records.locks import temporary
 from recstudy.records.plans import LOOKS, read_looks
-from recstudy.records.runs import ENDED, distinct
+from recstudy.records.runs import ENDED, Row, distinct
 from recstudy.report.names import plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.registration import description_of, digest_of, statements
@@ -61,18 +61,18 @@ NOT_CHECKED = (
     "removed looks at fewer seeds than the study has now, unless the report counts them",
     "published values in plan.json that the report does not print",
     "lines of epochs.jsonl and losses.jsonl that neither result.json nor a figure of the report repeats",
-    "values in result.json alone, such as accuracy at other depths, versions, machine, workers, threads, cost and commit",
-    "entries of answers.npz that no metric reads, and digits that half precision does not keep",
-    "the text of files in code/ whose SHA-256 is not in plan.json",
+    "values in result.json alone, such as versions, machine, workers, threads and commit",
+    "entries of answers.npz that no metric reads",
     "CITATION.cff, and the packages and omissions that bundle.json lists",
 )
 OWN = "what a study defines itself is not imported"
 SHOWN = 20  # differences that are printed
 CELLS = 3  # of a CSV file
 WIDTH = 80  # characters of a text that are shown
-CLOSE = 1e-9  # relative, and absolute near 0
-ROUNDED = 2e-3  # error of a metric of answers in half precision, as a share of its range
-EDGE = 3  # items that such a metric may count otherwise
+CLOSE = 1e-9  # relative: another processor may sum in another order
+NO_ANSWERS = "it does not follow from answers on the test set"
+ONE_DEPTH = "answers are kept after the last of these steps alone"
+COST = "it is counted or measured while the run is made"
 CLOCKS = timedelta(minutes=1)  # by which the clocks of two machines may differ
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+)")
 ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')  # of numbers, as Plotly writes it
@@ -143,15 +143,23 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
     if about.records != verified.records:
         yield f"{ABOUT}: does not name the SHA-256 of the records, {verified.records}"
     verified.checked.append(f"{plural(len(digests), 'file')} by SHA-256, and that there is no other file")
-    for file in (file for file in digests if file.startswith(f"{CODE}/")):
-        name = file.removeprefix(f"{CODE}/")
-        words, planned = about.code.get(name, f"{ABOUT} does not name it"), bundle.plan.files.get(name)
-        if planned == digests[file]:
-            verified.checked.append(f"{file} by its SHA-256 in {PLAN}")
-        elif planned is None or words == CHANGED:
-            verified.unchecked.append(f"{file}: {words}")
-        else:
+    planned = bundle.plan.files
+    copied = {name.removeprefix(f"{CODE}/") for name in digests if name.startswith(f"{CODE}/")}
+    for name in sorted(planned.keys() | about.code.keys() | copied):
+        file, stated = f"{CODE}/{name}", about.code.get(name)
+        recorded = " ".join(row.provenance.files.get(name, "") for row in bundle.records.rows).split()
+        if name not in copied and stated:
+            yield f"{file}: is missing"
+        elif name not in copied:
+            verified.unchecked.append(f"{file}: only its SHA-256 in {PLAN} is here")
+        elif stated == CHANGED or (name not in planned and stated != AS_PLANNED):
+            verified.unchecked.append(f"{file}: {stated or f'{ABOUT} does not name it'}")
+        elif planned.get(name) != digests[file]:
             yield f"{file}: its SHA-256 is not the one in {PLAN}"
+        elif recorded and digests[file] not in recorded:
+            verified.unchecked.append(f"{file}: it has its SHA-256 in {PLAN}, but no run has recorded it")
+        else:
+            verified.checked.append(f"{file} by its SHA-256 in {PLAN}")
 
 
 def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
@@ -184,40 +192,49 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
 
 
 def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
-    """Compute the metrics of each run from the answers that it kept."""
-    counts, reasons = Counter[str](), Counter[str]()
-    for row in (row for row in distinct(bundle.records.rows) if row.result):
-        folder = bundle.results.run(row.id)
-        stated = {name: float(value) for name, value in row.found.metrics.items() if value is not None}
+    """Compute the metrics of each run from the answers that it kept, and name each metric that does not follow from them."""
+    compared, unchecked = Counter[str](), Counter[tuple[str, str]]()  # run -> metrics; reason and metric -> runs
+    tolerances: dict[str, float] = {}
+    for row in finished_rows(bundle):
+        folder, result = bundle.results.run(row.id), row.found
+        reasons = {name: NO_ANSWERS for name, value in result.metrics.items() if value is not None}
         try:
-            computed, items = bundle.records.program.recompute(folder.answers, [*stated])
-        except NotAvailable as reason:
-            reasons[str(reason)] += 1
-            continue
-        counts[row.id] = len(computed.values)
-        for name, value in computed.values.items():
-            if name in stated and not is_close(stated[name], value, name, items):
-                yield f"{folder.result}: {name} is {stated[name]!r}, but its answers give {value!r}"
-        missing = dict.fromkeys(stated.keys() - computed.values.keys(), "it does not follow from answers on the test set")
-        reasons.update(f"{name}: {reason}" for name, reason in (missing | computed.unavailable).items())
-    if counts:
-        verified.checked.append(f"{counts.total():,} metrics of {plural(len(counts), 'run')} by the answers on the test set")
-    verified.unchecked += [f"metrics of {plural(count, 'run')}: {reason}" for reason, count in sorted(reasons.items())]
+            computed, errors = bundle.records.program.recompute(folder.answers, result)
+            for name in reasons.keys() & computed.values.keys():
+                del reasons[name]
+                compared[row.id] += 1
+                stated, value, tolerance = float(result.metrics[name] or 0), computed.values[name], errors.get(name, 0.0)
+                if not isclose(stated, value, rel_tol=CLOSE, abs_tol=tolerance):
+                    yield f"{folder.result}: {name} is {stated!r}, but its answers give {value!r}"
+                if tolerance:
+                    metric = name.partition(".")[0]
+                    tolerances[metric] = max(tolerance, tolerances.get(metric, 0.0))
+            reasons |= computed.unavailable
+        except NotAvailable as error:
+            reasons = dict.fromkeys(reasons, str(error))
+        reasons |= {f"{name} by steps": ONE_DEPTH for name, values in result.depths.items() if values}
+        reasons |= dict.fromkeys(result.cost, COST)
+        unchecked.update((reason, name) for name, reason in reasons.items())
+    if compared:
+        verified.checked.append(f"{compared.total():,} metrics of {plural(len(compared), 'run')} by the answers on the test set")
+    lines: dict[tuple[str, str], list[str]] = {}
+    for (reason, name), count in sorted(unchecked.items()):
+        lines.setdefault((plural(count, "run"), reason), []).append(name)
+    verified.unchecked += [f"{', '.join(names)} ({runs}): {reason}" for (runs, reason), names in lines.items()]
+    if tolerances:
+        listed = ", ".join(f"{name} ({error:.1g})" for name, error in sorted(tolerances.items()))
+        verified.unchecked.append(f"smaller differences of {listed}: answers are kept in half precision")
 
 
-def is_close(stated: float, computed: float, name: str, items: int) -> bool:
-    """Return whether two values of a metric agree: counts exactly, others as far as answers in half precision decide them."""
-    metric = METRICS[name if name in METRICS else name.partition(".")[0]]
-    low, high = metric.bounds or (0.0, inf)
-    reach = high - low if high < inf else abs(stated)
-    error = CLOSE if metric.share else ROUNDED + EDGE / max(1, items)
-    return abs(stated - computed) <= error * max(1.0, reach)
+def finished_rows(bundle: Bundle) -> list[Row]:
+    """Return a row for each run with a result."""
+    return [row for row in distinct(bundle.records.rows) if row.result]
 
 
 def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare the result of each run with its attempts and its epochs."""
     yield from (row.error for row in bundle.records.rows if row.error_class == "damaged record")
-    rows = [row for row in distinct(bundle.records.rows) if row.result]
+    rows = finished_rows(bundle)
     verified.checked.append(f"that attempts, epochs and results of {plural(len(rows), 'run')} agree")
     for row in rows:
         folder, made, selected = bundle.results.run(row.id), row.provenance, row.selected

@@ -12,8 +12,10 @@ from bundles import changed, sealed
 
 from recstudy.command import main
 from recstudy.errors import StorageError
+from recstudy.metrics import Answers, measured
+from recstudy.metrics.kept import packed, rounding_errors, unpacked
 from recstudy.publishing import Bundle
-from recstudy.publishing.bundle import opened
+from recstudy.publishing.bundle import opened, sha256_of
 from recstudy.publishing.verify import NOT_CHECKED, page_differences, table_differences, verify
 
 
@@ -97,7 +99,15 @@ ATTACKS = {
         '"commits": ["beef"]',
         "its commits and changes are not those in attempts.jsonl",
     ),
-    "workers": (RESULT, r'("workers": )1', r"\g<1>2", "Not checked: values in result.json alone, such as accuracy"),
+    "a metric of the training set": (
+        RESULT,
+        r'("train_top1_accuracy": )\d',
+        r"\g<1>9",
+        "train_top1_accuracy (4 runs): it does not follow",
+    ),
+    "accuracy at another depth": (RESULT, r'("3": )\d', r"\g<1>9", "Not checked: top1_accuracy by steps (4 runs)"),
+    "a cost": (RESULT, r'("epoch_seconds": )\d', r"\g<1>9", "epoch_seconds, evaluation_seconds, gflops,"),
+    "workers": (RESULT, r'("workers": )1', r"\g<1>2", "Not checked: values in result.json alone, such as versions"),
     "code": ("code/tiny.py", "study", "other", "Not checked: code/tiny.py: as it is now; its plan has no SHA-256 of it"),
     "an author": ("CITATION.cff", "B. Author", "C. Author", "Not checked: CITATION.cff"),
     "a finding": ("README.md", r"\d points", "9 points", "README.md, line"),
@@ -117,8 +127,59 @@ def test_a_change_with_a_new_manifest_is_found_or_named_as_not_checked(what, bun
     with pytest.raises(SystemExit) as ended:
         main(["verify", str(sealed(bundle))])
 
-    assert line in capsys.readouterr().out
-    assert ended.value.code == int("Not checked" not in line)
+    said = next(text for text in capsys.readouterr().out.splitlines() if line in text)
+    assert ended.value.code == int(not said.startswith("Not checked"))
+
+
+TAMPERED = {  # metric -> task, and a difference that half precision does not explain
+    "top1_accuracy": ("multiclass", 3e-8),
+    "ece": ("multiclass", 0.1),
+    "nll": ("multiclass", 0.01),
+    "auroc.1": ("multilabel", 0.1),
+    "average_precision": ("multilabel", 0.1),
+    "other_solutions": ("grid", 0.001),
+}
+
+
+def make_answers(task: str) -> Answers:
+    """Return answers that differ by more than half precision loses, with confidences between the borders of bins."""
+    rng = np.random.default_rng(0)
+    labels = {
+        "multiclass": rng.integers(0, 4, 60),
+        "multilabel": rng.integers(0, 2, (60, 4)),
+        "grid": rng.integers(1, 3, (60, 2)),
+    }
+    logits = {"multiclass": 3.0 * np.eye(4)[rng.integers(0, 4, 60)], "multilabel": rng.permutation(240).reshape(60, 4) / 7}
+    fields = {"cells": labels["grid"][::-1], "lawful": rng.integers(0, 2, 60)} if task == "grid" else {"logits": logits[task]}
+    return Answers(task, labels=labels[task], class_names="0123", **fields)
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_metric_differs_by_no_more_than_half_precision_of_its_answers_explains(name, bundle):
+    task, change = TAMPERED[name]
+    file = min(bundle.glob(RESULT))
+    file.with_name("answers.npz").write_bytes(packed(make_answers(task))[0])
+    result = json.loads(file.read_text()) | {"metrics": measured(make_answers(task)).values}
+    for difference in (0, change):
+        result["metrics"][name] += difference
+        file.write_text(json.dumps(result))
+
+        assert ("but its answers give" in told(sealed(bundle))) == bool(difference)
+
+
+def test_what_half_precision_does_to_a_metric_stays_within_its_tolerance(tmp_path):
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        task, logits = ("multiclass", "multilabel")[seed % 2], rng.normal(size=(30, 3)) * 10 ** rng.uniform(-3, 2)
+        labels = rng.integers(0, 3, 30) if task == "multiclass" else rng.integers(-1, 2, (30, 3))
+        answers = Answers(task, logits, labels, "012")
+        (tmp_path / "answers.npz").write_bytes(packed(answers)[0])
+        kept, before = unpacked(tmp_path / "answers.npz").answers, measured(answers).values
+        values = measured(kept).values
+        errors = rounding_errors(kept, values)
+
+        for name, value in before.items():
+            assert values[name] == pytest.approx(value, rel=1e-9, abs=errors.get(name, 0)), (seed, name)
 
 
 def test_the_documentation_names_all_that_is_not_checked():
@@ -130,10 +191,16 @@ def test_the_documentation_names_all_that_is_not_checked():
 def test_files_that_are_missing_new_or_changed_are_named(bundle):
     (bundle / "report" / "more.py").write_text("print('hello')\n")
     (bundle / "CITATION.cff").unlink()
+    (bundle / "code/tiny.py").unlink()
     changed(bundle, "README.md", "verify DIR", "verify  DIR")
 
     said = told(bundle)
-    for line in ("report/more.py: is not in", "CITATION.cff: is missing", "README.md: is not as it was published"):
+    for line in (
+        "code/tiny.py: is missing",
+        "report/more.py: is not in",
+        "CITATION.cff: is missing",
+        "README.md: is not as it was published",
+    ):
         assert line in said
 
 
@@ -211,7 +278,8 @@ def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_che
 
     typed("own_study.py", "--no-ray", "--results", "results")
     typed(*program, "publish", "results", "out", "--trust")
-    (tmp_path / "own_study.py").unlink()
+    (tmp_path / "published").mkdir()
+    (tmp_path / "own_study.py").rename(tmp_path / "published" / "own_study.py")
     assert Bundle(tmp_path / "out").about.code == {"own_study.py": "as it was when the study was planned"}
     assert "what a study defines itself is not imported (own_study)" in typed(*program, "verify", "out")
 
@@ -220,6 +288,11 @@ def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_che
     said = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
     assert "report/tables/own.csv, line " in said
     assert "code/own_study.py: its SHA-256 is not the one in plan.json" in said
+
+    digests = [sha256_of(root / "own_study.py") for root in (tmp_path / "published", tmp_path / "out/code")]
+    changed(tmp_path / "out", "results/studies/*/*/plan.json", *digests)
+    said = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
+    assert "code/own_study.py: it has its SHA-256 in plan.json, but no run has recorded it" in said
 
 
 # ---------------------------------------------------------------------------------------------------- zips of strangers
