@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import ConfigError
 from recstudy.plugins.registry import Registry
-from recstudy.programs.metric import NotAvailable
 from recstudy.programs.settings import RunSettings, set_at
 from recstudy.records.files import Json
 from recstudy.records.run_folder import RunFolder
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from recstudy.metrics.kept import Kept
-    from recstudy.metrics.registry import MeasuredMetrics
     from recstudy.programs.trial import Report, Trial
     from recstudy.records.results import Results
     from recstudy.records.schema import Result
@@ -195,17 +193,17 @@ class Program:
         """
         return None
 
-    def recompute(self, file: Path, result: "Result") -> "tuple[MeasuredMetrics, dict[str, float]]":
+    def recompute(self, file: Path, result: "Result") -> dict[str, tuple[float, float] | str]:
         """Compute a result's metrics again from the answers in the run's folder.
 
         Returns:
-            The metrics, and by how much a metric may differ because the answers were kept in half precision.
+            Of each metric its value, and by how much it may differ because the answers were kept in half precision; or why it
+            cannot be computed.
 
         Raises:
-            NotAvailable: there are not all answers, or they are of a task that is not imported.
             StorageError: the file is damaged.
         """
-        raise NotAvailable("its program keeps no answers, so that metrics are as it returned them")
+        return dict.fromkeys(result.metrics, "its program keeps no answers, so that metrics are as it returned them")
 
     def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
         """Return the settings that a published table may name, by path, with the field of each class that has it."""

@@ -18,9 +18,8 @@ import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
 from recstudy.data.cache import known_checksum, load, unread
 from recstudy.errors import DataError
-from recstudy.metrics import METRICS, TASKS, NotAvailable, measured
+from recstudy.metrics import METRICS, TASKS, measured
 from recstudy.metrics.kept import Kept, rounding_errors, unpacked
-from recstudy.metrics.registry import MeasuredMetrics
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
 from recstudy.programs.base import Cost, Execution, Group, Program
 from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
@@ -114,24 +113,25 @@ class RecursiveModels(Program):
     def answers(self, file: Path) -> Kept | None:
         return unpacked(file) if os.path.lexists(file) else None
 
-    def recompute(self, file: Path, result: Result) -> tuple[MeasuredMetrics, dict[str, float]]:
+    def recompute(self, file: Path, result: Result) -> dict[str, tuple[float, float] | str]:
         kept = self.answers(file)
         if kept is None or kept.cut:
-            raise NotAvailable("not all answers are in the bundle")
+            return dict.fromkeys(result.metrics, "not all answers are in the bundle")
         if kept.answers.task not in TASKS:
-            raise NotAvailable("answers of a task that the study defines (what a study defines itself is not imported)")
-        names = [name for name in result.metrics if name in METRICS and METRICS[name].of is not None]
-        reasons = {}
-        if "rate_score" in names:  # loads torch and 1 GB of weights
-            names.remove("rate_score")
-            reasons["rate_score"] = "a network computes it, whose last digits depend on the machine"
-        found = measured(kept.answers, names)
-        for name in [name for name in found.values if name in METRICS and METRICS[name].of_words]:
-            if words(kept.answers).tokenizer != result.tokenizer.get("metrics"):
-                reasons[name] = f"its words were cut by {result.tokenizer.get('metrics')}, which is not here"
-        values = {name: value for name, value in found.values.items() if name not in reasons}
-        found = found._replace(values=values, unavailable=found.unavailable | reasons)
-        return found, rounding_errors(kept.answers, values)
+            why = "answers of a task that the study defines (what a study defines itself is not imported)"
+            return dict.fromkeys(result.metrics, why)
+        reasons = dict.fromkeys(result.metrics, "it does not follow from answers on the test set")
+        reasons["rate_score"] = "a network computes it, whose last digits depend on the machine"  # it loads torch, too
+        names = [name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"]
+        values, _, unavailable, _ = measured(kept.answers, names)
+        cutter = result.tokenizer.get("metrics")
+        for name in [name for name in values if name in METRICS and METRICS[name].of_words]:
+            if words(kept.answers).tokenizer != cutter:
+                unavailable[name] = f"its words were cut by {cutter}, which is not here"
+                del values[name]
+        reasons |= unavailable
+        errors = rounding_errors(kept.answers, values)
+        return {name: (values[name], errors.get(name, 0.0)) if name in values else reasons[name] for name in result.metrics}
 
     def published_fields(self) -> dict[str, list[FieldInfo]]:
         found: dict[str, list[FieldInfo]] = {}

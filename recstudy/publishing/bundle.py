@@ -57,10 +57,15 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def checksum_lines(digests: dict[str, str]) -> str:
+    """Return the lines that `sha256sum -c` reads."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
 def digest_of_records(digests: dict[str, str]) -> str:
     """Return one digest of all records, from the digest of each file."""
-    lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()) if name.startswith(f"{RESULTS}/"))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    records = {name: digest for name, digest in digests.items() if name.startswith(f"{RESULTS}/")}
+    return hashlib.sha256(checksum_lines(records).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,7 @@ def publish(
         (root / README).write_text(readme(copies, about), encoding="utf-8")
         (root / CITATION).write_text(citation(copies, about, authors, licence), encoding="utf-8")
         digests |= {file: bundle.sha256_of(root / file) for file in (ABOUT, README, CITATION)}
-        lines = (f"{digest}  {file}\n" for file, digest in sorted(digests.items()))
-        (root / MANIFEST).write_text("".join(lines), encoding="utf-8")
+        (root / MANIFEST).write_text(bundle.checksum_lines(digests), encoding="utf-8")
         refuse_private(root, machine)
         if differences := verify(Bundle(root)).differences:
             count = plural(len(differences), "difference")

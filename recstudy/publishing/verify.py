@@ -29,7 +29,6 @@ from rich.console import Console
 from rich.text import Text
 
 from recstudy.errors import ConfigError, RecstudyError, StorageError
-from recstudy.programs.metric import NotAvailable
 from recstudy.programs.settings import run_ids
 from recstudy.publishing.about import AS_PLANNED, CHANGED, readme, write_report
 from recstudy.publishing.bundle import (
@@ -70,7 +69,6 @@ SHOWN = 20  # differences that are printed
 CELLS = 3  # of a CSV file
 WIDTH = 80  # characters of a text that are shown
 CLOSE = 1e-9  # relative: another processor may sum in another order
-NO_ANSWERS = "it does not follow from answers on the test set"
 ONE_DEPTH = "answers are kept after the last of these steps alone"
 COST = "it is counted or measured while the run is made"
 CLOCKS = timedelta(minutes=1)  # by which the clocks of two machines may differ
@@ -145,15 +143,15 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
     verified.checked.append(f"{plural(len(digests), 'file')} by SHA-256, and that there is no other file")
     planned = bundle.plan.files
     copied = {name.removeprefix(f"{CODE}/") for name in digests if name.startswith(f"{CODE}/")}
-    for name in sorted(planned.keys() | about.code.keys() | copied):
-        file, stated = f"{CODE}/{name}", about.code.get(name)
+    for name in sorted({*planned, *about.code, *copied}):
+        file, words = f"{CODE}/{name}", about.code.get(name)
         recorded = " ".join(row.provenance.files.get(name, "") for row in bundle.records.rows).split()
-        if name not in copied and stated:
+        if name not in copied and words:
             yield f"{file}: is missing"
         elif name not in copied:
             verified.unchecked.append(f"{file}: only its SHA-256 in {PLAN} is here")
-        elif stated == CHANGED or (name not in planned and stated != AS_PLANNED):
-            verified.unchecked.append(f"{file}: {stated or f'{ABOUT} does not name it'}")
+        elif words == CHANGED or (name not in planned and words != AS_PLANNED):
+            verified.unchecked.append(f"{file}: {words or f'{ABOUT} does not name it'}")
         elif planned.get(name) != digests[file]:
             yield f"{file}: its SHA-256 is not the one in {PLAN}"
         elif recorded and digests[file] not in recorded:
@@ -197,32 +195,27 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
     tolerances: dict[str, float] = {}
     for row in finished_rows(bundle):
         folder, result = bundle.results.run(row.id), row.found
-        reasons = {name: NO_ANSWERS for name, value in result.metrics.items() if value is not None}
-        try:
-            computed, errors = bundle.records.program.recompute(folder.answers, result)
-            for name in reasons.keys() & computed.values.keys():
-                del reasons[name]
+        for name, outcome in bundle.records.program.recompute(folder.answers, result).items():
+            stated = result.metrics[name]
+            if isinstance(outcome, str):
+                unchecked[outcome, name] += 1
+            elif stated is not None:
+                value, tolerance = outcome
                 compared[row.id] += 1
-                stated, value, tolerance = float(result.metrics[name] or 0), computed.values[name], errors.get(name, 0.0)
                 if not isclose(stated, value, rel_tol=CLOSE, abs_tol=tolerance):
-                    yield f"{folder.result}: {name} is {stated!r}, but its answers give {value!r}"
-                if tolerance:
-                    metric = name.partition(".")[0]
-                    tolerances[metric] = max(tolerance, tolerances.get(metric, 0.0))
-            reasons |= computed.unavailable
-        except NotAvailable as error:
-            reasons = dict.fromkeys(reasons, str(error))
-        reasons |= {f"{name} by steps": ONE_DEPTH for name, values in result.depths.items() if values}
-        reasons |= dict.fromkeys(result.cost, COST)
-        unchecked.update((reason, name) for name, reason in reasons.items())
+                    yield f"{folder.result}: {name} is {float(stated)!r}, but its answers give {value!r}"
+                # For a metric of classes, the largest one of the mean and of each class.
+                metric = name.partition(".")[0]
+                tolerances[metric] = max(tolerance, tolerances.get(metric, 0))
+        unchecked.update((ONE_DEPTH, f"{name} by steps") for name, values in result.depths.items() if values)
+        unchecked.update((COST, name) for name in result.cost)
     if compared:
         verified.checked.append(f"{compared.total():,} metrics of {plural(len(compared), 'run')} by the answers on the test set")
     lines: dict[tuple[str, str], list[str]] = {}
     for (reason, name), count in sorted(unchecked.items()):
         lines.setdefault((plural(count, "run"), reason), []).append(name)
     verified.unchecked += [f"{', '.join(names)} ({runs}): {reason}" for (runs, reason), names in lines.items()]
-    if tolerances:
-        listed = ", ".join(f"{name} ({error:.1g})" for name, error in sorted(tolerances.items()))
+    if listed := ", ".join(f"{name} ({error:.1g})" for name, error in sorted(tolerances.items()) if error):
         verified.unchecked.append(f"smaller differences of {listed}: answers are kept in half precision")
 
 
@@ -287,7 +280,12 @@ def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
 
 def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Write the report again: tables must have the same numbers, and if the version is the same, pages the same text."""
-    reasons = drawing_limits(bundle)
+    reasons = []  # why pages written here may differ from the published ones
+    if bundle.about.drawn_by != drawing_code():
+        reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
+    has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)
+    if has_own_parts or (bundle.modules and not bundle.records.is_own):
+        reasons.append(f"{OWN} ({', '.join(bundle.modules)})")
     published = {name: file for name, file in bundle.files.items() if name == README or name.startswith(f"{REPORT}/")}
     counts: Counter[bool] = Counter()  # whether they are tables -> files that were compared
     with temporary() as folder:
@@ -303,22 +301,13 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 counts[is_table] += 1
             elif not reasons:
                 yield f"{name}: {'is missing' if name in drawn else 'does not follow from the records'}"
+            elif is_table:
+                verified.unchecked.append(f"{name}: it is in the bundle or in the report written here, but not in both")
     verified.checked.append(f"{plural(counts[True], 'CSV file')} by their numbers, computed again from the records")
     if reasons:
         verified.unchecked.append(f"the page, {README}, LaTeX, Markdown and texts in CSV files: {'; '.join(reasons)}")
     else:
         verified.checked.append(f"{plural(counts[False], 'other file')} of the report by their text, written again")
-
-
-def drawing_limits(bundle: Bundle) -> list[str]:
-    """Return the reasons why pages written here may differ from the published ones."""
-    reasons = []
-    if bundle.about.drawn_by != drawing_code():
-        reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
-    has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)
-    if has_own_parts or (bundle.modules and not bundle.records.is_own):
-        reasons.append(f"{OWN} ({', '.join(bundle.modules)})")
-    return reasons
 
 
 def table_differences(published: Path, drawn: Path, is_same_version: bool) -> Iterator[str]:
