@@ -16,12 +16,12 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from math import isclose
 from os.path import commonprefix
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -76,14 +76,13 @@ DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+)")
 ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')  # of numbers, as Plotly writes it
 
 
-@dataclass
-class Verified:
+class Verified(NamedTuple):
     """The digest of a bundle's records; what was checked, what was not, and what differs, in lines."""
 
     records: str
-    checked: list[str] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
+    checked: list[str]
+    unchecked: list[str]
+    differences: list[str]
 
 
 def show_verified(place: Path, out: Console) -> bool:
@@ -112,21 +111,21 @@ def verify(bundle: Bundle) -> Verified:
     """
     if not bundle.files or not bundle.about.records:
         raise StorageError(f"{bundle.root} {NO_BUNDLE}")
-    verified = Verified(digest_of_records(bundle.digests))
-    differences: dict[str, None] = {}  # several checks find the same damage
+    verified = Verified(digest_of_records(bundle.digests), [], [], [])
+    found: list[str] = []
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # a part that cannot be drawn here is named as not checked
     try:
         for check in (check_files, check_settings, check_answers, check_records, check_dates, check_report):
             try:
                 with nullcontext() if check is check_files else bundle.records.standing():
-                    for line in check(bundle, verified):
-                        differences[line.rstrip(".")] = None
+                    found.extend(check(bundle, verified))
             except (RecstudyError, ValueError, TypeError) as error:  # damaged records and dates
-                differences[str(error).rstrip(".")] = None
+                found.append(str(error))
     finally:
         logging.disable(before)
-    verified.differences += [line.replace(f"{bundle.root}/", "") for line in differences]
+    lines = (line.rstrip(".").replace(f"{bundle.root}/", "") for line in found)
+    verified.differences.extend(dict.fromkeys(lines))  # several checks find the same damage
     return verified
 
 
@@ -144,20 +143,20 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
     planned = bundle.plan.files
     copied = {name.removeprefix(f"{CODE}/") for name in digests if name.startswith(f"{CODE}/")}
     for name in sorted({*planned, *about.code, *copied}):
-        file, words = f"{CODE}/{name}", about.code.get(name)
-        recorded = " ".join(row.provenance.files.get(name, "") for row in bundle.records.rows).split()
-        if name not in copied and words:
+        file, words = f"{CODE}/{name}", about.code.get(name, f"{ABOUT} does not name it")
+        digest, recorded = digests.get(file), " ".join(row.provenance.files.get(name, "") for row in bundle.records.rows)
+        if digest is None and name in about.code:
             yield f"{file}: is missing"
-        elif name not in copied:
+        elif digest is None:
             verified.unchecked.append(f"{file}: only its SHA-256 in {PLAN} is here")
         elif words == CHANGED or (name not in planned and words != AS_PLANNED):
-            verified.unchecked.append(f"{file}: {words or f'{ABOUT} does not name it'}")
-        elif planned.get(name) != digests[file]:
+            verified.unchecked.append(f"{file}: {words}")
+        elif planned.get(name) != digest:
             yield f"{file}: its SHA-256 is not the one in {PLAN}"
-        elif recorded and digests[file] not in recorded:
-            verified.unchecked.append(f"{file}: it has its SHA-256 in {PLAN}, but no run has recorded it")
-        else:
+        elif digest in recorded or not recorded.strip():
             verified.checked.append(f"{file} by its SHA-256 in {PLAN}")
+        else:
+            verified.unchecked.append(f"{file}: it has its SHA-256 in {PLAN}, but no run has recorded it")
 
 
 def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
@@ -184,7 +183,7 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 yield f"{source}: the settings of run {run.id} are those of run {actual}"
     for name in sorted({*bundle.results.run_ids()} - {run.id for run in plan.runs}):
         yield f"{RESULTS}/runs/{name}: is no run of the plan"
-    verified.unchecked += [f"settings of runs ({count}): {reason} ({OWN})" for reason, count in reasons.items()]
+    verified.unchecked.extend(f"settings of runs ({count}): {reason} ({OWN})" for reason, count in reasons.items())
     if not reasons:
         verified.checked.append(f"the ids of {plural(len(plan.runs), 'run')} by the settings in the plan and in their records")
 
@@ -214,7 +213,7 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
     lines: dict[tuple[str, str], list[str]] = {}
     for (reason, name), count in sorted(unchecked.items()):
         lines.setdefault((plural(count, "run"), reason), []).append(name)
-    verified.unchecked += [f"{', '.join(names)} ({runs}): {reason}" for (runs, reason), names in lines.items()]
+    verified.unchecked.extend(f"{', '.join(names)} ({runs}): {reason}" for (runs, reason), names in lines.items())
     if listed := ", ".join(f"{name} ({error:.1g})" for name, error in sorted(tolerances.items()) if error):
         verified.unchecked.append(f"smaller differences of {listed}: answers are kept in half precision")
 
