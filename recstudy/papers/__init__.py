@@ -20,8 +20,9 @@ from recstudy.papers.target import Target, by_name, papers
 from recstudy.plugins import importing
 from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import RunSettings
+from recstudy.records.study_schema import Deviation
 
-__all__ = ["Target", "by_name", "how_read", "named", "of_program", "papers", "published", "rows", "settings"]
+__all__ = ["Target", "assumptions", "by_name", "how_read", "named", "of_program", "papers", "published", "rows", "settings"]
 
 
 @explained
@@ -121,15 +122,26 @@ def settings(target: Target) -> dict[str, Any]:
 
     A value {"text": ..., "code": ...} is one where the two differ. Empty for a number of no published table.
     """
-    told = target.reference or _settings(target.row)
+    told = target.reference or _of_row(target.row, "settings")
     return {path: value for path, value in told.items() if path not in target.where}
 
 
+def assumptions(target: Target) -> tuple[Deviation, ...]:
+    """Return settings that neither a target's paper nor its authors' code states, with the values that we assume."""
+    unknown = {path: value for path, value in _of_row(target.row, "unknown").items() if path not in target.where}
+    return tuple(Deviation(field=path, ours=value, why="its code does not state it either") for path, value in unknown.items())
+
+
 @cache
-def _settings(id: str) -> dict[str, Any]:
+def _of_row(id: str, what: str) -> dict[str, Any]:
+    """Return the `settings` or the `unknown` of a published row. The last rule with a field decides which of the two it is."""
     table = id.partition("#")[0]
     row = next((row for row in rows(table) if row["id"] == id), None) if table else None
-    return _told(row, "settings") if row else {}
+    told: dict[str, tuple[str, Any]] = {}
+    for rule in _rules(row) if row else ():
+        for kind in ("settings", "unknown"):
+            told |= {path: (kind, value) for path, value in rule.get(kind, {}).items()}
+    return {path: value for path, (kind, value) in told.items() if kind == what}
 
 
 @cache

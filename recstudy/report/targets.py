@@ -15,7 +15,7 @@ from functools import partial
 from math import isclose
 from typing import Any
 
-from recstudy.papers import Target, by_name, settings
+from recstudy.papers import Target, assumptions, by_name, settings
 from recstudy.programs.settings import PREFIX
 from recstudy.records import Json
 from recstudy.records.plans import short_names
@@ -154,14 +154,15 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             unmatched.append((target, problem))
             continue
         sourced = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
+        own_fields = {deviation.field for deviation in records.plan.deviations}
+        unknown = [deviation for deviation in assumptions(target) if deviation.field not in own_fields]
+        deviations = (*records.plan.deviations, *unknown)
         for index in homes:
-            reasons = (*map(by_name, target.against), *_reasons(records, index, stated, sourced, target.metric, references))
+            reasons = (*map(by_name, target.against), *_reasons(records, index, target, stated, sourced, deviations, references))
             config = records.configs[index]
-            deviations = tuple(
-                deviation for deviation in records.plan.deviations if _applies(deviation, config, target.metric, sourced)
-            )
+            applied = tuple(deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced))
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
-            placed = Placed(target, reasons, () if reasons else deviations, late)
+            placed = Placed(target, reasons, () if reasons else applied, late)
             matches.setdefault((index, target.metric), []).append(placed)
     comparable: dict[tuple[int, str], tuple[Placed, ...]] = {}
     dropped: dict[int, tuple[Target, str]] = {}
@@ -190,7 +191,7 @@ def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], l
     theirs = reference.homes(stated, decides)
     labels = {reference.variants[index].label for index in theirs}
     homes = homes or [index for index, variant in enumerate(records.variants) if variant.label in labels]
-    fields = [_settings(records, reference.configs[index], name) for index in theirs]
+    fields = [_settings(reference.configs[index], name) for index in theirs]
     return homes, list({repr(config): config for config in fields}.values())
 
 
@@ -207,36 +208,56 @@ def _compared(name: str, path: str) -> bool:
 
 
 def _reasons(
-    records: StudyRecords, index: int, stated: Json, sourced: Json, name: str, references: Sequence[Json] | None
+    records: StudyRecords,
+    index: int,
+    target: Target,
+    stated: Json,
+    sourced: Json,
+    deviations: Sequence[Deviation],
+    references: Sequence[Json] | None,
 ) -> list[str]:
     """Return why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it
-    (`sourced`), or else as the paper's preset has it."""
-    design, plan, reference = records.design, records.plan, records.plan.reference
+    (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has it; and settings that no source states.
+    """
+    design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
     different = {path: value for path, value in stated.items() if not design.agrees(index, path, value)}
     reasons += [f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}" for path, value in different.items()]
-    deviations = [deviation for deviation in plan.deviations if deviation.field in config]
-    deviating = {deviation.field for deviation in deviations if same(config[deviation.field], deviation.ours)}
+    deviating = {
+        deviation.field for deviation in deviations if deviation.field in config and same(config[deviation.field], deviation.ours)
+    }
+    # The first of several deviations of a field is that of the paper's first data set.
+    values = {stated.field: stated.ours if stated.paper is None else stated.paper for stated in reversed(deviations)}
+    sourced = values | sourced
     others = tuple(part for kind, part in OTHERS.items() if kind in different)
+    compared = {path: value for path, value in _settings(config, name).items() if not path.startswith(others)}
     unlike = {}
+    followed = {}  # where text and code differ: which of them the setting is from
     for path, value in sourced.items():
-        if path in config and path not in deviating and not path.startswith(others) and not _as_sourced(config[path], value):
+        if path not in compared or path in deviating:
+            continue
+        alternatives = value if isinstance(value, dict) else {"": value}
+        sources = [source for source, setting in alternatives.items() if _as_sourced(config[path], setting)]
+        if not sources:
             # `adamw (text) or adam_atan2 (code)`
-            words = [plain(value)]
-            if isinstance(value, dict):
-                words = [f"{plain(setting)} ({source})" for source, setting in value.items()]
+            words = [f"{plain(setting)} ({source})" if source else plain(setting) for source, setting in alternatives.items()]
             unlike[path] = f"{plain(config[path])}, not {' or '.join(words)}"
-    reasons += _unlike(_settings(records, config, name), {*stated, *sourced}, references, unlike)
+        elif sources != [*alternatives]:
+            followed[path] = sources[0]
+    reasons += _unlike(_settings(config, name), {*stated, *sourced}, references, unlike)
+    if len({*followed.values()}) > 1:
+        mixture = [f"{_short(path)} {plain(config[path])} ({source})" for path, source in followed.items()]
+        reasons.append(f"a mixture of the paper's text and its code: {', '.join(mixture)}")
     reasons += [UNKNOWN] if reference is None else []
     if metric(name).computed:
         return reasons
-    if reference is not None and reference.preset != PAPER:
-        unstated = [setting_name(path) for path in config if path.startswith(PREFIX) and path not in {*stated, *sourced}]
-        if records.is_own and unstated:
-            reasons.append(f"its source does not state {some(unstated, ', ')}")
-        elif not records.is_own and not {*stated, *sourced} >= {*TRAINING}:
-            reasons.append(NOTHING)
+    is_paper = reference is None or reference.preset == PAPER
+    unstated = [setting_name(path) for path in compared if path not in {*stated, *sourced}]
+    if unstated and ((target.row and not reasons) or (records.is_own and not is_paper)):
+        reasons.append(f"its source does not state {some(unstated, ', ')}")
+    elif not (is_paper or records.is_own) and not {*stated, *sourced} >= {*TRAINING}:
+        reasons.append(NOTHING)
     limit = config.get("data.limit")
     workers = [run.provenance.workers for run in records.by_variant[index] if run.done]
     checksums = records.data_checksums(index)
@@ -251,17 +272,12 @@ def _reasons(
 
 
 def _as_sourced(value: Any, sourced: Any) -> bool:
-    """Return whether a setting is as the paper's text or its code has it."""
-    if isinstance(sourced, dict):
-        return any(_as_sourced(value, alternative) for alternative in sourced.values())
     return same(value, sourced) or (isinstance(value, float) and isinstance(sourced, float) and isclose(value, sourced))
 
 
-def _settings(records: StudyRecords, config: Json, name: str) -> Json:
-    """Return the compared settings; the paper's own value counts as the preset's if the study states that these differ."""
-    fields = {path: value for path, value in config.items() if _compared(name, path)}
-    stated = [deviation for deviation in records.plan.deviations if deviation.field in fields and deviation.paper is not None]
-    return fields | {deviation.field: deviation.ours for deviation in stated if same(fields[deviation.field], deviation.paper)}
+def _settings(config: Json, name: str) -> Json:
+    """Return the compared settings."""
+    return {path: value for path, value in config.items() if _compared(name, path)}
 
 
 def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
