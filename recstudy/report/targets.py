@@ -217,7 +217,7 @@ def _reasons(
     references: Sequence[Json] | None,
 ) -> list[str]:
     """Return why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it
-    (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has it; and settings that no source states.
+    (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has it; and settings without a source.
     """
     design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]
