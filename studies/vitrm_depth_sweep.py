@@ -26,10 +26,10 @@ QUICK = TrainConfig(
 AUGMENT = Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0)
 
 
-def claims(most: int, asked: str = "") -> list[Claim]:
+def claims(most: int, asked: str = "", within: float = 0.5) -> list[Claim]:
     """Section 4.4's sentences of CIFAR-10, `most` supervision steps being its many. The margin is the figures', half a point.
 
-    `asked`: of which other data.
+    `asked`: of which other data; `within`: the margin of no additional benefit, where other data have larger effects.
     """
 
     def at(latent: int, supervision: int) -> dict[str, int]:
@@ -46,7 +46,7 @@ def claims(most: int, asked: str = "") -> list[Claim]:
               less=at(1, 1), than=at(6, 1), by=0.5),
         # 93.1 and 92.9
         Claim('002 4.4.2: "moderate latent depth yields the best performance, while further increasing depth provides no '
-              'additional benefit"' + asked, less=at(6, 1), than=at(3, 1), within=0.5),
+              'additional benefit"' + asked, less=at(6, 1), than=at(3, 1), within=within),
         # 90.5 to 90.0
         Claim("002 4.4.2: under strong supervision more latent steps are slightly harmful" + asked,
               less=at(6, most), than=at(1, most)),
@@ -104,7 +104,7 @@ study = Study(
     seeds={"quick": 5, "standard": 1, "paper": 3},
     seeds_at_most={"quick": 10},
     report={"quick": LEVELS, "standard": REPORT, "paper": REPORT},
-    claims={"quick": claims(1, ", asked of synthetic boards")[1:3], "standard": claims(4), "paper": claims(16)},
+    claims={"quick": claims(1, ", asked of synthetic boards", within=1.0)[1:3], "standard": claims(4), "paper": claims(16)},
     deviations=(
         Deviation(
             field="train.precision",
