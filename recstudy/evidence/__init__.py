@@ -10,7 +10,6 @@ from recstudy.evidence.estimates import (
     independent_share,
     mcnemar,
     over_items,
-    width,
 )
 from recstudy.evidence.fits import Fit, Weighted, mean_of
 from recstudy.evidence.questions import (
@@ -64,5 +63,4 @@ __all__ = [
     "mean_of",
     "over_items",
     "ratio",
-    "width",
 ]

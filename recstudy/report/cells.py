@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from recstudy.evidence import LINEAR, Estimate, over_items, width
+from recstudy.evidence import LINEAR, Estimate, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report.caveats import is_synthetic
@@ -241,12 +241,8 @@ def _with_items(cell: Cell) -> Cell:
     return replace(cell, items=over_items(cell.estimate, [scores.scores], [1.0], scores.clusters, scale))
 
 
-def items_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return how much wider intervals are over other items, and which saved answers cannot be read."""
-    ratios = [width(cell.items) / width(cell.estimate) for cell in cells if cell.items and width(cell.estimate)]
-    ends = dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))) if ratios else {}
-    wider = f"over seeds and other items they are {' to '.join(ends)} times as wide"
-    notes = [f"intervals are over seeds, for these test items; {wider}"] if set(ends) - {"1.0"} else []
+def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Return which saved answers cannot be read."""
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
     more = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
-    return (*notes, *(f"values as recorded, without intervals over items: {damage}{more}" for damage in damages[:1]))
+    return tuple(f"values as recorded, without intervals over items: {damage}{more}" for damage in damages[:1])

@@ -16,7 +16,7 @@ from pydantic import Field
 from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import mean_of
 from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
-from recstudy.report.cells import TableData, TableRow, cell, items_notes, with_items
+from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import (
     DASH,
@@ -210,7 +210,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         *deviation_notes(placed for one in data.cells for placed in one.placed),
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
-        *items_notes(data.cells),
+        *damage_notes(data.cells),
         *unmatched_notes(placement),
     ]
     return replace(data, notes=tuple(notes))

@@ -1,0 +1,125 @@
+"""One family of questions for a study, and looks that belong to runs: what a study cannot change by being defined anew."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from asking import AROUND, CLOSE, HELPS, HURTS, MEANS, PLAIN, SAME, study
+from made_up import read
+from scipy import stats
+
+from recstudy import Claim, load
+from recstudy.evidence import Looks, Verdict
+from recstudy.records import PlanRecord, Results, read_record, write_record
+from recstudy.records.plans import read_looks, record_look
+from recstudy.report import Claims, Differences, dump_report
+from recstudy.report.family import family, study_family
+from recstudy.report.registration import dropped_questions
+from recstudy.report.summary import dropped_words, looks_words
+
+MADE_UP = ("made_up", "paper")
+FILE = "studies/made_up/paper/plan.json"
+
+
+def on_plain(*claims: Claim) -> list[Claim]:
+    return [replace(claim, metric=PLAIN) for claim in claims]
+
+
+def edited(results: Results, **changes) -> PlanRecord:
+    """Write the plan again with these changes."""
+    record = replace(read_record(results.root / FILE, PlanRecord), **changes)
+    write_record(results.root / FILE, record)
+    return record
+
+
+def report_of(*parts) -> tuple:
+    return tuple(dump_report(list(parts)))
+
+
+def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
+    """Five parts of a claim each had five unadjusted intervals."""
+    results = study(tmp_path / "r", on_plain(HURTS, SAME, CLOSE))
+    together = [row.answer.adjusted for row in family(read(results), read(results).parts[0]).rows]
+    apart = [Claims(name=f"claims {position}", claims=(claim,)) for position, claim in enumerate(on_plain(HURTS, SAME, CLOSE))]
+    edited(results, report=report_of(*apart, Differences(metric=PLAIN, base="steps=1")))
+    records = read(results)
+    hurts, same, close = (family(records, part).rows[0].answer for part in records.parts[:3])
+    adjusted = [hurts.adjusted, same.adjusted, close.adjusted]
+
+    assert study_family(records).tests == 6  # three differences beside
+    assert [p >= before for p, before in zip(adjusted, together, strict=True)] == [True] * 3
+    assert hurts.adjusted == pytest.approx(5 * hurts.p)  # the second of six
+
+
+def test_a_dropped_claim_still_counts_and_is_named(tmp_path):
+    """p 0.143 became 0.024 when five of six claims were dropped."""
+    results = study(tmp_path / "r", on_plain(CLOSE, HURTS, HELPS))
+    (before, *_) = family(read(results), read(results).parts[0]).rows
+    whole = read_record(results.root / FILE, PlanRecord)
+    shorter = replace(whole, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
+    dropped = dropped_questions(shorter, whole, is_frozen=True)
+    edited(results, report=shorter.report, dropped=dropped)
+    records = read(results)
+    (after,) = family(records, records.parts[0]).rows
+
+    assert [words for words, _ in dropped.values()] == [f"the claim {claim.text!r}" for claim in (HURTS, HELPS)]
+    assert after.answer.adjusted == pytest.approx(min(1.0, 3 * after.answer.p))
+    assert after.answer.adjusted >= before.answer.adjusted
+    assert dropped_words(records) == "; ".join(words for words, _ in dropped.values())
+    assert dropped_questions(shorter, whole, is_frozen=False) == {}
+    assert dropped_questions(whole, replace(shorter, dropped=dropped), is_frozen=True) == {}  # stated again
+
+
+def test_looks_belong_to_runs(tmp_path):
+    """A new variant, a dropped claim, another name of the study and a notebook reset no look."""
+    results = study(tmp_path / "r", on_plain(HURTS), seeds=2)
+    load(results.study(*MADE_UP))
+    first = read_record(results.root / FILE, PlanRecord)
+    seeds = study(tmp_path / "more", on_plain(HURTS), seeds=3)
+    third = read_record(seeds.root / FILE, PlanRecord)
+    for run in seeds.root.glob("runs/*"):
+        if not (results.root / "runs" / run.name).exists():
+            run.rename(results.root / "runs" / run.name)
+    renamed = results.study("another", "paper") / "plan.json"
+    renamed.parent.mkdir(parents=True)
+    write_record(
+        renamed, replace(third, study="another", definition="f" * 12, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
+    )
+    records = load(renamed.parent).records
+
+    assert first.runs != third.runs
+    assert [len(look.runs) for look in read_looks(results, third)] == [8, 4]
+    assert records.looks_at([0, 1]) == Looks((2, 3), 0)
+    (close,) = family(records, records.parts[0]).rows
+    assert close.answer.alpha == 0.025  # the second look, beyond the first
+    assert (
+        looks_words(records.looks)
+        == "2, 3 seeds of a maximum of 2; extended beyond the stated maximum: total error at most 7.5 %"
+    )
+
+
+def test_a_variant_with_an_unfinished_run_is_not_read_yet(tmp_path):
+    results = study(tmp_path / "r", on_plain(HURTS), losses={(16, 1): "not run"})
+    record_look(results, *MADE_UP)
+    record_look(results, *MADE_UP)
+    (look,) = read_looks(results, read_record(results.root / FILE, PlanRecord))
+
+    assert len(look.runs) == 9
+    assert read(results).looks_at([0, 3]).taken == ()
+    assert read(results).looks_at([0, 1]).taken == (3,)
+
+
+def test_paired_seeds_are_compared_seed_by_seed(tmp_path):
+    """All variants share the seeds' distances, so that differences within a seed do not vary: here they are made to, a little."""
+    noise = {(2, seed): MEANS[2] + AROUND[seed] + shift for seed, shift in enumerate((-0.02, 0.0, 0.02))}
+    results = study(tmp_path / "r", on_plain(CLOSE), losses=noise)
+    (unpaired,) = family(read(results), read(results).parts[0]).rows
+    edited(results, paired=True)
+    (paired,) = family(read(results), read(results).parts[0]).rows
+    theirs = stats.ttest_rel([MEANS[1] + near for near in AROUND], [noise[2, seed] for seed in range(3)])
+
+    assert unpaired.verdict is Verdict.UNDECIDED
+    assert paired.verdict is Verdict.SUPPORTED
+    assert paired.answer.p == pytest.approx(theirs.pvalue)
+    assert paired.interval == pytest.approx(tuple(theirs.confidence_interval()))
+    assert np.mean(paired.interval) == pytest.approx(unpaired.estimate.value)
