@@ -146,14 +146,6 @@ class Fit(Generic[Key]):
         """Return s~^2 (4); None where nothing is known of the spread, or where the seeds split."""
         return self._variances.get(key)
 
-    def is_split(self, key: Key) -> bool:
-        """Return whether the variant's seeds are of two kinds."""
-        return key in self.splits
-
-    def may_split(self, key: Key) -> bool:
-        """Return whether the seeds of another variant are of two kinds, so that a few seeds of this one may be of one kind."""
-        return self.why(key) is Why.MAY_SPLIT
-
     def stands_apart(self, key: Key) -> bool:
         """Return whether a variant's spread is several times that of the others: differences with it are covered less well."""
         own, others = self.own.get(key), list(self._spreads)

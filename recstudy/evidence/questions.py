@@ -96,12 +96,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Question(Generic[Key]):
-    """A contrast and its region: one of `above`, `below`, `within` (of `near`) or `other_than`.
+    """A contrast and its region: one of `above`, `within` (of `near`) or `other_than`.
 
     Args:
         weights: variant -> its weight in the contrast.
         above: the contrast is at least this.
-        below: it is at most this.
         near: with `within`, the middle of the region.
         within: the region's half width; 0 where none is stated.
         other_than: the contrast is not this.
@@ -110,7 +109,6 @@ class Question(Generic[Key]):
 
     weights: Mapping[Key, float]
     above: float | None = None
-    below: float | None = None
     near: float = 0.0
     within: float | None = None
     other_than: float | None = None
@@ -123,7 +121,7 @@ class Question(Generic[Key]):
             return self.near - self.within, self.near + self.within
         if self.other_than is not None:
             return self.other_than, self.other_than
-        return (-inf if self.above is None else self.above), (inf if self.below is None else self.below)
+        return (-inf if self.above is None else self.above), inf
 
     def room(self, value: float) -> float:
         """Return the distance from a value to the region's edge; below 0 outside. Of `other_than` the distance from the point."""
@@ -364,40 +362,28 @@ def _verdict(answer: Answer[Key]) -> Verdict:
         return Verdict.AGREES if is_inside else Verdict.DIFFERS
     if is_inside:
         return Verdict.SUPPORTED
-    low, high = answer.adjusted_interval or (-inf, inf)
-    has_sign = (question.above is not None and question.above > 0 and high > 0) or (
-        question.below is not None and question.below < 0 and low < 0
-    )
+    _, high = answer.adjusted_interval or (-inf, inf)
+    has_sign = (question.above or 0.0) > 0 and high > 0
     return Verdict.SMALLER if has_sign else Verdict.CONTRADICTED
 
 
 def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
     """Add the seeds that an open question needs, and its chance at the maximum.
 
-    If our mean lies outside of a published value's margin, more seeds bring it no nearer, and the spread of one more run does
-    not shrink with them: that question counts as an effect which is tested with its prediction error.
+    If our mean lies outside of a published value's margin, more seeds bring it no nearer. Then the question is whether one more
+    run would give the value, and the spread of that run does not shrink with more seeds.
     """
-    estimate, room = answer.estimate, answer.room
+    estimate, room, prediction = answer.estimate, answer.room, answer.prediction
     if estimate.error is None or estimate.df is None or room is None:
         return answer
-    is_outside = answer.question.kind is Kind.PUBLISHED and room <= 0
-    variants = len(answer.question.weights)
-    if is_outside and answer.prediction is not None and answer.prediction.error:
-        return replace(answer, chance=_chance_to_differ(answer, answer.prediction.error, looks, share))
+    variants, later = len(answer.question.weights), looks.later(estimate.n)
+    if prediction is not None and prediction.error is not None and room <= 0:
+        distance = estimate.error + abs((estimate.value or 0.0) - answer.question.near)
+        analysis = PowerAnalysis(distance, prediction.error, estimate.df, estimate.n, variants)
+        chance = analysis.power(distance, estimate.n, share * later[looks.maximum]) if later else 0.0
+        return replace(answer, chance=float(chance))
     analysis = PowerAnalysis(abs(room), estimate.error, estimate.df, estimate.n, variants)
     return replace(answer, seeds_needed=analysis.seeds_needed(looks, share), chance=analysis.chance(looks, share))
-
-
-def _chance_to_differ(answer: Answer[Key], one_more_run: float, looks: Looks, share: float) -> float:
-    """Return the chance that a published value is outside of the prediction interval at the maximum."""
-    estimate, later = answer.estimate, looks.later(answer.estimate.n)
-    if not later or estimate.error is None or estimate.df is None or estimate.value is None:
-        return 0.0
-    spread = one_more_run / sqrt(1 + 1 / estimate.n)
-    seeds = looks.maximum
-    threshold = special.stdtrit(estimate.df + seeds - estimate.n, 1 - share * later[seeds] / 2) * spread * sqrt(1 + 1 / seeds)
-    distance = abs(estimate.value - answer.question.near) + estimate.error
-    return float(special.ndtr((distance - threshold) / (spread / sqrt(seeds))))
 
 
 def holm(p_values: Sequence[float], dropped: int = 0) -> list[float]:

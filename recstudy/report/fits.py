@@ -17,6 +17,7 @@ from recstudy.report.targets import AT_TEST
 UNKNOWN = 1000  # questions of a test split whose size no run states
 SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
 MAY_SPLIT = "seeds of other variants split, so these few seeds may all be of one kind"
+WHY_NOTES: dict[Why | None, str] = {Why.SPLIT: SPLIT, Why.MAY_SPLIT: MAY_SPLIT}
 APART = "spread several times that of the others"
 SHARED = "the seeds share {}, so intervals leave out what it adds: {}"
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
@@ -143,12 +144,14 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     """Return which seeds split, which variant's spread stands apart, and what the seeds share, so that no interval has it."""
     notes: dict[tuple[str, str], list[str]] = {}  # (words, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
-    for words, test in ((SPLIT, Fit.is_split), (MAY_SPLIT, Fit.may_split), (APART, Fit.stands_apart)):
-        for name in names:
-            fits = fits_of(records, name)
-            labels = [records.variants[index].label for index in variants if index in fits and test(*fits[index])]
-            if labels:
-                notes.setdefault((words, some(labels, "; ", 4)), []).append(metric(name).title)
+    for name in names:
+        labels: dict[str, list[str]] = {}
+        for index, (fit, key) in fits_of(records, name).items():
+            words = WHY_NOTES.get(fit.why(key)) or (APART if fit.stands_apart(key) else "")
+            if words and index in variants:
+                labels.setdefault(words, []).append(records.variants[index].label)
+        for words, marked in labels.items():
+            notes.setdefault((words, some(marked, "; ", 4)), []).append(metric(name).title)
     shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant
     for index in variants if names else ():
         config = records.configs[index]
