@@ -134,13 +134,16 @@ def assumptions(target: Target) -> tuple[Deviation, ...]:
 
 @cache
 def _of_row(id: str, what: str) -> dict[str, Any]:
-    """Return the `settings` or the `unknown` of a published row. The last rule with a field decides which of the two it is."""
+    """Return the `settings` or the `unknown` of a published row. The last rule with a field decides which of the two it is, and
+    `defaults` are settings that no other rule has."""
     table = id.partition("#")[0]
     row = next((row for row in rows(table) if row["id"] == id), None) if table else None
     told: dict[str, tuple[str, Any]] = {}
     for rule in _rules(row) if row else ():
         for kind in ("settings", "unknown"):
             told |= {path: (kind, value) for path, value in rule.get(kind, {}).items()}
+    defaults = _told(row, "defaults") if row else {}
+    told |= {path: ("settings", value) for path, value in defaults.items() if path not in told}
     return {path: value for path, (kind, value) in told.items() if kind == what}
 
 

@@ -227,11 +227,13 @@ def _reasons(
     deviating = {
         deviation.field for deviation in deviations if deviation.field in config and same(config[deviation.field], deviation.ours)
     }
-    # The first of several deviations of a field is that of the paper's first data set.
-    values = {stated.field: stated.ours if stated.paper is None else stated.paper for stated in reversed(deviations)}
-    sourced = values | sourced
+    sourced = dict(sourced)
+    for deviation in deviations:  # so that another value than the one stated is a reason, in the `paper` preset as well
+        if deviation.field not in stated:
+            sourced.setdefault(deviation.field, deviation.ours if deviation.paper is None else deviation.paper)
     others = tuple(part for kind, part in OTHERS.items() if kind in different)
-    compared = {path: value for path, value in _settings(config, name).items() if not path.startswith(others)}
+    fields = _settings(config, name)
+    compared = [path for path in fields if not path.startswith(others)]
     unlike = {}
     followed = {}  # where text and code differ: which of them the setting is from
     for path, value in sourced.items():
@@ -245,8 +247,8 @@ def _reasons(
             unlike[path] = f"{plain(config[path])}, not {' or '.join(words)}"
         elif sources != [*alternatives]:
             followed[path] = sources[0]
-    reasons += _unlike(_settings(config, name), {*stated, *sourced}, references, unlike)
-    if len({*followed.values()}) > 1:
+    reasons += _unlike(fields, {*stated, *sourced}, references, unlike)
+    if not reasons and len({*followed.values()}) > 1:
         mixture = [f"{_short(path)} {plain(config[path])} ({source})" for path, source in followed.items()]
         reasons.append(f"a mixture of the paper's text and its code: {', '.join(mixture)}")
     reasons += [UNKNOWN] if reference is None else []
@@ -254,7 +256,7 @@ def _reasons(
         return reasons
     is_paper = reference is None or reference.preset == PAPER
     unstated = [setting_name(path) for path in compared if path not in {*stated, *sourced}]
-    if unstated and ((target.row and not reasons) or (records.is_own and not is_paper)):
+    if unstated and ((target.row and not (reasons or target.against)) or (records.is_own and not is_paper)):
         reasons.append(f"its source does not state {some(unstated, ', ')}")
     elif not (is_paper or records.is_own) and not {*stated, *sourced} >= {*TRAINING}:
         reasons.append(NOTHING)

@@ -1,7 +1,9 @@
 """Settings that ship with published tables: a study is held against them, whatever its own presets say."""
 
 import importlib.util
+from copy import deepcopy
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,28 @@ from recstudy.papers import published, settings
 from recstudy.programs.settings import flatten
 from recstudy.records import Results
 from recstudy.records.study_schema import Deviation
+from recstudy.report.names import metric
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.targets import NOTHING, SHARDS, Placed, place
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
 
 STUDIES = Path(__file__).parents[2] / "studies"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, "study", None)
+
+
+FREE = ("place.", "seed", "train.evaluation_depths")  # decide no number
+PRESETS = [
+    path.stem
+    for path in sorted(STUDIES.glob("*_*.py"))
+    if isinstance(study := load(path.stem), Study) and "paper" in study.presets
+]
 TABLE = published("002_table1_cifar10", only=("top1_accuracy",))
 PAPER = TrainConfig(
     epochs=1000, warmup=0.03, selection="test",
@@ -57,9 +75,15 @@ def test_a_wrong_preset_does_not_certify_itself(tmp_path, preset):
     assert beside(tmp_path, wrong, preset=preset, deviations=(stated,)).reasons == ()
 
 
-def test_where_text_and_code_differ_either_agrees(tmp_path):
-    assert beside(tmp_path, PAPER, ffn="gelu").reasons == ()
-    assert beside(tmp_path, PAPER.model_copy(update={"patience": 10})).reasons == ()
+def test_where_text_and_code_differ_a_preset_follows_one_of_them(tmp_path):
+    early = PAPER.model_copy(update={"patience": 10})
+    mixture = "a mixture of the paper's text and its code: patience {} ({}), ffn {} ({})"
+    stated = Deviation(field="train.patience", paper=10, ours=0, why="to see")
+
+    assert beside(tmp_path, early, ffn="gelu").reasons == ()
+    assert beside(tmp_path, PAPER, ffn="gelu").reasons == (mixture.format(0, "code", "gelu", "text"),)
+    assert beside(tmp_path, early).reasons == (mixture.format(10, "text", "swiglu", "code"),)
+    assert beside(tmp_path, PAPER, ffn="gelu", deviations=(stated,)).reasons == ()
     assert beside(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == ("patience 5, not 10 (text) or 0 (code)",)
 
 
@@ -115,11 +139,57 @@ def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name,
     assert reason in contradictions(name, change) - contradictions(name, {})
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, "study", None)
+def another(value):
+    """Another value of a setting, no published one. Placement compares values alone, so it need not be one that the field takes."""
+    if isinstance(value, bool | None):
+        return not value
+    return 1000 * value + 1 if isinstance(value, int | float) else "another"
+
+
+def changed(plan, path):
+    """The plan with another value of a field in its base and in its variants, so that the preset is still its own reference."""
+    *parts, name = path.split(".")
+    base = deepcopy(plan.base)
+    part = reduce(lambda part, key: part.get(key) or {}, parts, base)
+    if name in part:
+        part[name] = another(part[name])
+    configs = records_of(Results(Path("none")), plan).configs
+    variants = tuple(
+        replace(variant, changes={**variant.changes, path: another(config[path])}) if path in config else variant
+        for variant, config in zip(plan.variants, configs, strict=True)
+    )
+    return replace(plan, base=base, variants=variants)
+
+
+def comparable(plan, targets):
+    """The published values, but no counts, that a plan's variants compare with: source, variant and metric of each."""
+    records = records_of(Results(Path("none")), plan)
+    placement = place(records, targets, range(len(records.variants)), [target.metric for target in targets])
+    return {
+        (value.target.source, index, name)
+        for (index, name), values in placement.placed.items()
+        for value in values
+        if not (value.reasons or metric(name).computed)
+    }
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_field_of_a_paper_preset_certifies_itself(name):
+    plan = replace(plan_record(make_plan(load(name), "paper")), runs=())
+    records = records_of(Results(Path("none")), plan)
+    targets = [target for part in records.parts for target in getattr(part, "targets", ())]
+    before = comparable(plan, targets)
+    targets = list({target.source: target for target in targets if target.source in {source for source, *_ in before}}.values())
+    for path in {path: None for _, index, _ in before for path in records.configs[index]}:
+        unchanged = {
+            (source, index, scored)
+            for source, index, scored in before
+            if path not in records.configs[index]
+            or path.startswith(FREE)
+            or (path.startswith("train.at_test") and not scored.startswith("noisy"))
+        }
+
+        assert comparable(changed(plan, path), targets) == unchanged, path
 
 
 def reasons_of(records):
