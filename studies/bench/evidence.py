@@ -54,7 +54,7 @@ SHARPNESS = 4.0  # of an item's difficulty: at 90 % right, a third of the varian
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--studies", type=int, default=2000, help="simulated for each row (default: 2000)")
+    parser.add_argument("--studies", type=int, default=700, help="simulated for each row (default: 700)")
     studies = parser.parse_args().studies
     worlds = [(name, n) for name, (_, _, seeds) in WORLDS.items() for n in seeds]
     effects = (0.0, 1.0, 1.5, 2.0)
