@@ -29,7 +29,7 @@ from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Place
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
-from recstudy.report.family import family
+from recstudy.report.family import family, published_answers
 from recstudy.report.figures.replications import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
 from recstudy.report.kinds import cells, shown
@@ -45,6 +45,10 @@ TABLES = HERE / "tables"
 BLANK = "left blank"  # by a paper
 NOT_JUDGED = "not judged"
 LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were taken."
+RULES = "third edition"  # of the rules of evidence, by which results are judged
+EARLIER_RULES = """\
+Judged by the rules before 2026-11-28: each part of the report was a family of its own, intervals were those of the tests, and
+the number of test items set a floor to their width. Verdicts may change when the study is run again."""
 COUNTED = """\
 [What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are of these values alone:
 each counts once beside every variant that it stands beside."""
@@ -119,8 +123,8 @@ def take(results: Results, name: str, preset: str) -> None:
     counted = [claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)]
     verdicts = by_source(
         [
-            *((placed.target, row.label, answer.verdict)
-              for table in measured.values() for row in table.rows for cell in row.cells for placed, answer in cell.answers),
+            *((placed.target, row.label, answer.verdict) for table in measured.values() for row in table.rows
+              for cell in row.cells for placed, answer in published_answers(cell)),
             *((claim.target, "", claim.verdict) for claim in counted),
             # whose published pairs are of other images
             *((target, "", "not comparable") for part in records.parts if isinstance(part, Alignment) for target in part.targets),
@@ -141,6 +145,7 @@ def take(results: Results, name: str, preset: str) -> None:
         "wall seconds": wall_seconds([(row.provenance.started, row.provenance.finished) for row in done]),
         "changes": dict(records.plan.changes),
         "ids": {} if records.plan.search else ids(done),
+        "rules": RULES,
         "verdicts": verdicts,
         "claims": {row.label: {"contrast": row.contrast, "verdict": verdict_words(row)} for row in judged},
         "findings": list(map(str, findings(records))),
@@ -219,7 +224,9 @@ def page(study: Study | Search, taken: dict[str, Any]) -> str:
     for preset in study.presets:
         if content := taken.get(f"{study.name}.{preset}"):
             came = provenance(content) + earlier(study, preset, content)
-            lines += ["", f"## Results: {preset}", "", came, *sentences(content)]
+            lines += ["", f"## Results: {preset}", "", came]
+            lines += ["", EARLIER_RULES, ""] if content.get("rules") != RULES else []
+            lines += sentences(content)
             lines += [line for text in content["tables"].values() for line in ("", by_name(text.strip()))]
     return "\n".join([*lines, *deviations(study)]) + "\n"
 

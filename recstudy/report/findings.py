@@ -270,8 +270,12 @@ def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping
     """Return `3 of 12 values reproduced, 9 not comparable (data digits, not cifar10)`."""
     of = f" of {plural(whole or counts.total(), what)}"
     kinds = [word for word in order if counts[word]]
-    each = [f"{counts[word]:,}{of * (word == kinds[0])} {word}{f' ({why[word]})' if why.get(word) else ''}" for word in kinds]
-    return ", ".join(each)
+    phrases = []
+    for word in kinds:
+        verb = word.removesuffix("s") if counts[word] > 1 else word  # agrees, differs
+        reason = f" ({why[word]})" if why.get(word) else ""
+        phrases.append(f"{counts[word]:,}{of * (word == kinds[0])} {verb}{reason}")
+    return ", ".join(phrases)
 
 
 # ------------------------------------------------------------------------------------------------------- open questions
