@@ -129,10 +129,10 @@ class StudyOptions(CommonOptions):
     seeds: Count = None
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
     seeds_at_most: Count = None
-    """How many seeds it may come to have: tests are stricter the more often one looks before. Default: as the study states."""
+    """The maximum number of seeds. Each look at the verdicts spends a part of the 5 %. Default: as the study states."""
     until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
-    """Go on, seed by seed, with the variants of claims and published values that are open, until each is decided, or would take
-    more than --seeds-at-most."""
+    """Add seeds to the variants of open claims and published values, from look to look (3, 5, 8, 12, ... seeds), until each is
+    decided, unlikely to be decided, or at --seeds-at-most."""
     budget: Amount = ""
     """With --until: what all runs may cost, those of the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger one goes
     on."""
