@@ -190,7 +190,7 @@ def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], l
         return homes, None
     theirs = reference.homes(stated, decides)
     labels = {reference.variants[index].label for index in theirs}
-    homes = homes or [index for index, variant in enumerate(records.variants) if variant.label in labels]
+    homes = homes or [index for index, variant in enumerate(records.plan.variants) if variant.label in labels]
     fields = [_settings(reference.configs[index], name) for index in theirs]
     return homes, list({repr(config): config for config in fields}.values())
 

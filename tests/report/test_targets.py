@@ -101,6 +101,19 @@ def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
         assert found[0, "params"][0].reasons == ()  # a count follows from the model alone
 
 
+def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_preset(tmp_path):
+    """Labels are words on pages and not in plans: "ViTRM, batch size 64" is the namesake of "ViTRM, batch_size=64"."""
+    smaller = variants()
+    for variant in smaller:
+        variant["changes"]["train.batch_size"] //= 8
+    records = study(tmp_path / "r", variants=smaller, reference=reference())
+    found = placed(records, target(train__batch_size=64)).placed
+
+    assert records.variants[0].label == "ViTRM, batch size 64"
+    assert [*found] == [(0, "top1_accuracy")]
+    assert found[0, "top1_accuracy"][0].reasons == ("batch_size 8, not 64",)
+
+
 def test_of_several_data_sets_the_variants_own_alone_has_a_place(tmp_path):
     records = study(tmp_path / "r", base=base() | {"data": {"name": "cifar100"}})
     names = ("mnist", "cifar10", "cifar100")
