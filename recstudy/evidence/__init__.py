@@ -28,14 +28,13 @@ from recstudy.evidence.questions import (
     judge,
     ratio,
 )
-from recstudy.evidence.seeds import ALPHA, MAX_SEEDS, POWER, Looks, PowerAnalysis, detectable
+from recstudy.evidence.seeds import ALPHA, MAX_SEEDS, Looks, PowerAnalysis, detectable
 
 __all__ = [
     "ALPHA",
     "LEVEL",
     "LINEAR",
     "MAX_SEEDS",
-    "POWER",
     "Answer",
     "Effect",
     "Estimate",

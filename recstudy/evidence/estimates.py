@@ -165,10 +165,7 @@ def over_items(
         return found
     means = np.sum([weight * one.mean(0) for one, weight in zip(scores, weights, strict=True)], axis=0)
     of_items, drawn = variance_of_mean(means, clusters)
-    of_seeds, both = (
-        found.error**2,
-        0.0,
-    )  # the latter is due to single answers, beside effects of runs and items
+    of_seeds, both = found.error**2, 0.0  # the latter is due to single answers, beside effects of runs and items
     for one, weight in ((one, weight) for one, weight in zip(scores, weights, strict=True) if len(one) > 1):
         left = one - one.mean(0) - one.mean(1, keepdims=True) + one.mean()
         both += weight**2 * float((left**2).sum()) / ((len(one) - 1) * (one.shape[1] - 1)) / one.size
@@ -178,7 +175,7 @@ def over_items(
     half = float(special.stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
     low, high = max(scale.inverse(middle - half), found.reach[0]), min(scale.inverse(middle + half), found.reach[1])
     wide = replace(found, low=low, high=high, error=sqrt(total), df=df)
-    return wide if width(wide) > width(found) else found
+    return wide if found.low is None or found.high is None or high - low > found.high - found.low else found
 
 
 def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = None) -> tuple[float, int]:
@@ -217,8 +214,3 @@ def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None
         apart = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=apart)
     squares = float(apart @ apart)
     return float(special.chdtrc(1, float(apart.sum()) ** 2 / squares)) if squares else None
-
-
-def width(found: Estimate) -> float:
-    """Return the width of an interval; 0 where there is none."""
-    return found.high - found.low if found.low is not None and found.high is not None else 0.0

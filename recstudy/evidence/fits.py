@@ -216,11 +216,11 @@ class Fit(Generic[Key]):
         return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high), why)
 
     def _successes(self, values: Sequence[float]) -> SplitSeeds | None:
-        """Count the seeds above a stated threshold of success."""
+        """Count the seeds of a variant at a bound that are above a stated threshold of success: all or none."""
         if self.learned is None:
             return None
-        count = sum(value > self.learned for value in values)
-        return SplitSeeds(count, len(values), *share_interval(count, len(values)), given=mean_of(values))
+        count = len(values) * (values[0] > self.learned)
+        return SplitSeeds(count, len(values), *share_interval(count, len(values)), given=values[0])
 
 
 def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> SplitSeeds | None:

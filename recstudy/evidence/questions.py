@@ -3,7 +3,6 @@
     a claim         at least 0.5 above:  Question({"n=3": +1, "n=1": -1}, above=0.5)
     a difference    other than none:     Question({"n=3": +1, "n=1": -1}, other_than=0)
     an effect       likewise, of the cells of a factorial, each with its sign
-    an improvement  likewise, in percent of the second
     a published value                    Question({"n=3": +1}, near=93.1, within=0.5, kind=Kind.PUBLISHED)
 
 `room` is how far inside of the region the estimate lies, negative outside. p is of the two-sided t test that the truth lies on
@@ -46,7 +45,6 @@ class Kind(StrEnum):
     CLAIM = "claim"
     DIFFERENCE = "difference"
     EFFECT = "effect"
-    IMPROVEMENT = "improvement"
     PUBLISHED = "published value"
 
 
