@@ -5,7 +5,9 @@ are left, they are told apart by what the target leaves unsaid: that counts as t
 defaults are written down. Where none is left, as in a preset of smaller models, it stands beside the variants that are named
 as its own in the `paper` preset, and is not comparable. It is comparable when everything else that it states (data set,
 protocol, epochs, ...) agrees too, so does what its paper or the authors' code states besides (`papers/settings.yaml`), or the
-study says why not (`deviations`), and all else that decides numbers is as the study's `paper` preset has it for the same target.
+study says why not (`deviations`). What no source states is an assumption there, with its value, and the verdict names it. A
+setting that is in none of these lists makes a value of recstudy's tables not comparable, so that a wrong `paper` preset cannot
+certify itself. Beside a table of a user's own, such a setting must be as the study's `paper` preset has it for the same target.
 """
 
 from collections import Counter
@@ -217,7 +219,8 @@ def _reasons(
     references: Sequence[Json] | None,
 ) -> list[str]:
     """Return why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it
-    (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has it; and settings without a source.
+    (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has it; and, if that is none, settings
+    that no source of a table of recstudy states.
     """
     design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]

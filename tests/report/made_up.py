@@ -38,7 +38,7 @@ from recstudy.report.writing import show_report
 
 SCORES: dict[tuple[int, int], float] = {(0, 0): 93.0, (0, 1): 93.1, (0, 2): 93.2, (1, 0): 92.9, (1, 1): 93.3, (2, 0): 94.1}
 VITRM = {"family": "vitrm", "width": 384, "latent_steps": 3}
-VIT = {"family": "vit", "width": 384, "depth": 9}
+VIT = {"family": "vit", "width": None, "depth": 9}
 PARAMS = {"ViTRM": 3_624_971, "ViT-Small": 16_876_138}
 TABLE1 = published("002_table1_cifar10", margin=0.5, why="made up")
 

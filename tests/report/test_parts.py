@@ -304,7 +304,7 @@ def test_runs_of_fewer_segments_stay_at_their_last(results):
 @pytest.mark.parametrize(("train_puzzles", "count"), [(1000, 6), (500, 0)])
 def test_our_runs_stand_among_replications_where_they_compare(tmp_path, train_puzzles, count):
     model = {"family": "trm", "mixing": "mlp", "layers": 2, "cycles": 3, "latent_steps": 6, "networks": 1, "act": "halt only"}
-    own = base(ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
+    own = base(selection="last", ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
     own |= {"data": {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}}
     own |= {"model": model | {"gradient": "last_cycle"}}
     made = [variant(f"TRM {at}", {}, {}, "TRM", "Sudoku-Extreme") for at in range(4)]

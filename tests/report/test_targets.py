@@ -183,7 +183,7 @@ def test_the_papers_own_value_compares_too_and_does_not_deviate(tmp_path):
     (other,) = deviating(tmp_path / "b", precision="float16")[0, "top1_accuracy"]
 
     assert (own.reasons, [one.field for one in own.deviations]) == ((), ["images", "train.warmup"])
-    assert (other.reasons, other.deviations, other.assumed) == (("precision float16, not bfloat16",), (), "")
+    assert (other.reasons, other.deviations, other.assumed) == (("precision float16, not float32",), (), "")
 
 
 def test_what_a_row_assumes_is_part_of_its_verdict(records):
