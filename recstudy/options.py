@@ -129,13 +129,14 @@ class StudyOptions(CommonOptions):
     seeds: Count = None
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
     seeds_at_most: Count = None
-    """The maximum number of seeds. Each look at the verdicts spends a part of the 5 %. Default: as the study states."""
+    """The maximum number of seeds. Each look before it spends a part of the 5 %. Default: as the study states; without any, the
+    first look has all of it."""
     until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
-    """Add seeds to the variants of open claims and published values, from look to look (3, 5, 8, 12, ... seeds), until each is
-    decided, unlikely to be decided, or at --seeds-at-most."""
+    """Run further seeds for the variants of open claims and published values, from look to look (3, 5, 8, 12, ... seeds), until
+    each is decided or unlikely to be decided by --seeds-at-most. Default maximum: four times the seeds."""
     budget: Amount = ""
-    """With --until: what all runs may cost, those of the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger one goes
-    on."""
+    """With --until: the limit of all runs, the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger budget later
+    continues the study."""
     register: bool = False
     """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
     only: Annotated[Several, arg(metavar="GLOB")] = ()
