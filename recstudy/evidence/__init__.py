@@ -5,7 +5,6 @@ from recstudy.evidence.estimates import (
     LINEAR,
     Estimate,
     Scale,
-    SplitSeeds,
     Why,
     independent_share,
     mcnemar,
@@ -14,7 +13,6 @@ from recstudy.evidence.estimates import (
 from recstudy.evidence.fits import Fit, Weighted, mean_of
 from recstudy.evidence.questions import (
     Answer,
-    Effect,
     Kind,
     Question,
     Reason,
@@ -36,7 +34,6 @@ __all__ = [
     "LINEAR",
     "MAX_SEEDS",
     "Answer",
-    "Effect",
     "Estimate",
     "Fit",
     "Kind",
@@ -45,7 +42,6 @@ __all__ = [
     "Question",
     "Reason",
     "Scale",
-    "SplitSeeds",
     "Verdict",
     "Weighted",
     "Why",

@@ -189,10 +189,9 @@ def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = No
 
 
 def independent_share(groups: Sequence[Scores]) -> float:
-    """Return how much of the variance of answers is between the seeds of one variant, from 0 to 1.
+    """Return the share of the variance of answers that is between the seeds of one variant: 0 if all runs answer alike.
 
-    1 if each run answers each item by chance anew; 0 if all runs answer alike. Items that are hard for every run add nothing to
-    the differences between runs, so that the items' part of a run's variance is this share of 1/(4N).
+    Items that are hard for every run add nothing to the differences between runs.
 
     Args:
         groups: (n, M) of each variant, each score from 0 to 1, n two or more.

@@ -77,6 +77,9 @@ DECIDED = (
 )  # fmt: skip
 
 
+NO_TESTS = (Verdict.NOT_COMPARABLE, Verdict.GIVEN)  # questions that can never be tested, and do not count in a family
+
+
 class Reason(StrEnum):
     """Why an answer is open, or what it is worth less for."""
 
@@ -169,11 +172,6 @@ class Answer(Generic[Key]):
     def adjusted_interval(self) -> tuple[float, float] | None:
         """The interval at the level of Holm's test."""
         return None if self.estimate.error is None else at_level(self.estimate, 1 - self.alpha).interval
-
-    @property
-    def is_test(self) -> bool:
-        """Whether the question counts in its study's family. Not comparable and given values can never be tested."""
-        return self.verdict not in (Verdict.NOT_COMPARABLE, Verdict.GIVEN)
 
     @property
     def shown_difference(self) -> float | None:
@@ -327,8 +325,8 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
         min(1.0, answer.p * ALPHA / level) if answer.p is not None and level else 1.0
         for answer, level in zip(answers, levels, strict=True)
     ]
-    tests = [index for index, answer in enumerate(answers) if answer.is_test]
-    adjusted = dict(zip(tests, holm([p_values[index] for index in tests], dropped), strict=True))
+    tests = [index for index, answer in enumerate(answers) if answer.verdict not in NO_TESTS]
+    adjusted = dict(zip(tests, holm([*(p_values[index] for index in tests), *[1.0] * dropped]), strict=False))
     count = len(tests) + dropped
     decided = sum(p < ALPHA for p in adjusted.values())
     ranks = {index: rank for rank, index in enumerate(sorted(tests, key=p_values.__getitem__))}
@@ -384,16 +382,11 @@ def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
     return replace(answer, seeds_needed=analysis.seeds_needed(looks, share), chance=analysis.chance(looks, share))
 
 
-def holm(p_values: Sequence[float], dropped: int = 0) -> list[float]:
-    """Adjust p values for their number (Holm 1979): the chance of any false finding among them stays below the level.
-
-    Args:
-        p_values: Of each test.
-        dropped: The number of further tests, whose p value counts as 1.
-    """
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p values for their number (Holm 1979): the chance of any false finding among them stays below the level."""
     adjusted, largest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, p_values[index] * (len(p_values) + dropped - rank)))
+        largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
         adjusted[index] = largest
     return adjusted
 

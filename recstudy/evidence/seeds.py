@@ -9,12 +9,11 @@ of the error of the whole. The level of a look is the level of its t test at whi
 time as often as (1) allows. `boundaries` simulates it once for each schedule: for looks at 3, 5 and 10 of 10 seeds the levels
 are 0.8, 1.1 and 3.7 %. With a true difference of 2 standard deviations, 97 % of such studies are decided, by 7 seeds on average.
 
-A study that goes beyond its maximum has half of alpha for the next look, then a quarter: its total error is at most 7.5 % after
-one extension, and 10 % after any number.
+A study that goes beyond its maximum has half of alpha for the next look, then a quarter: its total error is at most 10 %.
 
-Seeds needed: a number that is planned for the estimate alone is planned for luck. At a true effect of half a standard deviation
-it decides 45 % of studies instead of 80 %. So the needed seeds are a range: for the estimate, and for the lower quartile of where
-the effect may lie, given the estimate and its error. `studies/bench/evidence.py` prints how often the upper number decides.
+Seeds needed: a number for the estimate alone relies on luck, and at a true effect of half a standard deviation decides 45 % of
+studies instead of 80 %. So they are a range: for the estimate, and for the lower quartile of the effect given the estimate and
+its error. `studies/bench/evidence.py` prints how often the upper number decides.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import Answer, Kind, Looks, Question, Verdict, answer_published, contrast, judge
+from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import weighted
@@ -59,7 +60,7 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     looks = [_looks(records, row) for row in asked.rows]
     answers = judge([row.answer for row in asked.rows], looks, whole.tests)
     rows = tuple(replace(row, answer=answer) for row, answer in zip(asked.rows, answers, strict=True))
-    return replace(asked, rows=rows, adjusted_for=whole.tests + sum(answer.is_test for answer in answers))
+    return replace(asked, rows=rows, adjusted_for=whole.tests + sum(answer.verdict not in NO_TESTS for answer in answers))
 
 
 def published_values(records: StudyRecords) -> list[PublishedValue]:
@@ -102,7 +103,7 @@ def _study_family(records: StudyRecords) -> StudyFamily:
     looks += [records.looks_at(value.cell.variants) for value in published.values()]
     dropped = sum(count for _, count in records.plan.dropped.values())
     judged = iter(judge(answers, looks, dropped))
-    tests = sum(answer.is_test for answer in answers) + dropped
+    tests = sum(answer.verdict not in NO_TESTS for answer in answers) + dropped
     judged_parts = {}
     for name, questions in parts.items():
         judged_rows = tuple(replace(row, answer=next(judged)) for row in questions.rows)
