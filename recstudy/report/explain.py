@@ -73,6 +73,7 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
     if not numbers:
         raise errors[0]
     ((records, number),) = numbers
+    records.record_look()
     with records.standing():
         column = f", column {number.column!r}" if number.column else ""
         out.print(Text(f"{number.table}, row {number.row!r}{column}", style="bold"), soft_wrap=True)

@@ -267,7 +267,7 @@ def _missing(records: StudyRecords, waiting: Sequence[str]) -> list[Sentence]:
 
 
 def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping[str, str], whole: int = 0) -> str:
-    """Return `3 of 12 values reproduced, 9 not comparable (data digits, not cifar10)`."""
+    """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
     of = f" of {plural(whole or counts.total(), what)}"
     kinds = [word for word in order if counts[word]]
     phrases = []

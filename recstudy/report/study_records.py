@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.evidence.seeds import Looks
+from recstudy.evidence.seeds import MAX_SEEDS, Looks
 from recstudy.lazy import pd
 from recstudy.opened import refuse_link, there
 from recstudy.plugins import absent, reading
@@ -212,7 +212,7 @@ class StudyRecords:
     def looks_at(self, variants: Iterable[int]) -> Looks:
         """Return the looks at these variants: the numbers of seeds that all of them had when verdicts were read.
 
-        If the maximum was raised after verdicts were read, the earlier maximum counts, and later looks extend the study.
+        If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
         """
         firsts = [self._first_readings[index] for index in variants]
         readings = sorted({reading for first in firsts for reading in first})
@@ -239,9 +239,9 @@ class StudyRecords:
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.seeds_at_most
-        if not first_reading or dates.get(digest_of(maximum), "") <= first_reading:
+        if not first_reading or (maximum and dates.get(digest_of(maximum), "") <= first_reading):
             return maximum
-        earlier = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, maximum)}
+        earlier = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, MAX_SEEDS)}
         in_time = [seeds for seeds, date in earlier.items() if date and date <= first_reading]
         return max(in_time, default=0)
 

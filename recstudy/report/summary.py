@@ -33,8 +33,8 @@ INTERVALS = (
 )
 ON_P = (
     "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims, differences, effects and "
-    "published values. It decides the verdict. Supported, higher or lower: p below 0.05. Smaller than claimed: the sign is "
-    "right, and the stated margin is refuted. Agrees: our mean lies within the margin of the published value. Differs: it does "
+    "published values. It decides the verdict. Supported, higher or lower: p below 0.05. Smaller than claimed: the stated "
+    "margin is refuted, and the sign is not. Agrees: our mean lies within the margin of the published value. Differs: it does "
     "not, and one more run of ours would not give the published value."
 )
 FEW = 10  # diverged runs that a page names at once

@@ -171,7 +171,7 @@ def test_published_values_stand_beside_the_variants_that_they_are_of(judge):
     Path("paper.csv").write_text("metric,value,unit,depth,lr\naccuracy,90.2,percent,2,0.01\naccuracy,20,percent,1,0.1\n")
     loaded = recstudy.load(judge(ROWS, published=Path("paper.csv")))
     verdicts = loaded.table("results").frame.dropna(subset="verdict").set_index("row").verdict
-    assert verdicts.to_dict() == {"lr 0.01, depth 2": "agrees", "lr 0.1, depth 1": "differs"}
+    assert verdicts.to_dict() == {"lr 0.01, depth 2": "undecided", "lr 0.1, depth 1": "differs"}
 
 
 def test_damaged_imports_are_one_line(judge, tmp_path):

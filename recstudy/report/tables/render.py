@@ -188,10 +188,9 @@ def outcome_words(placed: Placed, answer: Answer[str]) -> str:
     shown = answer.shown_difference
     if answer.verdict is Verdict.AGREES and not metric(name).computed:
         words = f"agrees within {margin:.3g}"
-    elif answer.verdict is Verdict.UNDECIDED and answer.reasons:
-        words = f"undecided: {answer.reasons[-1]}"
-    elif answer.verdict is Verdict.UNDECIDED and shown is not None:
-        words = f"undecided: these seeds show differences from {shown:.2g} on"
+    elif answer.verdict is Verdict.UNDECIDED:
+        difference = [f"these seeds show differences from {shown:.2g} on"] if answer.p is not None and shown is not None else []
+        words = f"undecided: {'; '.join([*answer.reasons, *difference])}".removesuffix(": ")
     words += f" ({Reason.POST_HOC})" if placed.late and answer.adjusted is not None else ""
     return f"{words} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else words
 
