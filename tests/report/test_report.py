@@ -225,7 +225,7 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
 
     text = printed(show_report, results, "made_up", "paper", ())
 
-    assert "92.6, undecided: " in text
+    assert "92.6, undecided" in text
     assert "not shown: " in text
     assert text.endswith("Report: studies/made_up/paper/report/report.html\n")
 

@@ -225,7 +225,8 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> Shown:
     short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
     side = {None: "", True: "better", False: "worse"}
     counts = Counter(side[row.better] or short.get(row.verdict, str(row.verdict)) for row in questions.rows)
-    if isinstance(part, Claims) and len(questions.rows) > 1:  # all four numbers, so that no reader has to add them up
+    is_judged = any(row.verdict in CLAIM_VERDICTS for row in questions.rows)
+    if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:  # all four numbers, so that nobody has to add them up
         counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     data = _forest_data(part, questions)

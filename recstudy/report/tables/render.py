@@ -172,13 +172,17 @@ def settings_text(words: tuple[str, ...]) -> str:
 
 
 def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
-    """Return `92.6, differs`; if it is not comparable, `94.0 [1]` with the number of the note that says why."""
+    """Return `92.6, differs`; if it is not comparable, `94.0 [1]` with the number of the note that says why.
+
+    The section of published values has the verdict in full; here it is in the tooltip.
+    """
     if not cell.placed:
         return TableEntry(DASH)
     values = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
-    verdicts = ", ".join(dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell)))
-    verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {verdicts}"
-    return TableEntry(values + verdict, hint="; ".join(filter(None, [_sources(cell), *cell.reasons, _deviations(cell)])))
+    verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {', '.join(verdicts(cell))}"
+    outcomes = dict.fromkeys(outcome_words(*answer) for answer in published_answers(cell))
+    hints = [_sources(cell), *(cell.reasons or outcomes), _deviations(cell)]
+    return TableEntry(values + verdict, hint="; ".join(filter(None, hints)))
 
 
 def outcome_words(placed: Placed, answer: Answer[str]) -> str:
