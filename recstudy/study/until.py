@@ -14,7 +14,7 @@ from typing import Self
 
 from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import schedule
-from recstudy.records import Results
+from recstudy.records import PlanRecord, Results, read_record
 from recstudy.records.plans import read_looks, record_look
 from recstudy.records.runs import Row, distinct
 from recstudy.report.findings import OpenQuestion, open_questions
@@ -92,9 +92,15 @@ def next_block(
 
 
 def with_maximum(plan: Plan, results: Results) -> Plan:
-    """Return the plan of a study that states no maximum with four times its seeds, if no verdict was shown yet."""
+    """Return the plan of a study that states no maximum with four times its seeds, if no verdict was read yet.
+
+    If the command was stopped and typed again, the recorded maximum stays.
+    """
     if plan.seeds_at_most:
         return plan
+    recorded = read_record(results.study(plan.study.name, plan.folder) / "plan.json", PlanRecord)
+    if recorded and recorded.definition == plan.definition and recorded.seeds_at_most:
+        return replace(plan, seeds_at_most=recorded.seeds_at_most)
     ids = {run.id for run in plan.runs}
     if any(not ids.isdisjoint(look.runs) for look in read_looks(results, plan_record(plan))):
         raise ConfigError(

@@ -11,13 +11,16 @@ import tiny_until
 
 from recstudy.cli import main
 from recstudy.cluster.sources import Source
+from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
+from recstudy.records.plans import record_look
 from recstudy.report.findings import OpenQuestion
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record, record_plan, resumed
-from recstudy.study.until import Ending, Until, ending, next_block
+from recstudy.study.until import Ending, Until, ending, next_block, with_maximum
+from recstudy.testing import make_result
 
 DECIDED = OpenQuestion("one is better", (0, 1), "supported", is_decided=True)
 CHEAP = OpenQuestion("two is better", (1, 2), "undecided", False, more=2, chance=0.9)
@@ -95,6 +98,21 @@ def test_a_study_without_until_keeps_what_it_has_begun(results):
     record_plan(plan, results)
 
     assert resumed(plan, results).extended == {1: 2}
+
+
+def test_a_study_without_a_maximum_gets_four_times_its_seeds_until_a_verdict_is_read(results):
+    plan = make_plan(tiny.study, seeds=2)
+    with_default = with_maximum(plan, results)
+    record_plan(with_default, results)
+
+    assert with_default.seeds_at_most == 8
+    assert with_maximum(plan, results).seeds_at_most == 8  # after a stop, whatever was read
+    for run in plan.runs:
+        results.run(run.id).finish(make_result(80.0))
+    record_plan(plan, results)
+    record_look(results, "tiny", "quick")
+    with pytest.raises(ConfigError, match="its verdicts have been read: add --seeds-at-most N"):
+        with_maximum(plan, results)
 
 
 def test_a_budget_in_runs_counts_all_that_are_planned(results):
