@@ -10,7 +10,9 @@ from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.records import Results
-from recstudy.records.plans import read_plan, record_look
+from recstudy.records.plans import record_look
+from recstudy.records.reading import append_record
+from recstudy.records.study_schema import Look
 from recstudy.report.study_records import load_study
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
@@ -41,23 +43,29 @@ def test_fewer_seeds_at_most_than_seeds_are_refused():
         make_plan(STUDY, seeds=11)
 
 
+def looks_taken(results: Results) -> tuple[int, ...]:
+    """The looks at all variants that were recorded, without the present one."""
+    records = load_study(results, "tiny", "quick")
+    return records.looks_at(range(len(records.variants))).taken
+
+
 def test_each_report_is_a_look_that_later_plans_keep(results):
     folder = results.study("tiny", "quick")
     for _ in range(2):
         with pytest.raises(SystemExit, match="0"):
             main(["report", str(folder)])
-    assert read_plan(folder).looks == (3,)
+    assert looks_taken(results) == (3,)
 
     record_plan(make_plan(STUDY, seeds=5), results)
     record_look(results, "tiny", "quick")  # with the fourth seed under way
     finish(results, range(3, 5))
     assert load_study(results, "tiny", "quick").looks == Looks((3, 5), 10)  # of which the second is the present one
-    assert read_plan(folder).looks == (3,)
+    assert looks_taken(results) == (3,)
 
     with results.holding("tiny", "quick"):
         record_look(results, "tiny", "quick")
     record_plan(make_plan(STUDY, seeds=5), results)
-    assert read_plan(folder).looks == (3, 5)
+    assert looks_taken(results) == (3, 5)
 
 
 def test_a_study_without_a_whole_seed_was_not_looked_at(tmp_path):
@@ -66,7 +74,7 @@ def test_a_study_without_a_whole_seed_was_not_looked_at(tmp_path):
 
     record_look(results, "tiny", "quick")
 
-    assert read_plan(results.study("tiny", "quick")).looks == load_study(results, "tiny", "quick").looks.taken == ()
+    assert looks_taken(results) == load_study(results, "tiny", "quick").looks.taken == ()
 
 
 def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):
@@ -74,4 +82,12 @@ def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):
 
     record_look(results, "tiny", "quick")
 
-    assert read_plan(results.study("tiny", "quick")).looks == ()
+    assert looks_taken(results) == ()
+
+
+def test_looks_of_older_records_count_seeds(results):
+    """Records before 2026-11-28 have numbers of whole seeds by definition, and no runs."""
+    definition = make_plan(STUDY).definition
+    append_record(results.study("tiny", "quick") / f"looks-{definition}.jsonl", Look(date="2026-11-01T00:00:00+00:00", seeds=2))
+
+    assert looks_taken(results) == (2,)

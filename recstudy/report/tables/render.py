@@ -49,12 +49,12 @@ def number_content(cell: Cell) -> Content:
 
 def _measured(cell: Cell, value: float, form: str) -> Content:
     estimate, split = cell.estimate, cell.estimate.split
-    if estimate.why in (Why.CEILING, Why.FLOOR):
+    if estimate.why in (Why.CEILING, Why.FLOOR) and estimate.n > 1:
         seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
         if split:
             seeds = f"{split.learned} of {split.of} learned, \N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
         return Number(value, form), f" ({seeds})"
-    if split:
+    if split and estimate.why is Why.SPLIT:
         share = f"{100 * split.low:.0f} to {100 * split.high:.0f} %"
         return f"{split.learned} of {split.of} learned ({share}): ", Number(split.given, form)
     if estimate.interval is None:
