@@ -32,7 +32,7 @@ from recstudy.lazy import np, special
 ALPHA = 0.05
 SPENDING = 1.5  # exponent of (1): early looks spend little, so that a late look keeps its power
 PATHS = 400_000  # null studies that are simulated, about a second: the level of a look is known to a hundredth of itself
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "recstudy"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "recstudy")  # noqa: PTH111: it never raises
 POWER = 0.8
 QUARTILE = 0.25  # the effect is at least as large as its lower quartile with a chance of three in four
 MAX_SEEDS = 1000  # a question that needs more lacks something other than seeds
@@ -96,9 +96,13 @@ def boundaries(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
         return (ALPHA,)
     file = CACHE / f"looks-{'-'.join(map(str, looks))}-of-{maximum}.json"
     with suppress(OSError, ValueError):
-        return tuple(json.loads(file.read_text(encoding="utf-8")))
+        kept = tuple(json.loads(file.read_text(encoding="utf-8")))
+        if len(kept) == len(looks):
+            return kept
     levels = _simulated_levels(looks, maximum)
     with suppress(OSError):
+        if not CACHE.is_absolute():  # a user without a home
+            return levels
         CACHE.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps(levels), encoding="utf-8")
