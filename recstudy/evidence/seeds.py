@@ -32,7 +32,7 @@ from recstudy.lazy import np, special
 ALPHA = 0.05
 SPENDING = 1.5  # exponent of (1): early looks spend little, so that a late look keeps its power
 PATHS = 400_000  # null studies that are simulated, about a second: the level of a look is known to a hundredth of itself
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "recstudy")  # noqa: PTH111: it never raises
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "recstudy")  # noqa: PTH111 (never raises)
 POWER = 0.8
 QUARTILE = 0.25  # the effect is at least as large as its lower quartile with a chance of three in four
 MAX_SEEDS = 1000  # a question that needs more lacks something other than seeds
