@@ -64,10 +64,7 @@ def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
 
 
 def record_look(results: Results, name: str, preset: str) -> None:
-    """Record that the verdicts of a study are read now.
-
-    A damaged plan is reported by its readers. Nothing is recorded if the folder cannot be written.
-    """
+    """Record that the verdicts of a study are read now. A damaged plan is reported by its readers."""
     folder = results.study(name, preset)
     with suppress(StorageError, OSError):
         plan = read_record(folder / "plan.json", PlanRecord)
@@ -84,17 +81,18 @@ def record_runs_read(results: Results, plan: PlanRecord, ended: Collection[str])
     """Record the runs that readers of a study's verdicts see for the first time; `ended`: the ids of runs that have ended.
 
     A question waits for all planned runs of its variants, so a variant with an unfinished run is not read yet. A search has no
-    looks: its verdicts are of seeds that are fixed beforehand.
+    looks: its verdicts are of seeds that are fixed beforehand. Nothing is recorded if the folder cannot be written.
     """
     log = results.root / "studies" / LOOKS
     if plan.search is not None or not os.access(log.parent, os.W_OK):
         return
     waiting = {run.variant for run in plan.runs if run.id not in ended}
-    before = {run_id for look in read_looks(results, plan) for run_id in look.runs}
-    new = dict.fromkeys(run.id for run in plan.runs if run.variant not in waiting and run.id not in before)
-    if new:
-        with results.changing(log):
-            append_record(log, Look(date=now(), runs=tuple(new)))
+    with suppress(StorageError, OSError):  # a full disk stops no reader; a damaged log is reported by those that need it
+        before = {run_id for look in read_looks(results, plan) for run_id in look.runs}
+        new = dict.fromkeys(run.id for run in plan.runs if run.variant not in waiting and run.id not in before)
+        if new:
+            with results.changing(log):
+                append_record(log, Look(date=now(), runs=tuple(new)))
 
 
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:

@@ -70,16 +70,18 @@ def published_values(records: StudyRecords) -> list[PublishedValue]:
 
 def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
     """Return the verdict on each published value beside a cell."""
-    whole = study_family(cell.records) if cell.placed else None
+    if not cell.placed:
+        return []
+    whole = study_family(cell.records)
     answers = []
-    for placed in cell.placed if whole else ():
-        known = whole.published.get(_key(cell, placed)) if whole else None
-        if known is None or improved(cell.metric):
-            answer = _published_answer(cell, placed)
-            dropped = whole.tests if whole else 0
-            answers.append((placed, judge([answer], [cell.records.looks_at(cell.variants)], dropped)[0]))
-        else:
-            answers.append((placed, known.answer))
+    for placed in cell.placed:
+        known = whole.published.get(_key(cell, placed))
+        if known is not None and not improved(cell.metric):
+            answer = known.answer
+        else:  # such as the mean of several variants, which is judged beside the questions of the report
+            looks = cell.records.looks_at(cell.variants)
+            (answer,) = judge([_published_answer(cell, placed)], [looks], whole.tests)
+        answers.append((placed, answer))
     return answers
 
 

@@ -77,8 +77,8 @@ def next_block(
         fewest = min(seeds[variant] for variant in question.variants)
         return next(look for look in schedule(maximum) if look > fewest)
 
-    is_open = [ending(question, seeds, maximum) is Ending.OPEN and not question.waits for question in questions]
-    open_now = [question for question, still_open in zip(questions, is_open, strict=True) if still_open]
+    planned = [question for question in questions if not question.waits]
+    open_now = [question for question in planned if ending(question, seeds, maximum) is Ending.OPEN]
     block: dict[int, int] = {}
     for question in sorted(open_now, key=cost):
         look = next_look(question)

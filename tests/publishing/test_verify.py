@@ -124,7 +124,7 @@ def test_a_change_with_a_new_manifest_is_found_or_named_as_not_checked(what, bun
         file = next(bundle.glob("results/runs/*/answers.npz"))
         with np.load(file) as arrays:
             np.savez_compressed(file, **arrays, more=np.zeros(len(arrays["labels"])))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match=r"^[01]$") as ended:
         main(["verify", str(sealed(bundle))])
 
     said = next(text for text in capsys.readouterr().out.splitlines() if line in text)
@@ -213,7 +213,7 @@ def test_of_a_report_that_another_version_has_drawn_the_csv_files_are_compared(b
 
 
 def test_the_last_line_is_the_digest_that_a_paper_prints(published_once, capsys):
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["verify", str(published_once)])
     assert capsys.readouterr().out.splitlines()[-1] == f"Nothing differs. Records: sha256 {Bundle(published_once).about.records}"
 

@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from recstudy.command import main
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, StorageError
 from recstudy.evidence.seeds import Looks
 from recstudy.records import Results
 from recstudy.records.plans import record_look
@@ -91,3 +91,12 @@ def test_looks_of_older_records_count_seeds(results):
     append_record(results.study("tiny", "quick") / f"looks-{definition}.jsonl", Look(date="2026-11-01T00:00:00+00:00", seeds=2))
 
     assert looks_taken(results) == (2,)
+
+
+def test_a_damaged_log_of_looks_is_named_by_who_needs_it(results):
+    """The board records looks on each page; a line that cannot be read is reported by the report, and is no crash."""
+    (results.root / "studies" / "looks.jsonl").write_text("{broken}\n{}\n")
+
+    record_look(results, "tiny", "quick")
+    with pytest.raises(StorageError, match=r"looks\.jsonl"):
+        looks_taken(results)
