@@ -96,9 +96,9 @@ def boundaries(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
         return (ALPHA,)
     file = CACHE / f"looks-{'-'.join(map(str, looks))}-of-{maximum}.json"
     with suppress(OSError, ValueError):
-        kept = tuple(json.loads(file.read_text(encoding="utf-8")))
-        if len(kept) == len(looks):
-            return kept
+        cached_levels = tuple(json.loads(file.read_text(encoding="utf-8")))
+        if len(cached_levels) == len(looks):
+            return cached_levels
     levels = _simulated_levels(looks, maximum)
     with suppress(OSError):
         if not CACHE.is_absolute():  # a user without a home

@@ -75,9 +75,9 @@ def published_answers(cell: Cell) -> list[tuple[Placed, Answer[str]]]:
     whole = study_family(cell.records)
     answers = []
     for placed in cell.placed:
-        known = whole.published.get(_key(cell, placed))
-        if known is not None and not improved(cell.metric):
-            answer = known.answer
+        value = whole.published.get(_key(cell, placed))
+        if value is not None and not improved(cell.metric):
+            answer = value.answer
         else:  # such as the mean of several variants, which is judged beside the questions of the report
             looks = cell.records.looks_at(cell.variants)
             (answer,) = judge([_published_answer(cell, placed)], [looks], whole.tests)
