@@ -107,7 +107,6 @@ study = Study(
                     "HRM, whole": {"model": HRM(**STANDARD)},
                     "HRM, halves": {"model": HRM(**STANDARD, halves="carry")},
                     "HRM, halves, no carry": {"model": HRM(**STANDARD, halves="no_carry")},
-                    "HRM, halves, asked by finding": {"model": HRM(**STANDARD, halves="carry", **ASKED)},
                     "HRM, halves, told the patient": {
                         "model": HRM(**STANDARD, halves="carry", puzzle_emb="patient", identifiers=264),
                     },
@@ -134,7 +133,8 @@ study = Study(
     seeds_at_most={"quick": 10},
     claims={
         "quick": claims("synthetic X-rays"),
-        "standard": claims("1,000 X-rays of 64x64"),
+        # A row asked finding by finding costs 18 times as much: 30 core hours for three seeds.
+        "standard": claims("1,000 X-rays of 64x64")[::2],
         "paper": claims("ChestX-ray14")[:1],
     },
     report=[
