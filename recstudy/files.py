@@ -22,6 +22,29 @@ def sha(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+POINTERS = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")  # of Git LFS and of git-annex
+
+
+def stand_in(path: Path) -> str:
+    """Return what a file is that only stands for the wanted file, and how to get that; empty for any other file."""
+    try:
+        with open(path, "rb") as opened:
+            head = opened.read(256).lstrip().lower()
+    except OSError:
+        return ""
+    if head.startswith(POINTERS):
+        return (
+            "is a pointer of Git LFS or git-annex, not the file itself. Run `git lfs pull` (or `git annex get`) in its "
+            "repository, or download the file."
+        )
+    if head.startswith((b"<!doctype", b"<html")):
+        return (
+            "is a web page, not the file itself. Download the file from its own address: on huggingface.co that has "
+            "`resolve` in place of `blob`, on github.com `raw`."
+        )
+    return ""
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays where that fails.

@@ -24,9 +24,10 @@ from recstudy.config import DATASETS, Shape
 from recstudy.data.cache import IMAGES
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Decoded, Reader, np
-from recstudy.errors import DataError
+from recstudy.errors import DataError, choices
 from recstudy.files import cache_folder, caching
 from recstudy.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
+from recstudy.records.schema import REPEATED
 
 if TYPE_CHECKING:
     from recstudy.data.reader import Labels, Mask, Pixels
@@ -127,6 +128,10 @@ class ArcAgiReader(Reader):
     def decode(self, folder: Path) -> Decoded:
         return make_set(folder / self.config.path, self.config)
 
+    def repeats(self, decoded: Decoded) -> tuple[str, ...]:
+        """Return no more notes: `make_set` compares pairs before they are augmented."""
+        return ()
+
 
 class LaidPairs(NamedTuple):
     """The pairs of a split with their augmentations: all as they are, then all under the first of their task, and so on."""
@@ -184,11 +189,31 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
         identifiers=["<blank>", *(one.name for one in puzzles)],
         notes=(
             f"Of {len(tasks):,} tasks {evaluated.sum():,} are for evaluation: their demonstration pairs train, as in HRM's "
-            "protocol, and their test pairs never do.",
+            "protocol.",
+            _repeat_note(tasks, pairs, tested),
             f"{tested.sum():,} test inputs are answered under every augmentation of their task, "
             f"{len(test.ids):,} times in all. pass@1 and pass@2 count tasks; exact accuracy counts answers.",
         ),
     )
+
+
+def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
+    """Return which test pairs (E,) of evaluation tasks stand among the training pairs too, grid for grid."""
+    contents = [
+        (size.tobytes(), grids.tobytes()) for size, grids in zip(pairs.sizes, pairs.grids, strict=True)
+    ]  # colours in the corner: equal grids have equal bytes
+    trained = {contents[row]: row for row in np.flatnonzero(~tested).tolist()}
+    names = [task.name for task in tasks]
+    test_rows = np.flatnonzero(tested).tolist()
+    repeats = [
+        f"{names[pairs.tasks[row]]} = {names[pairs.tasks[trained[contents[row]]]]}"
+        for row in test_rows
+        if contents[row] in trained
+    ]
+    if not repeats:
+        return "None of their test pairs is an exact copy of a training pair."
+    count = f"{len(repeats):,} of {len(test_rows):,}"
+    return f"{REPEATED}{count} test pairs train too, as pairs of other tasks ({choices(repeats, most=5)})"
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:

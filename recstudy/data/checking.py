@@ -52,7 +52,22 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
             raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
     if (decoded.tokenizer is not None) != ("captions" in takes):
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
+    if TASKS[config.task].output == "cells":
+        decoded = _without_blank_answers(decoded, config)
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
+
+
+def _without_blank_answers(decoded: Decoded, config: DataConfig) -> Decoded:
+    """Leave out puzzles that ask for no cell, which any answer would solve. HRM's and TRM's code scores none of them either."""
+    for part in PARTS:
+        labels: Any = getattr(decoded, f"{part}_labels")
+        asking = labels.any(1)
+        if not asking.any():
+            raise _wrong(config, f"{part}_labels", "must ask for a cell of at least one puzzle")
+        if not asking.all():
+            note = f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles ask for no cell and are left out"
+            decoded = decoded.taking(part, np.flatnonzero(asking))._replace(notes=(*decoded.notes, note))
+    return decoded
 
 
 def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:

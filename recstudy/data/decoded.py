@@ -63,6 +63,16 @@ class Decoded(NamedTuple):
     test_ids: Labels | None = None
     identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names
 
+    def taking(self, part: str, rows: Labels) -> Decoded:
+        """Return the set with these rows of one split alone, `train` or `test`."""
+        columns = {name: column for name, column in self._asdict().items() if name.startswith(f"{part}_")}
+        chosen: dict[str, Any] = {
+            name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+            for name, column in columns.items()
+            if column is not None
+        }
+        return self._replace(**chosen)
+
     @classmethod
     def cut(cls, train: int, **columns: Any) -> Decoded:
         """Return a set of `images`, `labels` and what else both splits have, whose first `train` rows are for training."""

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from recstudy.data.puzzles import Puzzles
 from recstudy.data.reader import Decoded, Labels, Pixels, np
 from recstudy.errors import DataError
+from recstudy.files import stand_in
 from recstudy.records.reading import fault
 
 if TYPE_CHECKING:
@@ -60,11 +61,18 @@ class PuzzleSet(NamedTuple):
 def description(folder: Path) -> Description:
     """Read the description of the split in `folder`."""
     file = folder / "dataset.json"
+    if problem := stand_in(file):
+        raise DataError(f"{file} {problem}")
     try:
         return Description.model_validate_json(file.read_bytes())
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror}). {FIX}") from None
     except ValidationError as error:
+        if missing := [str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]]:
+            raise DataError(
+                f"{file} is in another layout than that of HRM's and TRM's authors, perhaps nano-trm's: it lacks "
+                f"{', '.join(missing)}. Build the folder with the authors' code (dataset/build_*_dataset.py)."
+            ) from None
         raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
 
 
@@ -153,6 +161,8 @@ def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:
+    if problem := stand_in(path):
+        raise DataError(f"{path} {problem}")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:

@@ -7,7 +7,6 @@ Shapes: N puzzles, S cells.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,16 +18,23 @@ from recstudy.data.maze import Mazes
 from recstudy.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.data.puzzles import Puzzles
 from recstudy.data.reader import Decoded, Pixels, Reader, np
+from recstudy.data.splits import csv_rows, find_column
 from recstudy.data.sudoku import Sudokus
 from recstudy.errors import DataError
 
+# Columns of the authors' CSV files, and their names in other public files, such as Kaggle's sets of 1, 3 and 9 million Sudokus.
+COLUMNS = {
+    "question": ("questions", "quizzes", "quiz", "puzzle", "puzzles"),
+    "answer": ("answers", "solutions", "solution"),
+}
 SAMPLE = 100  # puzzles of a split whose solutions are counted
 
 
 class PuzzleFiles(Puzzles):
     """A set in the two CSV files of its authors, or in the layout that their builders make of these: by what lies in the folder.
 
-    `PATH/train.csv` and `test.csv` have the columns `question` and `answer`. With `PATH/train/dataset.json` see `PuzzleFolder`;
+    `PATH/train.csv` and `test.csv` have the columns `question` and `answer`, or `quizzes` and `solutions`, or `puzzle` and
+    `solution`, separated by commas, semicolons or tabs. With `PATH/train/dataset.json` see `PuzzleFolder`;
     where that has several puzzles a group, no more symmetries are drawn.
     """
 
@@ -133,8 +139,7 @@ class PuzzleReader(Reader):
                 f"{place / 'train.csv'} has {known:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer."
             )
         rows = np.sort(np.random.default_rng(config.drawing_seed).choice(known, wanted, replace=False))
-        train = {name: array for name, array in decoded._asdict().items() if name.startswith("train_") and array is not None}
-        return decoded._replace(**{name: array[rows] for name, array in train.items()})
+        return decoded.taking("train", rows)
 
 
 def _read_all(folder: Path, config: Puzzles) -> Decoded:
@@ -176,29 +181,26 @@ def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[i
 
 def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
     """Read questions and answers (N, S), as tokens."""
-    table, columns = bytearray(256), ("question", "answer")  # the token of every character, 0 of what is none
+    table = bytearray(256)  # the token of each character; 0 for characters that stand for no token
     for token, characters in enumerate(config.spelled, 1):
         for character in characters:
             table[ord(character)] = token
-    grids = [bytearray(), bytearray()]
-    with open(file, newline="", encoding="utf-8", errors="replace") as lines:
-        rows = csv.reader(lines)
-        header = next(rows, [])
-        if missing := [name for name in columns if name not in header]:
-            raise DataError(f"{file} has no column {missing[0]!r}: its first line must be source,question,answer,rating.")
-        at = [header.index(name) for name in columns]
-        for row in rows:
-            for grid, name, column in zip(grids, columns, at, strict=True):
-                text = row[column] if column < len(row) else ""
-                tokens = text.encode("latin-1", "replace").translate(bytes(table))
-                if len(tokens) != config.cells or 0 in tokens:
-                    wrong = f"{len(text)} characters, but {config.title} has {config.cells} cells"
-                    if len(text) == config.cells:
-                        known, cell = " ".join(map(repr, "".join(config.spelled))), tokens.index(0)
-                        wrong = f"{text[cell]!r} in cell {cell}, but cells are one of {known}"
-                    raise DataError(f"{file}, line {rows.line_num}: the {name} has {wrong}. Mend or remove the line.")
-                grid += tokens
-    if not grids[0]:
+    rows = csv_rows(file)
+    header = [title.strip().lower() for title in next(rows, (1, []))[1]]
+    columns = {name: find_column(file, header, name, aliases) for name, aliases in COLUMNS.items()}
+    grids = {name: bytearray() for name in COLUMNS}
+    for line, row in rows:
+        for name, column in columns.items():
+            text = row[column] if column < len(row) else ""
+            tokens = text.encode("latin-1", "replace").translate(bytes(table))
+            if len(tokens) != config.cells or 0 in tokens:
+                problem = f"{len(text)} characters, but {config.title} has {config.cells} cells"
+                if len(text) == config.cells:
+                    allowed, cell = " ".join(map(repr, "".join(config.spelled))), tokens.index(0)
+                    problem = f"{text[cell]!r} in cell {cell}, but cells are one of {allowed}"
+                raise DataError(f"{file}, line {line}: the {name} has {problem}. Mend or remove the line.")
+            grids[name] += tokens
+    if not grids["question"]:
         raise DataError(f"{file} has no puzzles. Download it again.")
-    given, answers = (np.frombuffer(grid, np.uint8).reshape(-1, config.cells) for grid in grids)
-    return given, answers
+    questions, answers = (np.frombuffer(grid, np.uint8).reshape(-1, config.cells) for grid in grids.values())
+    return questions, answers

@@ -10,6 +10,7 @@ from typing import Any, final
 
 from recstudy.data.checking import checked
 from recstudy.data.decoded import Decoded, Labels, Mask, Pixels, Tokens, np, torch
+from recstudy.data.repeats import repeat_notes
 from recstudy.errors import DataError
 
 __all__ = ["Decoded", "DrawingReader", "Labels", "Mask", "Pixels", "Reader", "Tokens", "np", "torch"]
@@ -70,6 +71,10 @@ class Reader(ABC):
         """Return what else decides the images: name and version of the package that holds them, or of what draws them."""
         return ()
 
+    def repeats(self, decoded: Decoded) -> tuple[str, ...]:
+        """Return notes on items that stand more than once in the files: by default on exact copies of decoded items."""
+        return repeat_notes(decoded, self.config)
+
     def fetch(self, folder: Path) -> None:
         """Download what is missing into `folder`; a DataError says why that failed. By default it cannot be."""
         raise self.not_found(folder, str(self.missing(folder)))
@@ -107,7 +112,8 @@ class Reader(ABC):
                         f"{folder / name} is damaged: its md5 is not the official one of {self.config.title}. "
                         "Delete it and unpack or download it again."
                     )
-        return checked(self.decode(folder), self.config)
+        decoded = checked(self.decode(folder), self.config)
+        return decoded._replace(notes=(*decoded.notes, *self.repeats(decoded))) if self.sources(folder) else decoded
 
 
 class DrawingReader(Reader):

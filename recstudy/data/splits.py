@@ -11,13 +11,13 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.config import DataConfig
 from recstudy.data.reader import Labels, Mask, Tokens, np
 from recstudy.errors import DataError, choices, nearest
+from recstudy.files import stand_in
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,21 +34,15 @@ class Rows:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        lines = csv.reader(StringIO(utf8(file), newline=""), strict=True)
-        try:
-            self.header = next(lines, [])
-            self.rows = [(lines.line_num, row) for row in lines if row]
-        except csv.Error as error:
-            raise DataError(f"{file} cannot be read as CSV ({error}). Write it as comma-separated UTF-8 text.") from None
+        lines = csv_rows(file)
+        self.header = [name.strip() for name in next(lines, (1, []))[1]]
+        self.rows = list(lines)
         if not self.rows:
             raise DataError(f"{file} has no rows.")
 
     def column(self, name: str) -> Iterator[tuple[int, str]]:
         """Yield line number and cell of each row."""
-        if name not in self.header:
-            known = choices(self.header)[:300]
-            raise DataError(f"{self.file} has no column {name!r}: there are {known}.{nearest(name, self.header)}")
-        place = self.header.index(name)
+        place = find_column(self.file, self.header, name)
         for line, row in self.rows:
             if place >= len(row):
                 raise DataError(f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns.")
@@ -75,8 +69,52 @@ class Rows:
         return DataError(f"{self.file}, line {line}, column {column!r} {what}.{hint}")
 
 
+def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file, the header first, each with the line where it begins. Blank rows are skipped.
+
+    Cells are separated by commas, semicolons or tabs: by those of which the first line has most. The file is read row by row,
+    because Sudoku-Extreme has 3.8 million rows.
+
+    Raises:
+        DataError: The file cannot be read, is not UTF-8, or has a quotation mark that does not close.
+    """
+    if problem := stand_in(file):
+        raise DataError(f"{file} {problem}")
+    line = 1
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as text:
+            header = next((content for content in text if content.strip()), "")
+            text.seek(0)
+            reader = csv.reader(text, delimiter=max(",;\t", key=header.count), strict=True)
+            for cells in reader:
+                if any(map(str.strip, cells)):
+                    yield line, cells
+                line = reader.line_num + 1
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        utf8(file)  # names the line
+        raise
+    except csv.Error as error:
+        fix = "A quotation mark that opens a cell must be closed, and be doubled within the cell."
+        raise DataError(f"{file}, line {line}: {error}. {fix}") from None
+
+
+def find_column(file: Path, header: Sequence[str], name: str, aliases: Sequence[str] = ()) -> int:
+    """Return the position of the one column that is called `name` or by one of its aliases."""
+    positions = [position for position, title in enumerate(header) if title in (name, *aliases)]
+    if len(positions) > 1:
+        raise DataError(f"{file} has several columns {name!r}: {choices(header)[:300]}. Remove all but one.")
+    if not positions:
+        other_names = f" (or {choices(aliases)})" if aliases else ""
+        raise DataError(f"{file} has no column {name!r}{other_names}: there are {choices(header)[:300]}.{nearest(name, header)}")
+    return positions[0]
+
+
 def utf8(file: Path) -> str:
     """Return the text of `file`; a DataError names the byte and line that are no UTF-8."""
+    if problem := stand_in(file):
+        raise DataError(f"{file} {problem}")
     try:
         data = file.read_bytes()
         return data.decode("utf-8-sig")

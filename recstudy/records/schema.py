@@ -69,6 +69,9 @@ class Hardware:
     gpu: str | None = None
 
 
+REPEATED = "Repeated items: "  # how a data note begins that is about items that stand more than once
+
+
 @record
 class Initial:
     """`weights/DIGEST.json`: where the weights beside it, from which runs start, were taken from."""

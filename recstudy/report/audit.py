@@ -24,7 +24,7 @@ from recstudy.papers import by_name, papers
 from recstudy.programs.metric import METRICS
 from recstudy.records import Results
 from recstudy.records.runs import Row
-from recstudy.records.schema import Provenance
+from recstudy.records.schema import REPEATED, Provenance
 from recstudy.report.caveats import some
 from recstudy.report.markup import markup
 from recstudy.report.names import metric, plural
@@ -128,6 +128,17 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
             yield f"{len(checksums)} different data checksums of {data}: {counted(checksums)}", {row.variant for row in rows}
 
 
+def check_repeats(records: StudyRecords) -> Iterator[Observation]:
+    """Find test items that train too, and items with several labels, as the readers of the data have noted them."""
+    repeats: dict[tuple[str, str], set[int]] = {}
+    for row in (row for rows in finished(records) for row in rows):
+        for note in row.provenance.data_notes:
+            if note.startswith(REPEATED):
+                repeats.setdefault((records.variants[row.variant].data, note.removeprefix(REPEATED)), set()).add(row.variant)
+    for (data, note), variants in repeats.items():
+        yield f"{data}: {note}", variants
+
+
 def check_origins(records: StudyRecords) -> Iterator[Observation]:
     """Find variants that differ in what computed them. The machine counts if the report shows times."""
     timed = any(metric(name).timed for part in records.parts for name in part.shows)
@@ -180,6 +191,11 @@ RULES = {  # in the order of the report
         check_data,
         "These runs cannot be compared, because they were not trained and scored on the same data.",
         "Find out which copy is right, and run the others again with another --results.",
+    ),
+    "noted repeats of data": Rule(
+        check_repeats,
+        "A network may have memorized a test item that trains too, and no answer is right for an item with several labels.",
+        "Remove the copies from one split, and run again with another --results.",
     ),
     "commits, versions and machines": Rule(
         check_origins,

@@ -56,7 +56,7 @@ def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
 
     Args:
         hits: (B, T) cells that are right after each segment.
-        asked: (B,) cells that are asked for; where none is, the answer is right, as in the authors' code.
+        asked: (B,) cells that are asked for, at least one.
         halts: (H, B, T) whether the model would halt there, by each of H rules.
         last: the segment at which every puzzle halts at the latest.
 

@@ -104,7 +104,26 @@ def test_what_trains_and_what_tests_under_every_augmentation(folder):
     assert len(found.identifiers) == 1 + 12 * 4 == 1 + found.train_ids.max()
     assert set(found.test_ids) < set(found.train_ids)
     assert "Of 12 tasks 4 are for evaluation" in found.notes[0]
-    assert found.notes[1].startswith("5 test inputs are answered under every augmentation of their task, 20 times in all.")
+    assert found.notes[1] == "None of their test pairs is an exact copy of a training pair."
+    assert found.notes[2].startswith("5 test inputs are answered under every augmentation of their task, 20 times in all.")
+
+
+def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
+    """Also if it is a demonstration of another evaluation task."""
+    contents = {}
+    for name in ("evaluation_challenges", "evaluation_solutions", "training_challenges"):
+        contents[name] = json.loads((folder / f"arc_agi/arc-agi_{name}.json").read_text())
+    tests = {task: {**contents["evaluation_challenges"][task]["test"][0], "output": contents["evaluation_solutions"][task][0]}
+             for task in "wy"}  # fmt: skip
+    contents["training_challenges"]["a"]["train"][0] = tests["w"]
+    contents["evaluation_challenges"]["z"]["train"][2] = tests["y"]
+    for name, content in contents.items():
+        (folder / f"arc_agi/arc-agi_{name}.json").write_text(json.dumps(content))
+
+    notes = TINY.reader().read(folder).notes
+
+    assert notes[1] == "Repeated items: 2 of 5 test pairs train too, as pairs of other tasks (w = a, y = z)"
+    assert not any("never" in note for note in notes)
 
 
 def test_augmentations_are_the_same_whatever_else_is_read(folder):

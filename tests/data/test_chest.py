@@ -142,7 +142,10 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
 
     assert decoded.train_images[0, 0, 0, :2].tolist() == [255, 100]
     assert decoded.train_images[:, 0, 5, 5].tolist() == [100, 76, 50, 90, 40]
-    assert decoded.notes[1:] == ("2 images are in colour: converted to grey", "1 image is of 16 bits: scaled to 8 by value / 257")
+    assert decoded.notes[1:3] == (
+        "2 images are in colour: converted to grey",
+        "1 image is of 16 bits: scaled to 8 by value / 257",
+    )
 
 
 def test_missing_images_are_counted_and_left_out_on_request(nih):

@@ -91,6 +91,10 @@ def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folde
         ({"total_groups": 7}, {}, r"dataset.json counts 7 groups, but its sets have 2. Make the folder anew"),
         ({"sets": []}, {}, r"dataset.json names no sets. Make"),
         ({"vocab_size": "many"}, {}, r"train/dataset.json is damaged: vocab_size must be .*, but it is 'many'. Make"),
+        ("dataset.json", b'{"num_puzzles": 5, "vocab_size": 5, "seq_len": 4}',
+         r"train/dataset.json is in another layout than .* nano-trm's: it lacks pad_id, ignore_label_id, .*, sets. Build the folder"),
+        ("dataset.json", b"version https://git-lfs.github.com/spec/v1\n", r"train/dataset.json is a pointer of Git LFS"),
+        ("all__labels.npy", b"version https://git-lfs.github.com/spec/v1\n", r"all__labels.npy is a pointer of Git LFS"),
         ({}, {"labels": arrays()["labels"][:4]}, r"all__labels.npy must be \(5, 4\), but is \(4, 4\). Make"),
         ({}, {"inputs": arrays()["inputs"] / 2}, r"all__inputs.npy must hold whole numbers, but holds float64. Make"),
         ({}, {"inputs": np.arange(5)}, r"all__inputs.npy must be \(5, 4\), but is \(5,\). Make"),
@@ -146,6 +150,68 @@ def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(tmp_path):
     assert (found.train_groups, found.train_puzzles, found.test_ids.tolist()) == (None, None, [0] * 16)
 
 
+@pytest.mark.parametrize("header", ["quizzes,solutions", "id;Puzzle;Solution;clues", "question\tanswer"])
+def test_csv_files_of_other_publishers_are_read(tmp_path, header):
+    """With a byte order mark, other names and separators, and a blank last line."""
+    tables(tmp_path)
+    separator = next(mark for mark in ",;\t" if mark in header)
+    names = header.lower().split(separator)
+    for part, images, labels in (("train", *MADE[:2]), ("test", *MADE[2:4])):
+        lines = [header]
+        for question, answer in zip(images, labels, strict=True):
+            cells = {"id": "7", "clues": "24"} | dict.fromkeys(names[-1:], spelled(answer))
+            cells |= {names[("id" in names)]: spelled(question.flatten()), names[("id" in names) + 1]: spelled(answer)}
+            lines.append(separator.join({**cells, "clues": "24"}[name] for name in names))
+        text = "\n".join(lines) + "\n\n"
+        (tmp_path / f"sudoku-extreme/{part}.csv").write_text(text, encoding="utf-8-sig")
+
+    found = SudokuExtreme().reader().read(tmp_path)
+
+    for name in ("train_images", "train_labels", "test_images", "test_labels"):
+        assert np.array_equal(getattr(found, name), getattr(MADE, name))
+
+
+def test_an_open_quotation_mark_is_named_by_its_line(tmp_path):
+    tables(tmp_path)
+    file = tmp_path / "sudoku-extreme/train.csv"
+    lines = file.read_text().splitlines()
+    lines[5] = lines[5].replace("book,", 'book,"')
+    for rows in (lines, lines * 50):  # more than the 131,072 characters that csv allows a cell
+        file.write_text("\n".join(rows) + "\n")
+        with pytest.raises(DataError, match=r"^[^\n]*sudoku-extreme/train.csv, line 6: [^\n]*A quotation mark that opens a cell"):
+            load(SudokuExtreme(), tmp_path)
+
+
+def test_test_puzzles_that_train_and_puzzles_with_two_answers_are_noted(folder):
+    """All test puzzles train too. A puzzle of the same grid has another answer, and one of the same grid and another id has not."""
+    inputs = arrays()["inputs"]
+    labels = inputs.copy()
+    labels[0] = labels[0][::-1]
+    write(folder, sets={"all": arrays(labels=labels)})
+    write(folder, "test", sets={"all": arrays(labels=inputs)})
+
+    notes = load(FOLDER, folder).notes
+
+    assert notes == (
+        "Repeated items: 5 of 5 test puzzles are exact copies of training puzzles",
+        "Repeated items: 1 puzzles have several copies with different answers",
+    )
+
+
+def test_puzzles_that_ask_for_nothing_are_left_out_and_counted(folder):
+    labels = arrays()["labels"]
+    labels[2] = 0
+    write(folder, "test", sets={"all": arrays(labels=labels)})
+
+    data = load(FOLDER, folder)
+
+    assert data.notes[0] == "1 of 5 test puzzles ask for no cell and are left out"
+    assert (len(data.test), data.test.ids.tolist(), data.test.labels.tolist()) == (4, [1, 1, 2, 2], labels[[0, 1, 3, 4]].tolist())
+    write(folder, "test", sets={"all": arrays(labels=0 * labels)})
+    with pytest.raises(DataError, match="test_labels must ask for a cell of at least one puzzle"):
+        load(FOLDER, folder)
+
+
 def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(tmp_path):
     tables(tmp_path)
     configs = [SudokuExtreme(train_puzzles=16, drawing_seed=seed) for seed in (0, 0, 1)]
@@ -187,7 +253,11 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("puzzle,solution\n", r"train.csv has no column 'question': its first line must be source,question,answer"),
+        ("given,solution\n", r"train.csv has no column 'question' \(or questions, .*puzzle.*\): there are given, solution."),
+        (
+            "puzzle,quizzes,solution\n",
+            r"train.csv has several columns 'question': puzzle, quizzes, solution. Remove all but one.",
+        ),
         ("source,question,answer,rating\n", r"train.csv has no puzzles. Download it again.$"),
         (None, r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to fewer.$"),
     ],

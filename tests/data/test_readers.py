@@ -63,6 +63,17 @@ def test_image_folder_labels_follow_the_sorted_class_names(cats_and_dogs, channe
     assert decoded.train_images[:, 0, 0, 0].tolist() == [10, 10, 10, 200, 200, 200]
 
 
+def test_copies_across_splits_and_under_two_labels_are_noted(tmp_path):
+    """One test image is a training image of the other class, one is a copy within the test split, one is new."""
+    for place, value in {"train/cat/0": 1, "train/dog/0": 2, "test/cat/0": 2, "test/dog/0": 3, "test/dog/1": 3}.items():
+        paint(tmp_path / f"pets/{place}.png", np.full((8, 8), value))
+
+    assert load(pets(), tmp_path).notes == (
+        "Repeated items: 1 of 3 test images are exact copies of training images",
+        "Repeated items: 1 images have several copies with different labels",
+    )
+
+
 @pytest.mark.parametrize("size", [(20, 33), (9, 8), (64, 64)])
 def test_resize_and_crop_equal_torchvision(tmp_path, size):
     values = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)

@@ -107,8 +107,14 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
     ("content", "message"),
     [
         (b"id,split\n", " has no rows."),
-        (b'id,split\n"a,b', " cannot be read as CSV (unexpected end of data). Write it as comma-separated UTF-8 text."),
-        (b"id;split\nx;y\n", " has no column 'id': there are id;split."),
+        (
+            b'id,split\na,train\n\n"b,train\nc,train\n',
+            ", line 4: unexpected end of data. A quotation mark that opens a cell must",
+        ),
+        (b"ID;split\nx;y\n", " has no column 'id': there are ID, split."),
+        (b"id,split,id\nx,train,y\n", " has several columns 'id': id, split, id. Remove all but one."),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", " is a pointer of Git LFS or git-annex, not the file"),
+        (b"\n<!DOCTYPE html><html>", " is a web page, not the file itself. Download the file from its own address"),
         (b"id,split\nx,\xe9\n", ", line 2: the byte 0xE9 is not UTF-8. Save the file with that encoding."),
         (b"split,id\ntrain,x\ntrain\n", ", line 3: 1 cells, but the header names 2 columns."),
         (b"id,split\n ,train\n", ", line 2, column 'id' must not be blank."),
@@ -124,6 +130,16 @@ def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
 
     with pytest.raises(DataError, match=re.escape(f"table.csv{message}")):
         read()
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp_path, separator):
+    lines = ["\ufeffid, split", '"a, b; c",train', "", " , ", '"two\nlines",test', ""]
+    (tmp_path / "table.csv").write_text("\r\n".join(line.replace(",", separator) for line in lines), encoding="utf-8", newline="")
+    rows = Rows(tmp_path / "table.csv")
+
+    assert list(rows.keys("id")) == [(2, "a, b; c".replace(",", separator)), (5, "two\nlines")]
+    assert rows.splits() == ["train", "test"]
 
 
 def test_divided_patients_and_empty_splits_are_refused(tmp_path):

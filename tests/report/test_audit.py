@@ -112,6 +112,7 @@ RUNS = {
     "a run selected on the test set": of(1, selected={"split": "test"}),
     "small training FLOPs": lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
     "data checksums": of(1, provenance={"data_checksum": "f00d"}),
+    "noted repeats of data": of(1, provenance={"data_notes": ["cut", "Repeated items: 3 of 24 test images are exact copies"]}),
     "commits": of(1, provenance={"commit": "fff"}),
     "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
 }

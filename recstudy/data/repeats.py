@@ -1,0 +1,47 @@
+"""Items that stand more than once in a data set: in training and test split alike, or with different labels.
+
+Items are compared by a digest of their decoded values, so that only exact copies count.
+
+Shapes: N images or puzzles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from recstudy.config import DataConfig
+from recstudy.data.decoded import Decoded, np
+from recstudy.metrics import TASKS
+from recstudy.records.schema import REPEATED
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def repeat_notes(decoded: Decoded, config: DataConfig) -> tuple[str, ...]:
+    """Return notes on test items that train too, and on items with several labels; none where there are neither.
+
+    A puzzle is its grid and its id, because a rule that the id names decides the answer. Captions of one image may differ.
+    """
+    kind, label = ("puzzles", "answers") if TASKS[config.task].output == "cells" else ("images", "labels")
+    train, test = (_digests(getattr(decoded, f"{part}_images"), getattr(decoded, f"{part}_ids")) for part in ("train", "test"))
+    notes = []
+    if shared := int(np.isin(test, train).sum()):
+        notes.append(f"{REPEATED}{shared:,} of {len(test):,} test {kind} are exact copies of training {kind}")
+    if decoded.train_captions is None:
+        labels = np.concatenate([_digests(decoded.train_labels), _digests(decoded.test_labels)])
+        pairs = np.unique(np.stack([np.concatenate([train, test]), labels], 1), axis=0)
+        _, counts = np.unique(pairs[:, 0], return_counts=True)
+        if several := int((counts > 1).sum()):
+            notes.append(f"{REPEATED}{several:,} {kind} have several copies with different {label}")
+    return tuple(notes)
+
+
+def _digests(items: npt.NDArray[Any], ids: npt.NDArray[Any] | None = None) -> npt.NDArray[np.uint64]:
+    """Return (N,) digests of 64 bits; two of 4 million different items share one with a probability of 5e-7."""
+    digests = np.empty(len(items), np.uint64)
+    for row, item in enumerate(items):
+        content = item.tobytes() if ids is None else item.tobytes() + ids[row].tobytes()
+        digests[row] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+    return digests
