@@ -58,4 +58,6 @@ def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 if __name__ == "__main__":
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
-    FILE.write_text(json.dumps(kept | {"parts": of_parts(), "studies": of_studies()}, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    FILE.write_text(
+        json.dumps(kept | {"parts": of_parts(), "studies": of_studies()}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    )
