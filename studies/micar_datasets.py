@@ -5,7 +5,8 @@ PEIR Gross and ROCO. Numbers that 003 takes over from other papers (CoAtt, ASGK,
 Read with it: 003 scores its own rows with METEOR of NLTK and those it takes over with METEOR 1.5 (003-3), and its beam search is
 greedy (003-2). Here every row is searched and scored in one way, which the table names.
 Quick asks it of synthetic captions, with small models; standard is MedPix 2.0 and COVID-CT, which can be had without asking.
-Cost: quick, 3 minutes on 2 cores; cpu (MedPix 2.0, the small models), 15 minutes; standard, a day of a GPU; paper, see --dry-run.
+Cost: quick, 10 minutes, and cpu (MedPix 2.0, the small models), 21 minutes, both measured on 2 cores; standard, a day of a GPU;
+paper, see --dry-run.
 
     python studies/micar_datasets.py
     python studies/micar_datasets.py --preset standard --data DIR

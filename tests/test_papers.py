@@ -12,9 +12,10 @@ from recstudy import Deviation, RunConfig, deviations
 from recstudy.config import FAMILIES
 from recstudy.data import Cifar10, Cifar100
 from recstudy.errors import ConfigError
-from recstudy.models import FuseLIPBackboneConfig, ResNet, ViT, ViTRM
+from recstudy.models import FuseLIPBackboneConfig, MicarVLMoE, ResNet, ViT, ViTRM
 from recstudy.models.costs import cost
 from recstudy.papers import by_name, named, papers, published
+from recstudy.papers import settings as papers_settings
 from recstudy.papers.replications import CELLS, replications
 
 PAPERS = files("recstudy").joinpath("papers")
@@ -224,6 +225,20 @@ def test_the_error_of_a_row_is_of_its_items_and_its_digits():
 
     assert by_id["r119"].error == pytest.approx((100 * 78.7 * 21.3 / 100 / 1000 + 0.01**2 / 12) ** 0.5, rel=1e-3)  # 1,000 mazes
     assert by_id["r149"].error == pytest.approx((55 * 45 / 422_786 + 1 / 12) ** 0.5)  # "about 55"
+
+
+def test_where_text_and_code_differ_a_deviation_of_micar_states_the_text_and_our_default():
+    """Sections III-D, III-F and IV-C: our search, weights and image size are the text's, so they do not deviate from it."""
+    settings_of_row = papers_settings(published("003_table1_sota", only=("avg_bleu",))[-1])
+    differing = {path: value for path, value in settings_of_row.items() if isinstance(value, dict)}
+    ours = {f"model.{name}": value for name, value in MicarVLMoE().model_dump().items()}
+    stated = {one.field: one for one in deviations("003_code")}
+
+    assert {"model.decode", "model.combine", "model.scale"} < {*differing}
+    assert {path for path, value in differing.items() if ours[path] != value["text"]} == {*differing} & {*stated}
+    for path in {*differing} & {*stated}:
+        assert (stated[path].paper, stated[path].ours) == (differing[path]["text"], ours[path])
+    assert (stated["images, in the code"].paper, "images" in stated) == ("resized to 232, cropped to 224", False)
 
 
 def test_a_list_is_of_deviations_in_the_order_of_the_file():

@@ -107,6 +107,7 @@ def test_networks_that_judge_images(data, model, params):
         (R2Gen(), 1000, 36_218_344 + RESNET101),
         # models.md 8.10: the published code's layout
         (MicarVLMoE(), 1000, 156_793_024),
+        (MicarVLMoE(projections="separate", scale="latent", rope_dims=48, fusion_reads="plain"), 1000, 155_416_768),  # the text's
         (MicarVLMoE(encoder_layers=3, decoder_layers=3), 1000, 190_079_744),  # 4,080,832 and 29,205,888 a layer more
     ],
     ids=lambda value: getattr(value, "title", value),

@@ -11,6 +11,7 @@ from shipped import load
 
 from recstudy import Search, Study, run
 from recstudy.records import Results
+from recstudy.report import AttentionMaps
 from recstudy.report.writing import show_report
 from recstudy.study.plan import make_plan, select
 from recstudy.terminal import console
@@ -81,3 +82,23 @@ def test_every_preset_makes_a_plan(path):
             continue
         plan = make_plan(study, preset)
         assert plan.runs
+
+
+def test_batches_of_20_to_30_are_judged_at_a_batch_of_20_to_30():
+    """003 V.C, Figure 6c: of the best batches against a smaller and a larger one, on each of the figure's data sets."""
+    study = load("micar_hyperparameters")
+    for preset, data in {"quick": [None], "standard": [None], "paper": ["COVCTR", "MMR"]}.items():
+        claims = [claim for claim in study.by_preset(study.claims, preset) if "batch sizes of 20-30" in claim.text]
+        assert [claim.than.get("data") for claim in claims] == [name for name in data for _ in ("smaller", "larger")]
+        for claim in claims:
+            assert 20 <= claim.than["train.batch_size"] <= 30
+            assert not 20 <= claim.less["train.batch_size"] <= 30
+
+
+def test_figure_7_is_of_both_data_sets():
+    study = load("micar_routing")
+    parts = [part for part in study.by_preset(study.report, "paper") if isinstance(part, AttentionMaps)]
+    plan = make_plan(study, "paper")
+    data = {variant.label: config.data.name for variant, config in zip(plan.variants, plan.configs, strict=True)}
+
+    assert {data[part.where.get("variant", "full")] for part in parts} == {"cov_ctr", "mm_retinal"}
