@@ -13,7 +13,7 @@ Not asked: the puzzle's identifier and symbols tied by symmetry, which one famil
 checkpoints that vote and HRM's two modules, see hrm_outer_loop; four layers of attention, and a loss at the last step alone or at
 each (both one update a batch), which solve nothing in so few updates; round-off, which is of an evaluation and of no run; the
 spread over seeds, which the dots show.
-Cost: quick (synthetic 6x6 Sudokus), 25 minutes on 2 cores; standard (9x9), a day of one GPU.
+Cost: quick (synthetic 6x6 Sudokus), 28 minutes on 2 cores (measured); standard (9x9), a day of one GPU.
 
     python studies/field_claims.py
     python studies/field_claims.py --preset standard

@@ -8,7 +8,7 @@ once.
 Published: nothing; the paper calls recursion an alternative to scale. If it is one, ViTRM is ahead of the ViT with its weights
 and not behind those with its FLOPs, which have up to 13 times as many.
 The preset `puzzles` asks it of TRM, whose paper (arXiv:2510.04871) does so too: 6x6 Sudokus, and a transformer of TRM's layers.
-Cost: quick, 2 minutes on 2 cores; puzzles, 5; standard and paper, see --dry-run.
+Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5; standard and paper, see --dry-run.
 
     python studies/recursion_or_depth.py
     python studies/recursion_or_depth.py --preset puzzles

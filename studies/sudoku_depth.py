@@ -5,7 +5,8 @@ same weights are scored after every segment, and N_sup, T and n are varied. Each
 segment whatever N_sup is: rows of one T and n are equal in updates and in FLOPs. Of rows with another T or n, which cost more
 an update, `cost` shows accuracy against training FLOPs.
 Published: 87.4 % on Sudoku-Extreme with T=3, n=6, N_sup=16, trained on 1,000 puzzles; 73.7 % with T=n=2; 63.2 % with T=1, n=2.
-Cost: quick (synthetic 6x6 Sudokus), 6 minutes on 2 cores; standard (9x9), an hour of one GPU; paper, 2.1 EFLOP a row of T=3.
+Cost: quick (synthetic 6x6 Sudokus), 7 minutes on 2 cores (measured); standard (9x9), an hour of one GPU; paper, 2.1
+EFLOP a row of T=3.
 
     python studies/sudoku_depth.py
     python studies/sudoku_depth.py --preset paper --data DIR
@@ -117,7 +118,7 @@ study = Study(
         "standard": claims(1, 16, 20, "synthetic 9x9 Sudokus", 1, 3),
         "paper": claims(1, 16, 20, "Sudoku-Extreme", 3),
     },
-    deviations=(*deviations("puzzle_code"), *deviations("trm_code")),
+    deviations=(*deviations("puzzle_code"), *deviations("trm_code"), *deviations("trm_epochs")),
 )
 
 if __name__ == "__main__":

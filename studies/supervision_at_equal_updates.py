@@ -6,7 +6,7 @@ may be that of more updates. Here N_sup times the epochs is constant, with halti
 the updates back, and without; beside them stand the paper's own equal epochs.
 Published: 93.1 % at n=3, N_sup=1, and less with each step more. Expected, if updates are the reason: it falls at equal epochs,
 and at equal updates by less or not at all.
-Cost: quick (synthetic boards), 5 minutes on 2 cores; standard and paper, see --dry-run.
+Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard and paper, see --dry-run.
 
     python studies/supervision_at_equal_updates.py
     python studies/supervision_at_equal_updates.py --preset paper --address auto

@@ -95,7 +95,8 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
         (
             deviations,
             "003_cod",
-            r"no list of deviations '003_cod': there are 003_code, puzzle_code, trm_code, fuselip_fine_tuning\. Did you mean '003_code'",
+            r"no list of deviations '003_cod': there are 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
+            r"fuselip_fine_tuning\. Did you mean '003_code'",
         ),
     ],
 )
@@ -242,9 +243,12 @@ def test_where_text_and_code_differ_a_deviation_of_micar_states_the_text_and_our
 
 
 def test_a_list_is_of_deviations_in_the_order_of_the_file():
-    *_, first, second = deviations("trm_code")
+    first, *others = deviations("trm_code")
 
     assert first == Deviation(
-        field="train.epochs", paper=12, ours=10, why="60,000 epochs in the text of TRM, 50,000 in the commands of its code"
+        field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in the text of TRM, Adam-atan2 in its code"
     )
-    assert (second.field, second.paper, second.ours) == ("train.optimizer", "adamw", "adam_atan2")
+    assert [(other.field, other.paper, other.ours) for other in others] == [
+        ("train.halt_weight", 1.0, 0.5),
+        ("model.prefix", 1, 16),
+    ]

@@ -112,7 +112,13 @@ def test_settings_are_fields_that_there_are():
 def every_target():
     tables = ("000_table1_imagehrm", "000_table2_imagetrm", "002_table1_cifar10", "002_table2_cifar100", "002_ablation_fig2_fig3")
     tables += ("003_table1_sota", "003_table3_ablation", "004_author_repo_curves", "004_abstract_accuracies")
-    tables += ("trm_table1_sudoku_ablation", "trm_table3_recursions", "trm_table4_puzzles", "trm_table5_arc")
+    tables += (
+        "trm_table1_sudoku_ablation",
+        "trm_table2_latents",
+        "trm_table3_recursions",
+        "trm_table4_puzzles",
+        "trm_table5_arc",
+    )
     return [one for table in tables for one in published(table)]
 
 
