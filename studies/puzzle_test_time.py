@@ -8,7 +8,8 @@ bias at the start is varied, because heads that start at p = 0.5 or 0.73 are sai
 Published: PTRM takes TRM on Sudoku-Extreme from 87.4 to 98.75 %. K = 100, sigma = 0.3 and 64 segments are what others state who
 built it anew; whether y is noisy as well, on which they differ, is taken as no.
 Cost: quick (synthetic 6x6 Sudokus), 9 minutes on 2 cores (measured); standard (9x9), an hour of one GPU; paper,
-2.1 EFLOP a row to train, and of the first row 0.9 EFLOP to test: 64 segments of all puzzles, and trajectories and copies of a thousand.
+2.1 EFLOP a row to train, and of the first row 0.9 EFLOP to test:
+64 segments of all puzzles, and trajectories and copies of a thousand.
 
     python studies/puzzle_test_time.py
     python studies/puzzle_test_time.py --preset paper --data DIR
