@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Cifar10, Digits
+from recstudy.data import ChestXray14, Cifar10, Digits
 from recstudy.errors import ConfigError
-from recstudy.models import ResNet, ViT, ViTRM
+from recstudy.models import HRM, ResNet, ViT, ViTRM
 from recstudy.plugins import Registry
 from recstudy.programs.settings import Place, configure
 
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
+XRAY_MODEL = {"model": HRM(tokens="patch", head="multilabel")}
 
 configs = st.builds(
     lambda epochs, rate, steps, seed: RUN.with_changes(
@@ -105,6 +106,11 @@ def test_a_bad_value_is_one_clear_line(changes, message):
         RUN.with_changes(changes)
 
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("fields", "images"), [({}, None), ({"limit": 1111}, 1000), ({"limit": 1111, "validation": 0.2}, 889)])
+def test_a_limit_counts_as_the_size_of_a_set_whose_files_alone_tell_it(fields, images):
+    assert RUN.with_changes({"data": ChestXray14(**fields)} | XRAY_MODEL).training_images == images
 
 
 def test_train_runs_where_there_are_several_workers_or_a_whole_gpu():

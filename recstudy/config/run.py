@@ -140,11 +140,14 @@ class RunConfig(RunSettings):
 
     @property
     def training_images(self) -> int | None:
-        """Images of an epoch, after the limit and without the held-out ones; None where only the files tell."""
-        size = self.data.train_size
-        if size is None:
+        """Images of an epoch, after the limit and without the held-out ones.
+
+        If only the files tell how many images there are, the limit counts as their number. Without a limit it is None.
+        """
+        sizes = [size for size in (self.data.train_size, self.data.limit) if size is not None]
+        if not sizes:
             return None
-        size = min(size, self.data.limit or size)
+        size = min(sizes)
         held = round(size * self.data.validation) if self.train.selection == "validation" else 0
         return (size - held) * self.data.showings
 

@@ -102,3 +102,16 @@ def test_figure_7_is_of_both_data_sets():
     data = {variant.label: config.data.name for variant, config in zip(plan.variants, plan.configs, strict=True)}
 
     assert {data[part.where.get("variant", "full")] for part in parts} == {"cov_ctr", "mm_retinal"}
+
+
+def test_the_paper_preset_of_001_follows_its_proposal():
+    """1,000 training images (section 4.2), one token read after the last half (4.1), both puzzle embeddings (4.2)."""
+    plan = make_plan(load("hrm_chest_xray"), "paper")
+    configs = {variant.label.removeprefix("model="): config for variant, config in zip(plan.variants, plan.configs, strict=True)}
+    base, finding = configs["HRM, halves"], configs["HRM, halves, asked by finding"]
+
+    assert {config.training_images for config in configs.values()} == {1000}
+    assert (base.model.head, base.model.half_loss, base.data.findings) == ("single_token", "last", "single")
+    assert configs["HRM, halves, told the patient"].model.puzzle_emb == "patient"
+    assert (finding.model.puzzle_emb, finding.model.head) == ("pathology_query", "multilabel")
+    assert base.program.pflop(base) == pytest.approx(1308, abs=1)  # 93.4 TFLOP x 1,000 images x 14 epochs
