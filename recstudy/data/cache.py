@@ -44,7 +44,7 @@ from recstudy.records.schema import record
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-FORMAT = 1  # of a data set's entry; raise it when the same sources decode to other bytes
+FORMAT = 2  # of a data set's entry; raise it when the same sources decode to other bytes
 IMAGES = "decoded images"
 T = TypeVar("T")
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
-from recstudy.data.images import decode, images_are, images_missing, in_threads
+from recstudy.data.checking import check_encodable
+from recstudy.data.images import ENDINGS, DecodedImage, decode_image, image_notes, images_are, images_missing, in_threads
 from recstudy.data.reader import Decoded, Labels, Pixels, Reader, np
-from recstudy.data.splits import SPLITS, Rows, check_filled, check_whole, draw, numbered
+from recstudy.data.splits import SPLITS, Rows, as_text, check_filled, check_whole, draw, json_object, numbered, utf8
 from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, with_tokens
 from recstudy.errors import DataError
 
@@ -130,9 +132,8 @@ class CaptionReader(Reader):
         written = [image for image in cleaned if all_written(image.captions)]
         if bare := len(cleaned) - len(written):
             noted.append(f"{images_are(bare)} without a caption once it is cleaned: left out")
-        pixels, images = _decode_all(config, place, written)
-        if bad := len(written) - len(images):
-            noted.append(f"{images_are(bad)} not readable: left out")
+        pixels, images, image_remarks = _decode_all(config, place, written)
+        noted += image_remarks
         check_filled([image.split for image in chosen], [image.split for image in images], place, NONE)
         train = sum(image.split != "test" for image in images)
         held = np.array([image.split == "val" for image in images[:train]])
@@ -144,11 +145,16 @@ class CaptionReader(Reader):
 
 @DATASETS.add("captions")
 class CaptionFolder(CaptionFiles):
-    """Any images with a table.
+    """Any images with a table of one of these three names. The first table is read.
 
     PATH/captions.csv      columns `image` and `caption`; `split` (train, val, test), else it is drawn; and the group:
-                           `group`, `case_id` or `patient_id`, else each image is its own
-    PATH/images/IMAGE      or PATH/IMAGE; the ending may be left out in the table
+                           `group`, `case_id` or `patient_id`, else each image is its own. An image may have several rows:
+                           the first caption is trained on, all are references
+    PATH/captions.txt      the same, as Flickr8k names it
+    PATH/annotation.json   R2Gen's: `train`, `val` and `test`, each a list of objects with `id`, `report` and `image_path`. Each
+                           image of a report is an item; the group is `subject_id`, else `id`
+
+    PATH/images/IMAGE      or PATH/Images/IMAGE or PATH/IMAGE; the ending may be left out in the table
     """
 
     name: Literal["captions"] = "captions"
@@ -165,15 +171,49 @@ class CaptionFolderReader(CaptionReader):
     """Reads a single `captions.csv`."""
 
     tables = ("captions.csv",)
+    several = True
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        rows = Rows(place / "captions.csv")
+        rows = Rows(place / self.tables[0])
         images, captions = rows.keys("image"), rows.column("caption")
-        group = next((name for name in GROUPS if name in rows.header), None)
+        group = next((name for name in GROUPS if rows.has(name)), None)
         groups = (cell for _, cell in rows.column(group)) if group else iter([""] * len(rows.rows))
         splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
         for (line, image), (_, caption), split, patient in zip(images, captions, splits, groups, strict=True):
-            yield CaptionRow(rows.file, f"line {line}", (f"images/{image}", image), caption, split, patient or None)
+            yield CaptionRow(rows.file, f"line {line}", _places(image), caption, split, patient or None)
+
+
+class CaptionTextReader(CaptionFolderReader):
+    """Reads the same table as Flickr8k names it."""
+
+    tables = ("captions.txt",)
+
+
+class AnnotationReader(CaptionReader):
+    """Reads the reports of R2Gen (Chen et al. 2020, github.com/zhjohnchan/R2Gen)."""
+
+    tables = ("annotation.json",)
+
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        file = place / self.tables[0]
+        for split, entries in json_object(file, utf8(file)):
+            if split not in SPLITS or not isinstance(entries, list):
+                raise DataError(f"{file}: must have lists named {', '.join(SPLITS)}, but has {split!r}.")
+            for number, entry in enumerate(entries):
+                values = dict(entry) if isinstance(entry, list) and all(isinstance(pair, tuple) for pair in entry) else {}
+                where = f"{split}[{number}]"
+                paths = values.get("image_path")
+                paths = [paths] if isinstance(paths, str) else paths
+                if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+                    raise DataError(f"{file}, {where}: 'image_path' must be a list of paths. Give each report its images.")
+                caption = as_text(file, where, values.get("report"))
+                group = values.get("subject_id", values.get("id"))
+                for path in paths:
+                    yield CaptionRow(file, where, _places(path), caption, split, None if group is None else str(group))
+
+
+def _places(image: str) -> tuple[str, ...]:
+    return (f"images/{image}", f"Images/{image}", image)
 
 
 class CaptionedImage(NamedTuple):
@@ -222,27 +262,34 @@ def choose(reader: CaptionReader, folder: Path) -> ChosenImages:
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
-    """Return the reader of `captions.csv` where that is there, else the set's own."""
+    """Return the reader of `captions.csv` if that is there, else the set's own, else that of another table of `CaptionFolder`."""
     config, place = reader.config, folder / reader.config.path
-    if (place / "captions.csv").exists():
-        return CaptionFolderReader(config)
-    missing = next((name for name in reader.tables if not (place / name).exists()), None)
-    if missing:
-        named = f"{config.path}/{missing}" if place.is_dir() else config.path
-        raise DataError(
-            f"{config.title} not found under {folder} ({named} is missing). Pass --data DIR, set RECSTUDY_DATA or data.path."
-        )
-    return reader
+    layouts = [CaptionFolderReader(config), reader, CaptionTextReader(config), AnnotationReader(config)]
+    for layout in layouts:
+        if all((place / name).exists() for name in layout.tables):
+            return layout
+    missing = next(name for name in reader.tables if not (place / name).exists())
+    named = f"{config.path}/{missing}" if place.is_dir() else config.path
+    raise DataError(
+        f"{config.title} not found under {folder} ({named} is missing). Pass --data DIR, set RECSTUDY_DATA or data.path."
+    )
 
 
 def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
     """Return the rows of each image."""
     named: dict[str, list[CaptionRow]] = {}
     for row in layout.rows(place):
-        others = named.setdefault(row.images[0], [])
-        if others and not layout.several:
-            raise _again(row, others[0])
-        others.append(row)
+        for text in (row.caption, row.images[0], row.group or ""):
+            check_encodable(text, f"{row.file}, {row.where}")
+        rows = named.setdefault(row.images[0], [])
+        if rows and not layout.several:
+            raise _again(row, rows[0])
+        if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
+            raise DataError(
+                f"{row.file}, {row.where}: {row.images[-1]!r} has another split or group than in {rows[0].where}. "
+                "Give all captions of an image the same."
+            )
+        rows.append(row)
     if not named:
         raise DataError(f"{place / layout.tables[0]} has no rows.")
     return list(named.values())
@@ -308,10 +355,10 @@ def _files(place: Path) -> dict[str, str]:
             continue
         inside[folder] = around | {real}
         below = Path(folder).relative_to(place).as_posix()
-        paths = sorted(names) if below == "." else [f"{below}/{name}" for name in sorted(names)]
-        for path in paths:
+        for name in sorted(names, key=lambda name: (PurePath(name).suffix.lower() not in ENDINGS, name)):
+            path = name if below == "." else f"{below}/{name}"
             found[path] = path
-            found.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122
+            found.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122  an image before another file of its name
     return found
 
 
@@ -326,21 +373,28 @@ def _notes(images: list[CaptionedImage], drawn: bool) -> Iterator[str]:
         yield "no splits are given: drawn by group"
 
 
-def _decode_all(config: CaptionFiles, place: Path, images: list[CaptionedImage]) -> tuple[Pixels, list[CaptionedImage]]:
-    """Decode (N, 3, S, S), and say of which images; the others could not be, if that is allowed."""
+def _decode_all(
+    config: CaptionFiles, place: Path, images: list[CaptionedImage]
+) -> tuple[Pixels, list[CaptionedImage], list[str]]:
+    """Decode (N, 3, S, S); return the pixels, the images that could be decoded (all, unless gaps are allowed), and notes."""
 
-    def one(image: CaptionedImage) -> Pixels | None:
+    def decode_row(image: CaptionedImage) -> DecodedImage | None:
         try:
-            return decode(place / image.file, config.size, "RGB")
+            return decode_image(place / image.file, config.size, "RGB")
         except DataError as error:
             if config.allow_missing:
                 return None
             where = f"{image.row.file.name}, {image.row.where}"
             raise DataError(f"{error} {where} names it; --allow-missing leaves it out.") from None
 
-    pixels, read = np.empty((len(images), *config.shape), np.uint8), list[CaptionedImage]()
-    for image, decoded in zip(images, in_threads(one, images), strict=True):
+    pixels, decoded_images = np.empty((len(images), *config.shape), np.uint8), list[CaptionedImage]()
+    remarks = Counter[str]()
+    for image, decoded in zip(images, in_threads(decode_row, images), strict=True):
         if decoded is not None:
-            pixels[len(read)] = decoded
-            read.append(image)
-    return pixels[: len(read)], read
+            pixels[len(decoded_images)] = decoded.pixels
+            remarks.update(decoded.remarks)
+            decoded_images.append(image)
+    notes = image_notes(remarks)
+    if unreadable := len(images) - len(decoded_images):
+        notes.append(f"{images_are(unreadable)} not readable: left out")
+    return pixels[: len(decoded_images)], decoded_images, notes

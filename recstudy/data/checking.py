@@ -39,6 +39,8 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
             if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
                 wrong = f"must be a list of texts, at least one, but is {str(texts)[:40]!r}"
                 raise _wrong(config, f"{part}_captions[{row}]", wrong)
+            for text in texts:
+                check_encodable(text, f"the reader of {config.title} gave wrong data: {part}_captions[{row}]")
     for name in ("groups", "puzzles", "ids"):
         _numbers(name, decoded, config, name == "groups" or name in takes)
     if decoded.train_groups is not None and len(both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))):
@@ -52,6 +54,8 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
             raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
     if (decoded.tokenizer is not None) != ("captions" in takes):
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
+    for row, name in enumerate(decoded.identifiers or ()):
+        check_encodable(name, f"the reader of {config.title} gave wrong data: identifiers[{row}]")
     if TASKS[config.task].output == "cells":
         decoded = _without_blank_answers(decoded, config)
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
@@ -68,6 +72,15 @@ def _without_blank_answers(decoded: Decoded, config: DataConfig) -> Decoded:
             note = f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles ask for no cell and are left out"
             decoded = decoded.taking(part, np.flatnonzero(asking))._replace(notes=(*decoded.notes, note))
     return decoded
+
+
+def check_encodable(text: str, where: str) -> None:
+    r"""Refuse (DataError) half of a character, such as `\ud83d` alone, which JSON can name and no UTF-8 file can have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"{text[error.start]!a}"
+        raise DataError(f"{where}: {half} is half of a surrogate pair and no character. Replace or remove it.") from None
 
 
 def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:

@@ -12,18 +12,20 @@ Shapes: N images, K findings, H height and width.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from difflib import get_close_matches
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
-from recstudy.data.images import decode_grey, images_are, images_missing, in_threads
+from recstudy.data.images import DEPTHS, ENDINGS, decode_grey, image_notes, images_are, images_missing, in_threads
 from recstudy.data.reader import Decoded, Labels, Mask, Reader, np
-from recstudy.data.splits import Rows, check_filled, check_whole, numbered, whole_groups
+from recstudy.data.splits import Rows, check_filled, check_whole, letters, numbered, utf8, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
 # torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown there.
@@ -34,6 +36,7 @@ NIH_FINDINGS = (
 FINDINGS = (*NIH_FINDINGS, "Lung Lesion", "Fracture", "Lung Opacity", "Enlarged Cardiomediastinum")
 LISTS = {"train_val_list.txt": "train", "test_list.txt": "test"}  # of the official layout
 VALUES = {"0": 0, "1": 1, "": UNKNOWN, "0.0": 0, "1.0": 1}  # spreadsheets write 0.0 in a column with blanks
+OTHER_COLUMNS = ("id", "patient_id", "split")  # of labels.csv
 TEST_SHARE = 0.2  # of the images, where no split is given; drawn with seed 0, the same for every `split_seed`
 
 
@@ -67,14 +70,15 @@ class ChestXray14(ChestFindings):
     or with a table of one column a finding,
 
         PATH/labels.csv              columns `id`, `patient_id`, findings (0, 1 or blank), and `split` (train, val, test)
-        PATH/images/ID.png
+        PATH/images/ID.png           or another ending
 
     Given splits are used, and then a `val` split is the validation split, whatever `validation` and `split_seed` say.
     Without given splits 20 % of the images are for test, and `validation` of the rest are held out. Every split keeps all
     images of a patient together; given ones that do not are refused. `limit` takes whole patients, a given validation
     split's in proportion.
 
-    Colour images become grey, and 16-bit ones 8-bit by value / 257; the notes of the data set say how many.
+    Colour images become grey, and 16-bit ones 8-bit by value / 257, or by the 8, 10, 12 or 14 bits that the largest value of all
+    of them takes. The notes of the data set say how many.
     """
 
     title: ClassVar[str] = "NIH ChestX-ray14"
@@ -108,16 +112,21 @@ class ChestReader(Reader):
     def decode(self, folder: Path) -> Decoded:
         """Decode what was chosen. Memory: the uint8 images, and what the threads have open."""
         chosen, size = self._choose(folder), self.config.size
-        images, kinds = np.empty((len(chosen.files), 1, size, size), np.uint8), Counter[str]()
+        images, remarks = np.empty((len(chosen.files), 1, size, size), np.uint8), Counter[str]()
         paths = [folder / self.config.path / file for file in chosen.files]
-        for row, (pixels, kind) in enumerate(in_threads(partial(decode_grey, size=size), paths)):
-            images[row] = pixels
-            kinds[kind] += 1
-        notes = list(chosen.notes)
-        if kinds["colour"]:
-            notes.append(f"{images_are(kinds['colour'])} in colour: converted to grey")
-        if kinds["16-bit"]:
-            notes.append(f"{images_are(kinds['16-bit'])} of 16 bits: scaled to 8 by value / 257")
+        wide: dict[int, int] = {}  # by row: bits of the values of an image of 16 bits
+        for row, image in enumerate(in_threads(partial(decode_grey, size=size), paths)):
+            images[row] = image.pixels
+            remarks.update(image.remarks)
+            if depths := [depth for depth in DEPTHS if f"{depth}-bit" in image.remarks]:
+                wide[row] = depths[0]
+        notes = [*chosen.notes, *image_notes(remarks)]
+        if wide:
+            bits = max(wide.values())  # of the whole set, so that equal values stay equal
+            scale = "value / 257" if bits == 16 else f"value * 255 / {2**bits - 1:,}, for no value has more than {bits} bits"
+            notes.append(f"{images_are(len(wide))} of 16 bits: scaled to 8 by {scale}")
+            for row in wide if bits < 16 else ():
+                images[row] = decode_grey(paths[row], size, bits).pixels
         train = len(chosen.splits) - chosen.splits.count("test")
         held = np.array([split == "val" for split in chosen.splits[:train]])
         decoded = Decoded.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
@@ -142,8 +151,8 @@ def choose(config: ChestXray14, folder: Path) -> ChosenXrays:
         DataError: a missing or broken table, missing images, a label that is none, a patient in two splits, an empty split.
     """
     place = folder / config.path
-    table = read_table(_table_file(config, folder))
-    found = _images(place)
+    file, found = _table_file(config, folder), _images(place)
+    table = read_table(file, found)
     if (missing := [name for name in table.images if name not in found]) and not config.allow_missing:
         of = f"{len(missing):,} of {len(table.images):,} images named in {table.file.name}"
         raise images_missing(place, len(missing), of, f"{(_image_folders(place) or ['images'])[0]}/{missing[0]}")
@@ -228,11 +237,20 @@ class ChestTable(NamedTuple):
     split_files: str  # where the splits stand
 
 
-def read_table(file: Path) -> ChestTable:
-    """Read the table, checked row by row; a DataError names the line and the column of what is wrong."""
+def read_table(file: Path, files: Collection[str]) -> ChestTable:
+    """Read the table, checked row by row; a DataError names the line and the column of what is wrong.
+
+    An `id` without an ending is that of one of the image `files` of the folder, else of a missing PNG file.
+    """
     rows = Rows(file)
     if file.name == "labels.csv":  # one column a finding; those that are missing are unknown
-        images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
+        named = {PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS}
+        named |= {name: name for name in files}
+
+        def file_name(cell: str) -> str:
+            return named.get(cell, cell if PurePath(cell).suffix.lower() in ENDINGS else f"{cell}.png")
+
+        images = _unique(rows, "id", file_name)
         patients = [patient for _, patient in rows.keys("patient_id")]
         return ChestTable(file, images, patients, _columns(rows), rows.splits(), file.name)
     images = _unique(rows, "Image Index")  # one column of finding names; the findings that NIH does not label are unknown
@@ -256,6 +274,11 @@ def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> l
 
 
 def _columns(rows: Rows) -> Labels:
+    for name in rows.header:
+        if (finding := near_finding(name)) and name not in OTHER_COLUMNS:
+            raise DataError(
+                f"{rows.file} has a column {name!r}, which is no finding. Did you mean {finding!r}? Rename or remove it."
+            )
     names = [name for name in FINDINGS if name in rows.header]
     if not names:
         raise DataError(f"{rows.file} has no column of a finding: of {choices(FINDINGS)}.")
@@ -266,6 +289,18 @@ def _columns(rows: Rows) -> Labels:
             raise rows.error(wrong[0], name, f"must be 0, 1 or blank (unknown), but got {wrong[1]!r}")
         labels[:, FINDINGS.index(name)] = [VALUES[cell] for _, cell in cells]
     return labels
+
+
+def near_finding(name: str) -> str:
+    """Return the finding whose words a column's name has (`Pleural Effusion`), or nearly so; empty if it is one, or near none."""
+    if name in FINDINGS:
+        return ""
+    words, plain = set(re.split(r"[\W_]+", name.lower())), letters(name)
+    for finding in FINDINGS:
+        if letters(finding) == plain or words.issuperset(re.split(r"[\W_]+", finding.lower())):
+            return finding
+    near = get_close_matches(plain, map(letters, FINDINGS), n=1, cutoff=0.8)
+    return next((finding for finding in FINDINGS if letters(finding) in near), "")
 
 
 def _names(rows: Rows, line: int, cell: str) -> list[int]:
@@ -287,7 +322,7 @@ def _listed(place: Path, images: list[str]) -> list[str] | None:
         raise DataError(f"{place / lacks[0]} is missing, but {there[0]} is there. Put both or none.")
     listed: dict[str, str] = {}
     for name, split in LISTS.items():
-        for image in (place / name).read_text(encoding="utf-8", errors="replace").split():
+        for image in utf8(place / name).split():
             if listed.setdefault(image, split) != split:
                 raise DataError(f"{place / name} names {image}, which train_val_list.txt names too. Keep one of the two.")
     for image in images:

@@ -48,6 +48,13 @@ class Rows:
                 raise DataError(f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns.")
             yield line, row[place].strip()
 
+    def has(self, name: str) -> bool:
+        """Return whether an optional column is there; refuse (DataError) one that differs only in case, spaces or `_`."""
+        for other in () if name in self.header else self.header:
+            if letters(other) == letters(name):
+                raise DataError(f"{self.file} has a column {other!r}. Did you mean {name!r}? Rename or remove it.")
+        return name in self.header
+
     def keys(self, name: str) -> Iterator[tuple[int, str]]:
         """Yield as `column` does, and refuse blanks."""
         for line, cell in self.column(name):
@@ -57,7 +64,7 @@ class Rows:
 
     def splits(self) -> list[str] | None:
         """Return the split of each row; None where the column is missing or blank throughout."""
-        cells = list(self.column("split")) if "split" in self.header else []
+        cells = list(self.column("split")) if self.has("split") else []
         if not any(cell for _, cell in cells):
             return None
         for line, cell in cells:
@@ -67,6 +74,11 @@ class Rows:
 
     def error(self, line: int, column: str, what: str, hint: str = "") -> DataError:
         return DataError(f"{self.file}, line {line}, column {column!r} {what}.{hint}")
+
+
+def letters(name: str) -> str:
+    """Return the letters and digits of a name in lower case."""
+    return "".join(filter(str.isalnum, name)).lower()
 
 
 def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:

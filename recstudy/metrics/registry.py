@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from recstudy.errors import ConfigError, choices, missing_package
 from recstudy.metrics.answers import TASKS, Answers
 from recstudy.plugins.files import INSTALLED
-from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable
+from recstudy.plugins.registry import OWN
+from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable, NotInstalled
 
 Value = float | Mapping[str, float]  # of all answers, or of each class that can be judged
 ROUNDING = 1e-9  # by which a sum may leave its bounds, as a share of them
@@ -81,7 +84,62 @@ def score(name: str, answers: Answers) -> float:
         value = METRICS[name](answers)
     except NotAvailable:
         return math.nan
-    return float(value) if not isinstance(value, Mapping) else sum(value.values()) / len(value) if value else math.nan
+    return _mean(value)
+
+
+def selection_score(name: str, answers: Answers) -> float:
+    """Return the score that selects epochs; not a number if it is undefined on this split.
+
+    The first evaluation also computes the metrics that the user has registered for the task, so that one that gives no number
+    fails before the training and not after it. An error that such a metric raises costs no run: see `measured`.
+
+    Raises:
+        ConfigError: A metric gives None, an infinite value or no number; or the score needs a program that is not installed.
+    """
+    for other in of_task(answers.task, answers.levels is not None):
+        if other != name and _is_users(other) and METRICS[other] not in _checked_metrics:
+            value: Any = 0.0
+            with suppress(Exception):
+                value = METRICS[other](answers)
+            _check_number(other, value)
+            _checked_metrics.add(METRICS[other])
+    try:
+        value = METRICS[name](answers)
+    except NotInstalled as reason:
+        raise ConfigError(f"train.score {name!r} cannot select epochs: {reason}. Set train.score to another metric") from None
+    except NotAvailable:
+        return math.nan
+    if _is_users(name):
+        _check_number(name, value)
+    return _mean(value)
+
+
+_checked_metrics: WeakSet[Metric] = WeakSet()  # those of users that `selection_score` has computed in this process
+
+
+def _is_users(name: str) -> bool:
+    return METRICS.modules.get(name, OWN).partition(".")[0] != OWN
+
+
+def _check_number(name: str, value: Any) -> None:
+    """Refuse (ConfigError) what no table could show; not a number means that the metric is undefined."""
+    for number in value.values() if isinstance(value, Mapping) else [value]:
+        try:
+            is_number = not math.isinf(float(number))
+        except (TypeError, ValueError):
+            is_number = False
+        if not is_number:
+            raise ConfigError(
+                f"the metric {name!r} gives {number!r} on the selection split, but must give a finite number. "
+                "Raise NotAvailable with the reason if there is none"
+            )
+
+
+def _mean(value: Value) -> float:
+    """Return the one number of a metric: the mean over the classes if it has a value for each."""
+    if not isinstance(value, Mapping):
+        return float(value)
+    return sum(value.values()) / len(value) if value else math.nan
 
 
 def of_task(task: str, levels: bool = False) -> list[str]:

@@ -20,6 +20,10 @@ class NotAvailable(Exception):
     """Why a score cannot be computed on this machine, in words for a table's note."""
 
 
+class NotInstalled(NotAvailable):
+    """The program, package or model that a score needs and this machine lacks."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """A number that a run measures, and how it is read.

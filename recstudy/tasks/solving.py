@@ -19,7 +19,7 @@ from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.puzzles import Puzzles
 from recstudy.metrics import Answers
-from recstudy.metrics.registry import score
+from recstudy.metrics.registry import score, selection_score
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.programs.watchdog import alive
 from recstudy.tasks.at_test import at_test
@@ -131,7 +131,7 @@ def selection_scores(task: "Grid", network: Network, batches: Batches, data: Dat
     cells, loss = concatenated(found.cells), concatenated(found.loss)
     rows = concatenated(batches.seen(own_batch(task.config) * batches.world).to(cells.device))
     told = answers(task, {"cells": cells}, batches, rows.cpu().numpy())
-    return loss.mean().item(), score(task.config.score, told)
+    return loss.mean().item(), selection_score(task.config.score, told)
 
 
 def findings(task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":

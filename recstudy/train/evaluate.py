@@ -21,7 +21,7 @@ from recstudy.data.reader import Labels
 from recstudy.errors import ConfigError
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
-from recstudy.metrics.registry import score
+from recstudy.metrics.registry import score, selection_score
 from recstudy.models.networks.contract import Network, Output
 from recstudy.programs.metric import METRICS
 from recstudy.programs.watchdog import alive
@@ -109,7 +109,7 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
     kept = {name: concatenated(part) for name, part in kept.items()}
     rows = concatenated(batches.seen(own_batch(task.config) * batches.world).to(batches.device))
     found = answers(task, kept, batches, rows.cpu().numpy())
-    return concatenated(loss).mean().item(), score(task.config.score, found)
+    return concatenated(loss).mean().item(), selection_score(task.config.score, found)
 
 
 def answers(task: "Task", kept: Kept, batches: Batches, rows: Labels | None = None) -> Answers:

@@ -1,3 +1,4 @@
+import json
 import re
 
 import numpy as np
@@ -267,6 +268,9 @@ def test_what_lacks_an_image_or_a_caption_is_refused_or_left_out(own, change, cl
     ("change", "message"),
     [
         (lambda own: edit(own, "i1.png", "i0"), "line 3: names 'i0' again, which line 2 has. Keep one of the two."),
+        (lambda own: edit(own, "i6.png", "i5.png"), "captions.csv, line 8: 'i5.png' has another split or group than in line 7."),
+        (lambda own: edit(own, "split,group", "Split,group"), "has a column 'Split'. Did you mean 'split'? Rename or remove it."),
+        (lambda own: edit(own, "group", "Patient ID"), "has a column 'Patient ID'. Did you mean 'patient_id'?"),
         (lambda own: damage(own, "i5.png", "i6.png", "i7.jpg"),
          "own has no images for the split 'test': none of its 3 images can be used. Give it some"),
         (lambda own: edit(own, "test,d", "test,a"), "own: group a is in train and test; 1 group is in more than one split."),
@@ -280,9 +284,54 @@ def test_a_bad_table_is_refused(own, change, message):
         config(allow_missing=True).reader().read(own.parent)
 
 
+def test_several_captions_of_an_image_are_its_references(tmp_path):
+    """As Flickr8k has them: five rows an image, columns `image` and `caption`, a folder `Images`, no split."""
+    rows = [f"i{image}.png,caption {number} of image {image}\n" for image in range(10) for number in range(5)]
+    table = "image,caption\n" + "".join(rows) + ",\n\n"
+    for name in ("captions.csv", "captions.txt"):
+        lay(tmp_path / name, {name: table}, " ".join(f"Images/i{image}.png" for image in range(10)))
+        data = load(config(path=name), tmp_path)
+
+        assert (len(data.train), len(data.validation), len(data.test)) == (8, 1, 1)
+        image = data.test.images[0, 0, 0, 0] // 10
+        assert data.test.captions[0] == [f"caption {number} of image {image}" for number in range(5)]
+        assert data.tokenizer.decode(data.test.labels[0, 1:].tolist()) == f"caption 0 of image {image}"
+        assert data.notes[0] == "10 of 10 images have several captions: the first is trained on, all are references"
+
+
+def reports(split, *entries):
+    """A split of R2Gen's annotation.json: reports of one patient and of two images each."""
+    return {split: [{"id": f"{split}{entry}", "subject_id": 7, "report": f"Report {entry}.", "split": split,
+                     "image_path": [f"{split}{entry}/0.png", f"{split}{entry}/1.png"]} for entry in entries]}  # fmt: skip
+
+
+def test_the_reports_of_r2gen_are_read(tmp_path):
+    annotation = reports("train", 0, 1) | {"val": [], "test": [{"id": "c", "report": "Clear.", "image_path": "c.png"}]}
+    images = "images/train0/0.png images/train0/1.png images/train1/0.png images/train1/1.png images/c.png"
+    lay(tmp_path / "own", {"annotation.json": json.dumps(annotation)}, images)
+    decoded = config().reader().read(tmp_path)
+
+    assert (brightness(decoded.train_images), brightness(decoded.test_images)) == ([0, 10, 20, 30], [40])
+    assert decoded.train_captions == [["Report 0."], ["Report 0."], ["Report 1."], ["Report 1."]]
+    assert (decoded.train_groups.tolist(), decoded.test_captions) == ([0, 0, 0, 0], [["Clear."]])
+
+    for change, message in [
+        ({"dev": []}, "annotation.json: must have lists named train, val, test, but has 'dev'."),
+        ({"val": [{"id": 1, "report": "a"}]}, "val[0]: 'image_path' must be a list of paths."),
+        ({"val": reports("val", 2)["val"]}, "group 7 is in train and val"),
+        ({"val": [{"report": "half \ud83d", "image_path": ["c.png"]}]}, "val[0]: '\\ud83d' is half of a surrogate pair"),
+    ]:
+        (tmp_path / "own/annotation.json").write_text(json.dumps(annotation | change))
+        with pytest.raises(DataError, match=re.escape(message)):
+            config().reader().check(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("kind", "file", "content", "message"),
     [
+        (PeirGross, "peir_gross_captions.json", '{"0.jpg": "a", "3.jpg": "half \\ud83d"}',
+         r"key '3.jpg': '.ud83d' is half of a surrogate pair and no character"),
+        (PeirGross, "peir_gross_captions.json", r'{"\udc00.jpg": "a"}', r"key '.udc00.jpg': '.udc00' is half of"),
         (Roco, "data/validation/radiology/captions.txt", "ROCO_9 no tab\n", "line 1: must be 2 cells with a tab between, but got 1"),
         (MedPix, "splitted_dataset/descriptions_dev.jsonl", "{\n", r"line 1: this is not JSON \(Expecting property name"),
         (MedPix, "splitted_dataset/descriptions_dev.jsonl", "[1]\n", "line 1: must be a JSON object"),

@@ -148,6 +148,67 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
     )
 
 
+@pytest.mark.parametrize(
+    ("highest", "pixels", "scale"),
+    [
+        (4095, [255, 100, 16], "value * 255 / 4,095, for no value has more than 12 bits"),
+        (16_383, [255, 25, 4], "value * 255 / 16,383, for no value has more than 14 bits"),
+        (4096, [64, 25, 4], "value * 255 / 16,383, for no value has more than 14 bits"),
+        (16_384, [64, 6, 1], "value / 257"),
+    ],
+)
+def test_fewer_bits_than_the_file_has_are_scaled_alike_in_the_whole_set(nih, highest, pixels, scale):
+    """1,606 * 255 / 4,095 = 100; the second image has no value above 257."""
+    deep = np.full((16, 16), 1606)
+    deep[0, 0] = highest
+    paint(nih / "images/I0.png", deep, np.uint16)
+    paint(nih / "images/I1.png", np.full((16, 16), 257), np.uint16)
+    decoded = config().reader().read(nih.parent)
+
+    assert [*decoded.train_images[0, 0, 0, :2].tolist(), decoded.train_images[1, 0, 0, 0]] == pixels
+    assert decoded.notes[1:] == (f"2 images are of 16 bits: scaled to 8 by {scale}",)
+
+
+@pytest.mark.parametrize("value", [-1000, 70_000])
+def test_values_outside_of_sixteen_bits_are_refused(nih, value):
+    (nih / "images/I2.png").unlink()
+    paint(nih / "images/I2.tif", np.full((16, 16), value), np.int32)
+    with pytest.raises(DataError, match=rf"I2.tif has values from {value:,} to {value:,}, outside of 16 bits"):
+        config().reader().read(nih.parent)
+
+
+def test_ids_may_have_the_ending_of_their_image_or_none(nih):
+    """Nothing but the name decides: I3 is a PNG file beside a text, I4 a JPEG file, I5.1 no ending of an image."""
+    for old, new in (("I4", "I4.jpg"), ("I5", "I5.1.png")):
+        (nih / f"images/{old}.png").rename(nih / f"images/{new}")
+    (nih / "images/I3.txt").touch()
+    (nih / "labels.csv").write_text(LABELS.replace("I5", "I5.1"))
+    assert [name.rpartition("/")[2] for name in config().reader().sources(nih.parent)[4:7]] == ["I3.png", "I4.jpg", "I5.1.png"]
+
+    for cell, missing in (("i0.jpg", "i0.jpg"), ("I5.2", "I5.2.png")):
+        (nih / "labels.csv").write_text(LABELS.replace("I5", cell))
+        with pytest.raises(DataError, match=f"is missing: images/{missing}. Put it there"):
+            config().reader().check(nih.parent)
+
+
+@pytest.mark.parametrize(
+    ("column", "finding"),
+    [("Effusion", "Pleural Effusion"), ("Pleural_Thickening", "Pleural Thickening"), ("Cardiomegaly", "cardiomegaly"),
+     ("Mass", "Masses"), ("Nodule", "nodule_left"), ("Edema", "Oedema")],
+)  # fmt: skip
+def test_a_column_whose_name_is_nearly_a_finding_is_refused(nih, column, finding):
+    (nih / "labels.csv").write_text(LABELS.replace(column, finding))
+    with pytest.raises(
+        DataError, match=rf"labels.csv has a column '{finding}', .* Did you mean '{column}'\? Rename or remove it"
+    ):
+        config().reader().check(nih.parent)
+
+
+def test_columns_unlike_a_finding_are_passed_over(nih):
+    (nih / "labels.csv").write_text(LABELS.replace("Hernia", "Support Devices").replace("Fibrosis", "Pleural Other"))
+    assert (config().reader().read(nih.parent).train_labels[:, [6, 13]] == -1).all()
+
+
 def test_missing_images_are_counted_and_left_out_on_request(nih):
     for name in ("I2", "I5"):
         (nih / f"images/{name}.png").unlink()

@@ -2,6 +2,9 @@ import hashlib
 import os
 import pickle
 import shutil
+import struct
+import zlib
+from functools import partial
 from pathlib import Path
 from urllib.error import URLError
 
@@ -14,7 +17,7 @@ from torchvision.transforms import v2
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist
 from recstudy.data.cache import known_checksum, load
-from recstudy.data.images import decode
+from recstudy.data.images import decode, decode_grey
 from recstudy.data.small_images import OFFICIAL
 from recstudy.errors import DataError
 
@@ -83,9 +86,83 @@ def test_resize_and_crop_equal_torchvision(tmp_path, size):
     assert np.array_equal(decode(tmp_path / "image.png", 8, "RGB"), np.asarray(expected).transpose(2, 0, 1))
 
 
+def strokes(mode, colour=0):
+    """A square of one colour on a transparent ground, which has other colours hidden in it."""
+    channels = len(mode)
+    values = np.random.default_rng(0).integers(0, 256, (16, 16, channels), np.uint8)
+    values[..., -1] = 0
+    values[4:12, 4:12] = colour
+    values[4:12, 4:12, -1] = 255
+    return Image.fromarray(values, mode)
+
+
+def test_a_transparent_ground_is_white_and_counted(cats_and_dogs):
+    strokes("RGBA", 90).save(cats_and_dogs / "pets/train/cat/0.png")
+    strokes("LA").save(cats_and_dogs / "pets/train/dog/0.png")
+    palette = strokes("RGBA", 90).convert("RGB").quantize(4)
+    palette.save(cats_and_dogs / "pets/test/cat/0.png", transparency=palette.getpixel((8, 8)))
+    Image.new("RGBA", (16, 16), (7, 7, 7, 255)).save(cats_and_dogs / "pets/test/dog/0.png")
+    decoded = pets(size=16).reader().read(cats_and_dogs)
+
+    assert decoded.train_images[[0, 3], 0, 0, 0].tolist() == [255, 255]
+    assert decoded.train_images[[0, 3], 0, 4, 4].tolist() == [90, 0]
+    assert (decoded.test_images[0, 0, 4, 4], decoded.test_images[2, 0, 4, 4]) == (255, 7)
+    assert decoded.notes == ("3 images are transparent in part: shown on white",)
+
+
+@pytest.mark.parametrize("ending", ["jpg", "png", "tif", "webp"])
+@pytest.mark.parametrize(("mark", "corner"), [(1, [0, 0]), (3, [-1, -1]), (6, [0, -1]), (8, [-1, 0])])
+def test_an_image_is_turned_by_its_exif_mark(tmp_path, ending, mark, corner):
+    values = np.zeros((16, 16), np.uint8)
+    values[:8, :8] = 255
+    exif = Image.Exif()
+    exif[0x0112] = mark
+    Image.fromarray(values).convert("RGB").save(tmp_path / f"a.{ending}", exif=exif)
+
+    shown = decode(tmp_path / f"a.{ending}", 16, "L")[0]
+    row, column = corner
+    assert shown[row, column] > 250
+    assert (shown > 128).sum() == 64
+
+
+def test_further_frames_are_counted(cats_and_dogs):
+    for ending in ("gif", "tif"):
+        file = cats_and_dogs / f"pets/train/cat/two.{ending}"
+        Image.new("L", (16, 16), 40).save(file, save_all=True, append_images=[Image.new("L", (16, 16), 90)])
+    decoded = pets(channels=1).reader().read(cats_and_dogs)
+
+    assert 40 in decoded.train_images
+    assert 90 not in decoded.train_images
+    assert decoded.notes == ("2 images are of several frames or pages: the first is read",)
+
+
+def deep_png(file, values):
+    """Write (H, W, C) of 16 bits a channel, which Pillow reads and cannot write: grey and alpha, or colours."""
+    height, width, channels = values.shape
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 16, {2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    parts = chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
+    """Pillow gives the high bytes of such a file: of 12 bits 16 values would be left."""
+    deep_png(tmp_path / "a.png", np.full((16, 16, channels), 300))
+    for read in (partial(decode, mode="RGB"), decode_grey):
+        with pytest.raises(DataError, match=r"a.png .*16 bits a channel\). Save it "):
+            read(tmp_path / "a.png", 16)
+
+
 @pytest.mark.parametrize(
     ("change", "fields", "message"),
     [
+        (lambda place: strokes("RGBA", 255).save(place / "train/cat/0.png"), {},
+         r"cat/0\.png cannot be read as an image \(it is white on a transparent ground"),
         (lambda place: (place / "train/dog/1.png").write_bytes(b"\x89PNG"), {}, r"dog/1\.png cannot be read as an image .*Replace or remove it"),
         (lambda place: Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(place / "train/cat/0.png"), {},
          r"cat/0\.png has more than 8 bits a channel \(mode I;16\). Save it with 8"),

@@ -115,6 +115,8 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
         (b"id,split,id\nx,train,y\n", " has several columns 'id': id, split, id. Remove all but one."),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", " is a pointer of Git LFS or git-annex, not the file"),
         (b"\n<!DOCTYPE html><html>", " is a web page, not the file itself. Download the file from its own address"),
+        (b"id,split\n\n,,\n  \n", " has no rows."),
+        (b"id,Split\nx,train\n", " has a column 'Split'. Did you mean 'split'? Rename or remove it."),
         (b"id,split\nx,\xe9\n", ", line 2: the byte 0xE9 is not UTF-8. Save the file with that encoding."),
         (b"split,id\ntrain,x\ntrain\n", ", line 3: 1 cells, but the header names 2 columns."),
         (b"id,split\n ,train\n", ", line 2, column 'id' must not be blank."),

@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, measured, metric
-from recstudy.metrics.registry import check_computed
+from recstudy.metrics.registry import check_computed, selection_score
 from recstudy.plugins import gathering
 from recstudy.plugins.registry import outsiders
 from recstudy.programs.metric import NotAvailable
@@ -68,6 +68,21 @@ def test_a_metric_that_fails_costs_the_run_nothing_else(registered, of, why):
     assert re.fullmatch(why, found.unavailable["odd"])
     assert found.raised == (("odd",) if "Error" in why else ())
     assert found.values["top1_accuracy"] == 50  # a tie is the first class's
+
+
+@pytest.mark.parametrize("value", [None, float("inf"), {"a": -float("inf")}, "high"])
+@pytest.mark.parametrize("score", ["odd", "top1_accuracy"])
+def test_a_metric_that_gives_no_number_fails_in_the_first_evaluation(registered, value, score):
+    registered("odd")(metric("Odd")(lambda answers: value))
+    with pytest.raises(ConfigError, match=r"^the metric 'odd' gives .* must give a finite number. Raise NotAvailable"):
+        selection_score(score, ANSWERS)
+
+
+def test_the_metrics_of_a_user_are_computed_once_before_the_end(registered):
+    calls = []
+    registered("mine")(metric("Mine")(lambda answers: calls.append(1) or 1 / 0))
+    assert [selection_score("top1_accuracy", ANSWERS) for _ in range(2)] == [50, 50]
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pycocoevalcap.meteor import meteor as meteor_module
 from pycocoevalcap.tokenizer import ptbtokenizer
 
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS, Answers, measured
-from recstudy.metrics.registry import of_task
+from recstudy.metrics import Answers, measured
+from recstudy.metrics.registry import of_task, selection_score
 from recstudy.programs.metric import NotAvailable
 from recstudy.tasks.captioning import coco
 from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut, meteor, penn_treebank
@@ -117,9 +117,12 @@ def test_the_report_score_is_half_bleu_and_a_quarter_each_of_meteor_and_rouge_l(
     assert values["report_score"] == pytest.approx(expected)
 
 
-def test_without_java_there_is_no_report_score_to_select_by(no_java):
-    with pytest.raises(ConfigError, match=r"the report score has METEOR in it: .* Set train\.score to another metric"):
-        METRICS["report_score"](Answers("caption", written=["a cat"], references=[["a cat"]]))
+def test_without_java_the_report_score_is_not_available_and_selects_no_epoch(no_java):
+    answers = Answers("caption", written=["a cat", "a dog"], references=[["a cat"], ["a dog"]])
+    assert measured(answers, ["report_score"]) == ({}, (), {"report_score": coco.NO_JAVA}, ())
+    assert selection_score("bleu_1", answers) == pytest.approx(1)
+    with pytest.raises(ConfigError, match=r"train.score 'report_score' cannot select epochs: Java .* to another metric"):
+        selection_score("report_score", answers)
 
 
 def test_rouge_l_by_hand(no_java):
@@ -197,6 +200,22 @@ def test_the_approximation_gives_stanfords_words(caption):
 
 def test_the_approximation_by_hand():
     assert approximate("It isn't a (3.5 cm) X-ray.") == ["it", "is", "n't", "a", "-lrb-", "3.5", "cm", "-rrb-", "x-ray", "."]
+
+
+@needs_java
+@pytest.mark.parametrize("language", ["it", "tr", "ar"])
+def test_scores_do_not_depend_on_the_language_of_the_machine(monkeypatch, language):
+    """Java takes its language from the locale, and from this variable where no locale but C is installed: 0,5 in Italian."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.language={language}")
+    coco._end_meteor()
+    references = [["a cat is on the mat", "a cat sits"], ["a dog runs fast"], ["nothing here"], ["an image"]]
+    written = ["a cat sits on a mat", "the dog runs", "", "une image"]
+
+    assert meteor(dict(enumerate(references)), {row: [text] for row, text in enumerate(written)}) == pytest.approx(
+        0.2862, abs=5e-5
+    )
+    assert penn_treebank(["IMAGE, 3.5 mm"]) == [["image", ",", "3.5", "mm"]]
+    coco._end_meteor()
 
 
 @needs_java

@@ -9,10 +9,10 @@ All by pycocoevalcap, the code that the literature's numbers come from, over the
 """
 
 import atexit
-import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,11 +22,12 @@ from pathlib import Path
 
 from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.meteor import meteor as meteor_module
 from pycocoevalcap.meteor.meteor import Meteor
 from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer import ptbtokenizer
 
-from recstudy.programs.metric import NotAvailable
+from recstudy.programs.metric import NotAvailable, NotInstalled
 
 Texts = dict[int, list[str]]
 
@@ -131,7 +132,9 @@ def approximate(caption: str) -> list[str]:
     return [token for raw in found for token in WRITTEN.get(raw, raw).split()]
 
 
-FLAGS = "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"  # METEOR takes 0.6 GB, with the default collector 1.2 GB
+# METEOR takes 0.6 GB, with the default collector 1.2 GB. Java takes its language from the locale: METEOR then writes 0,5 where
+# that has a decimal comma, and in Turkish the lower case of "I" is no "i".
+FLAGS = "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"
 LIMIT_S = 600.0
 NO_JAVA = "Java is not installed (no `java` on the PATH)"
 
@@ -142,21 +145,21 @@ def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
     pycocoevalcap's own call of this jar reads captions in the encoding of the locale and writes into its package.
 
     Raises:
-        NotAvailable: no Java, or the jar is missing, damaged or hangs.
+        NotInstalled: no Java, or the jar is missing, damaged or hangs.
     """
     jar = Path(ptbtokenizer.__file__).with_name(ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
     program = "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"
     text = "".join(" ".join(caption.split()) + "\n" for caption in captions)
     if (java := shutil.which("java")) is None:
-        raise NotAvailable(NO_JAVA)
+        raise NotInstalled(NO_JAVA)
     command = [java, *FLAGS, "-cp", str(jar), *program]
     try:
         done = subprocess.run(command, input=text.encode(errors="replace"), capture_output=True, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotAvailable(f"Java does not start, or hangs: {error}") from error
+        raise NotInstalled(f"Java does not start, or hangs: {error}") from error
     lines = done.stdout.decode(errors="replace").split("\n")[:-1]
     if len(lines) != len(captions):
-        raise NotAvailable(f"the PTB tokenizer gave {len(lines)} lines for {len(captions)}: {_last_line(done.stderr)}")
+        raise NotInstalled(f"the PTB tokenizer gave {len(lines)} lines for {len(captions)}: {_last_line(done.stderr)}")
     return [line.split(" ") for line in lines]
 
 
@@ -164,10 +167,10 @@ def meteor(references: Texts, written: Texts) -> float:
     """Return METEOR 1.5 (English, normalised) of a corpus of tokenised captions, as a fraction.
 
     Raises:
-        NotAvailable: no Java, or the jar is missing or damaged.
+        NotInstalled: no Java, or the jar is missing or damaged.
     """
     if shutil.which("java") is None:
-        raise NotAvailable(NO_JAVA)
+        raise NotInstalled(NO_JAVA)
     # Three bars end a field in METEOR's protocol, and a line break ends a line.
     clean = [
         {image: [" ".join(text.replace("|||", " ").split()) for text in texts] for image, texts in part.items()}
@@ -178,7 +181,7 @@ def meteor(references: Texts, written: Texts) -> float:
             _end_meteor()
         program = _meteor()
     except OSError as error:
-        raise NotAvailable(f"Java does not start: {error}") from error
+        raise NotInstalled(f"Java does not start: {error}") from error
     try:
         return float(program.compute_score(*clean)[0])
     except (OSError, ValueError) as error:  # its process has ended: a broken pipe, or no number
@@ -186,14 +189,26 @@ def meteor(references: Texts, written: Texts) -> float:
         program.meteor_p.kill()
         reason = _last_line(program.meteor_p.stderr.read())
         _end_meteor()
-        raise NotAvailable(f"METEOR does not answer: {reason}") from error
+        raise NotInstalled(f"METEOR does not answer: {reason}") from error
 
 
 @cache
 def _meteor() -> Meteor:
-    """Return METEOR's process, which takes 15 s to start; it ends when this process does."""
-    os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(FLAGS))
-    return Meteor()
+    """Return METEOR's process, which takes 15 s to start; it ends when this process does.
+
+    pycocoevalcap starts the same command without `FLAGS`.
+    """
+    command = ["java", *FLAGS, "-Xmx2G", "-jar", meteor_module.METEOR_JAR, "-", "-", "-stdio", "-l", "en", "-norm"]
+    program = Meteor.__new__(Meteor)
+    program.lock = threading.Lock()
+    program.meteor_p = subprocess.Popen(
+        command,
+        cwd=Path(meteor_module.__file__).parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    return program
 
 
 @atexit.register

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.programs.metric import NotAvailable
+from recstudy.programs.metric import NotAvailable, NotInstalled
 
 NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"  # belongs in a table
 FOLDER = "RECSTUDY_RATESCORE"  # the environment variable that names a folder with the models
@@ -54,10 +54,10 @@ def given_models() -> RateModels:
     """Return `entities`, `meanings` and `weights.json` in the folder that RECSTUDY_RATESCORE names.
 
     Raises:
-        NotAvailable: it names none.
+        NotInstalled: it names none.
     """
     if not os.environ.get(FOLDER):
-        raise NotAvailable(f"{FOLDER} names no folder with its models")
+        raise NotInstalled(f"{FOLDER} names no folder with its models")
     folder = Path(os.environ[FOLDER])
     return RateModels(folder / "entities", folder / "meanings", folder / "weights.json")
 
@@ -78,7 +78,7 @@ def made_by() -> str:
     """Return what must stand beside a score: the models that are given.
 
     Raises:
-        NotAvailable: none are.
+        NotInstalled: none are.
     """
     models = given_models()
     return f"{models.entities} and {models.meanings}, weights {models.weights}; {NOTE}"
@@ -88,7 +88,7 @@ def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], 
     """Return RaTEScore of each image that has a reference, a fraction: with several references the highest.
 
     Raises:
-        NotAvailable: `transformers` is not installed, or a model or the weights are not at their path.
+        NotInstalled: `transformers` is not installed, or a model or the weights are not at their path.
     """
     weights = read_weights(models.weights)
     texts = list(dict.fromkeys(chain(hypotheses, *references)))
@@ -120,27 +120,27 @@ def read_weights(path: Path) -> Weights:
     """Return the weight of each ordered pair of types.
 
     Raises:
-        NotAvailable: no such file, not JSON, or a pair is missing from it.
+        NotInstalled: no such file, not JSON, or a pair is missing from it.
     """
     try:
         named = json.loads(path.read_text(encoding="utf-8"))
         return {pair: float(named["_".join(pair).lower()]) for pair in product(TYPES, TYPES)}
     except KeyError as error:
-        raise NotAvailable(f"the weights {path} lack the pair of types {error}") from error
+        raise NotInstalled(f"the weights {path} lack the pair of types {error}") from error
     except (OSError, ValueError, TypeError) as error:
-        raise NotAvailable(f"the weights {path} cannot be read: {error}") from error
+        raise NotInstalled(f"the weights {path} cannot be read: {error}") from error
 
 
 def named(texts: Sequence[str], folder: Path) -> list[list[tuple[str, str]]]:
     """Return each text's entities, their words and their types, by the model in `folder` that labels tokens.
 
     Raises:
-        NotAvailable: `transformers` is not installed, or the folder holds no such model.
+        NotInstalled: `transformers` is not installed, or the folder holds no such model.
     """
     tokenizer, model = _loaded(folder, "AutoModelForTokenClassification")
     labels = [label.upper() for _, label in sorted(model.config.id2label.items())]
     if unknown := {label[2:] for label in labels if label != "O"} - {*TYPES}:
-        raise NotAvailable(f"the model in {folder} labels {', '.join(sorted(unknown))}, not {', '.join(TYPES)}")
+        raise NotInstalled(f"the model in {folder} labels {', '.join(sorted(unknown))}, not {', '.join(TYPES)}")
     frame = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id}
     sentences = [(at, part) for at, text in enumerate(texts) for part in SENTENCE_END.split(text) if len(part.strip()) > 2]
     found: list[list[tuple[str, str]]] = [[] for _ in texts]
@@ -164,7 +164,7 @@ def embedded(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> list[E
     """Return each text's entities with the embeddings of their words: the last layer at the first token of the model in `folder`.
 
     Raises:
-        NotAvailable: `transformers` is not installed, or the folder holds no such model.
+        NotInstalled: `transformers` is not installed, or the folder holds no such model.
     """
     tokenizer, model = _loaded(folder, "AutoModel")
     distinct = list(dict.fromkeys(words for entities in texts for words, _ in entities))
@@ -182,14 +182,14 @@ def _loaded(folder: Path, kind: str) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError as error:
-        raise NotAvailable("the package transformers is not installed") from error
+        raise NotInstalled("the package transformers is not installed") from error
     if not (folder / "config.json").exists():
-        raise NotAvailable(f"{folder} holds no model (config.json is missing)")
+        raise NotInstalled(f"{folder} holds no model (config.json is missing)")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, ImportError) as error:
-        raise NotAvailable(f"the model in {folder} cannot be loaded: {str(error).splitlines()[0]}") from error
+        raise NotInstalled(f"the model in {folder} cannot be loaded: {str(error).splitlines()[0]}") from error
     return tokenizer, model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
 

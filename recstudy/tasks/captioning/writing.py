@@ -19,7 +19,7 @@ from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet, Split
 from recstudy.data.text import Tokenizer
 from recstudy.metrics import Answers
-from recstudy.metrics.registry import score
+from recstudy.metrics.registry import selection_score
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
@@ -47,7 +47,7 @@ def selection_scores(task: "Captioning", network: Network, batches: Batches, dat
     if not task.writes_to_select:
         return loss, accuracy
     split = data.selection(config.train.selection)
-    return loss, score(config.score, _written(captions(network, batches, config, data.tokenizer), split, data))
+    return loss, selection_score(config.score, _written(captions(network, batches, config, data.tokenizer), split, data))
 
 
 def taught(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
