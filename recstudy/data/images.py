@@ -128,10 +128,10 @@ def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     image = ImageOps.exif_transpose(image)
     if image.has_transparency_data and not image.mode.startswith("I"):
         rgba = image.convert("RGBA")
-        lowest, highest = rgba.getchannel("A").getextrema()
-        if lowest < 255:
+        opacity = np.asarray(rgba.getchannel("A"))
+        if opacity.min() < 255:
             on_white = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
-            if lowest < highest and not np.ptp(np.asarray(on_white), axis=(0, 1)).any():
+            if np.ptp(opacity) and not np.ptp(np.asarray(on_white), axis=(0, 1)).any():
                 raise ValueError("it is white on a transparent ground, which is shown on white")
             image = on_white.convert("L" if image.mode in GREY_MODES else "RGB")
             remarks += ("transparent",)
