@@ -107,11 +107,17 @@ study = Study(
             data=Cifar10(),
             model=ViTRM(),
             train=TrainConfig(
-                epochs=100, warmup=0.05, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)
+                epochs=100,
+                warmup=0.05,
+                ema_decay=0.999,
+                precision="bfloat16",
+                augment=Augment(crop=4, flip=True, randaugment_ops=2),
             ),
         ),
         "paper": RunConfig(
-            data=Cifar10(), model=ViTRM(), train=TrainConfig(epochs=1000, warmup=0.03, precision="bfloat16", augment=AUGMENT)
+            data=Cifar10(),
+            model=ViTRM(),
+            train=TrainConfig(epochs=1000, warmup=0.03, ema_decay=0.999, precision="bfloat16", augment=AUGMENT),
         ),
     },
     variants={

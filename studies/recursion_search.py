@@ -24,8 +24,8 @@ from recstudy.models import HRM, TRM, HRMImage, ImageHRM, MicarVLMoE, ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
 QUICK = TrainConfig(epochs=12, batch_size=32, learning_rate=4e-3, warmup=0.1, ema_decay=0.9)
-STANDARD = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05)
-PAPER = TrainConfig(epochs=100, learning_rate=3e-4, warmup=0.03, precision="bfloat16")
+STANDARD = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05, ema_decay=0.999)
+PAPER = TrainConfig(epochs=100, learning_rate=3e-4, warmup=0.03, ema_decay=0.999, precision="bfloat16")
 SMALL = {"width": 48, "heads": 4}
 PATCHES = {"tokens": "patch", "positions": "learned"}
 CAPTIONS = TrainConfig(

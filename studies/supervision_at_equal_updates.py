@@ -87,12 +87,14 @@ study = Study(
         "standard": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
-            train=TrainConfig(warmup=0.05, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)),
+            train=TrainConfig(
+                warmup=0.05, ema_decay=0.999, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)
+            ),
         ),
         "paper": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
-            train=TrainConfig(warmup=0.03, precision="bfloat16", augment=AUGMENT),
+            train=TrainConfig(warmup=0.03, ema_decay=0.999, precision="bfloat16", augment=AUGMENT),
         ),
     },
     variants={

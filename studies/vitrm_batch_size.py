@@ -130,7 +130,11 @@ study = Study(
             data=Cifar10(),
             model=ViTRM(),
             train=TrainConfig(
-                epochs=100, warmup=0.05, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)
+                epochs=100,
+                warmup=0.05,
+                ema_decay=0.999,
+                precision="bfloat16",
+                augment=Augment(crop=4, flip=True, randaugment_ops=2),
             ),
         ),
         "paper": RunConfig(
@@ -139,6 +143,7 @@ study = Study(
             train=TrainConfig(
                 epochs=1000,
                 warmup=0.03,
+                ema_decay=0.999,
                 precision="bfloat16",
                 selection="test",
                 augment=Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0),

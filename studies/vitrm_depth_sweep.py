@@ -93,6 +93,7 @@ study = Study(
                 epochs=20,
                 batch_size=128,
                 warmup=0.05,
+                ema_decay=0.99,
                 schedule="update",
                 learning_rate=1e-3,
                 augment=Augment(crop=4, flip=True),
@@ -103,13 +104,17 @@ study = Study(
             data=Cifar10(),
             model=ViTRM(),
             train=TrainConfig(
-                epochs=100, warmup=0.05, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)
+                epochs=100,
+                warmup=0.05,
+                ema_decay=0.999,
+                precision="bfloat16",
+                augment=Augment(crop=4, flip=True, randaugment_ops=2),
             ),
         ),
         "paper": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
-            train=TrainConfig(epochs=1000, warmup=0.03, precision="bfloat16", selection="test", augment=AUGMENT),
+            train=TrainConfig(epochs=1000, warmup=0.03, ema_decay=0.999, precision="bfloat16", selection="test", augment=AUGMENT),
         ),
     },
     variants={

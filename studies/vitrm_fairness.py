@@ -87,14 +87,18 @@ study = Study(
             data=Digits(limit=480, validation=0.25),
             model=SMALL,
             # no average of weights: of the six updates that the shortest row makes it would be half the initial weights
-            train=TrainConfig(epochs=24, warmup=0.1, ema_decay=0.0, augment=Augment(mixup=0.4)),
+            train=TrainConfig(epochs=24, warmup=0.1, augment=Augment(mixup=0.4)),
             place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
             train=TrainConfig(
-                epochs=100, warmup=0.05, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)
+                epochs=100,
+                warmup=0.05,
+                ema_decay=0.999,
+                precision="bfloat16",
+                augment=Augment(crop=4, flip=True, randaugment_ops=2),
             ),
         ),
         "paper": RunConfig(
@@ -103,6 +107,7 @@ study = Study(
             train=TrainConfig(
                 epochs=1000,
                 warmup=0.03,
+                ema_decay=0.999,
                 precision="bfloat16",
                 augment=Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0),
             ),

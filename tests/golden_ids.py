@@ -31,7 +31,12 @@ def of_parts() -> dict[str, str]:
     for part, registry in (("model", FAMILIES), ("data", DATASETS)):
         for name, kind in registry.items():
             if kind.__module__.startswith("recstudy."):
-                given = {"data": recstudy.data.Digits(), "model": recstudy.models.ViTRM(), "train": TrainConfig(), "seed": 0}
+                given = {
+                    "data": recstudy.data.Digits(),
+                    "model": recstudy.models.ViTRM(),
+                    "train": TrainConfig(ema_decay=0.999),
+                    "seed": 0,
+                }
                 given[part] = kind(**NEEDED.get(f"{part}.{name}", {}))
                 ids[f"{part}.{name}"] = RunConfig.model_construct(**given).run_id
     eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseLIPBackboneConfig())

@@ -182,7 +182,7 @@ class TrainConfig(Config):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
     ema_decay: Annotated[float, Tunable([0.0, 0.99, 0.999, 0.9999])] = Field(
-        0.999, ge=0, lt=1, description="moving average of the weights, for evaluation; 0 is off"
+        0.0, ge=0, lt=1, description="decay of the moving average of the weights that is evaluated; 0 turns it off"
     )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products (autocast)")
     selection: Literal["validation", "test", "last"] = Field(

@@ -162,10 +162,11 @@ def _config(settings: RunSettings) -> RunConfig:
 
 def _hints(config: RunConfig) -> Iterator[str]:
     steps, span = optimizer_steps(config), averaged_steps(config.train.ema_decay)
-    if steps is not None and steps < span and not config.train.imported:
+    # A run of ten spans ends with an average that has forgotten its initial weights to exp(-10).
+    if steps is not None and steps < 10 * span and not config.train.imported:
         yield (
-            f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. "
-            "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
+            f"Note: train.ema_decay={config.train.ema_decay:g} averages the weights over {span:,.0f} of the run's "
+            f"{steps:,} updates. The average lags behind the trained weights. Set train.ema_decay=0 to evaluate these."
         )
 
 

@@ -42,7 +42,7 @@ PRESETS = [
 ]
 TABLE = published("002_table1_cifar10", only=("top1_accuracy",))
 PAPER = TrainConfig(
-    epochs=1000, warmup=0.03, selection="test",
+    epochs=1000, warmup=0.03, ema_decay=0.999, selection="test",
     augment=Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0),
 )  # fmt: skip
 
@@ -57,7 +57,7 @@ def beside(tmp_path, train, preset="own", deviations=(), **model) -> Placed:
 
 
 def test_a_study_without_a_paper_preset_is_held_against_the_tables_own_settings(tmp_path):
-    other = TrainConfig(epochs=1000, selection="test", learning_rate=0.05, warmup=0.03)
+    other = TrainConfig(epochs=1000, selection="test", learning_rate=0.05, warmup=0.03, ema_decay=0.999)
 
     reasons = beside(tmp_path, other, width=60).reasons
 

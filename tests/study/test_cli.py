@@ -195,10 +195,9 @@ def test_optimiser_steps_by_hand():
     assert optimizer_steps(RUN.with_changes({"train.selection": "last", "data.limit": 100})) == 4
 
 
-def test_an_average_longer_than_the_run_is_said_once():
+def test_a_moving_average_over_more_than_a_tenth_of_the_updates_is_noted_once():
     (line,) = RECURSIVE_MODELS.hints([RUN, RUN])
 
-    assert line.startswith("Note: the moving average of the weights spans 1,000 steps, but a run makes 42.")
-    assert (
-        list(RECURSIVE_MODELS.hints([RUN.with_changes({"train.ema_decay": 0.9}), RUN.with_changes({"train.epochs": 100})])) == []
-    )
+    assert line.startswith("Note: train.ema_decay=0.999 averages the weights over 1,000 of the run's 42 updates.")
+    longer = RUN.with_changes({"train.epochs": 500})  # 10,500 updates
+    assert list(RECURSIVE_MODELS.hints([longer, RUN.with_changes({"train.ema_decay": 0.0})])) == []
