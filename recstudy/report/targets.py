@@ -1,13 +1,15 @@
 """Published numbers beside our own: which variant a target belongs to, and what may be said about the two.
 
-A target belongs to a variant when every setting that the study varies is as the target states it. Where several variants
-are left, they are told apart by what the target leaves unsaid: that counts as the preset's own, because there the paper's
-defaults are written down. Where none is left, as in a preset of smaller models, it stands beside the variants that are named
-as its own in the `paper` preset, and is not comparable. It is comparable when everything else that it states (data set,
-protocol, epochs, ...) agrees too, so does what its paper or the authors' code states besides (`papers/settings.yaml`), or the
-study says why not (`deviations`). What no source states is an assumption there, with its value, and the verdict names it. A
-setting that is in none of these lists makes a value of recstudy's tables not comparable, so that a wrong `paper` preset cannot
-certify itself. Beside a table of a user's own, such a setting must be as the study's `paper` preset has it for the same target.
+A target belongs to a variant when every setting that the study varies is as the target states it. If several
+variants match, the preset's value counts for each setting that the target does not state, because the preset
+has the paper's defaults. If no variant matches, as in a preset of shorter training, the target belongs to the
+variants that have the names of its own in the `paper` preset, and is not comparable. A target of another data
+set or model is never shown. A target is comparable if everything else that it states (protocol, epochs, ...)
+agrees too, and so does what its paper or the authors' code states besides (`papers/settings.yaml`), or the
+study says why not (`deviations`). What no source states is an assumption there, with its value, and the
+verdict names it. A setting that is in none of these lists makes a value of recstudy's tables not comparable,
+so that a wrong `paper` preset cannot certify itself. Beside a table of a user's own, such a setting must be
+as the study's `paper` preset has it for the same target.
 """
 
 from collections import Counter
@@ -36,6 +38,8 @@ SHARDS = "batch norm by the statistics of each worker's share of a batch"
 SHORT = 12  # characters of a checksum that tell it apart
 MOST = 6  # settings that a reason gives with their values
 APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
+DATA_SET = {"data.name", "data.version"}  # which data set a published value is of
+TRAINED = ("model.weights", "model.tuned")  # how a model was trained, and not which one it is
 AT_TEST = (  # what `train.at_test` decides, and nothing else
     "noisy_exact_accuracy", "any_exact_accuracy", "pass_at", "voted_exact_accuracy", "any_copy_exact_accuracy", "flipped_puzzles",
 )  # fmt: skip
@@ -117,7 +121,7 @@ def data_name(placed: Placed) -> object:
 
 
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
-    """Return those with the fewest reasons against them: comparable values, or those of the same data set, before others."""
+    """Return the values with the fewest reasons against them, so comparable values before others."""
     least = min((len(value.reasons) for value in placed), default=0)
     return tuple(value for value in placed if len(value.reasons) == least)
 
@@ -137,8 +141,7 @@ def unmatched_notes(placement: Placement) -> list[str]:
 
 
 def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:
-    """Match published values with variants: of the variant's own data set where several are published, and no count of another
-    network."""
+    """Match published values with variants of the same data set and model; a count must be of the same network."""
     matches: dict[tuple[int, str], list[Placed]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
@@ -152,6 +155,10 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         else:
             homes, references = _homes(records, stated, target.metric)
             homes = [index for index in homes if index in variants]
+            unlike = {index: _other_identity(records, index, stated) for index in homes}
+            others = [what for index in homes for what in unlike[index]]
+            homes = [index for index in homes if not unlike[index]]
+            problem = f"its {others[0]} is not run here" if others else problem
         if not homes:
             unmatched.append((target, problem))
             continue
@@ -169,12 +176,8 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     comparable: dict[tuple[int, str], tuple[Placed, ...]] = {}
     dropped: dict[int, tuple[Target, str]] = {}
     for (index, name), placed_here in matches.items():
-        data_sets = set(map(data_name, placed_here))
-        data_names = (None, records.configs[index].get("data.name"))
         for value in placed_here:
-            if len(data_sets) > 1 and data_name(value) not in data_names:
-                dropped[id(value.target)] = value.target, "its data set is not run here"
-            elif value.reasons and metric(name).computed:
+            if value.reasons and metric(name).computed:
                 dropped[id(value.target)] = value.target, f"a count of other settings: {'; '.join(value.reasons)}"
             else:
                 comparable[index, name] = (*comparable.get((index, name), ()), value)
@@ -195,6 +198,14 @@ def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], l
     homes = homes or [index for index, variant in enumerate(records.plan.variants) if variant.label in labels]
     fields = [_settings(reference.configs[index], name) for index in theirs]
     return homes, list({repr(config): config for config in fields}.values())
+
+
+def _other_identity(records: StudyRecords, index: int, stated: Json) -> list[str]:
+    """Return `data set` and `model` if a published value is of another than this variant. A user's own program may lack both."""
+    unknown = [path for path in stated if path not in records.configs[index]] if records.is_own else []
+    paths = [path for path, value in stated.items() if path not in unknown and not records.design.agrees(index, path, value)]
+    is_other_model = any(path.startswith("model") and path not in TRAINED for path in paths)
+    return ["data set"] * (not DATA_SET.isdisjoint(paths)) + ["model"] * is_other_model
 
 
 def _decides(name: str, path: str) -> bool:
@@ -234,9 +245,7 @@ def _reasons(
     for deviation in deviations:  # so that another value than the one stated is a reason, in the `paper` preset as well
         if deviation.field not in stated:
             sourced.setdefault(deviation.field, deviation.ours if deviation.paper is None else deviation.paper)
-    others = tuple(part for kind, part in OTHERS.items() if kind in different)
-    fields = _settings(config, name)
-    compared = [path for path in fields if not path.startswith(others)]
+    compared = _settings(config, name)
     unlike = {}
     followed = {}  # where text and code differ: which of them the setting is from
     for path, value in sourced.items():
@@ -250,7 +259,7 @@ def _reasons(
             unlike[path] = f"{plain(config[path])}, not {' or '.join(words)}"
         elif sources != [*alternatives]:
             followed[path] = sources[0]
-    reasons += _unlike(fields, {*stated, *sourced}, references, unlike)
+    reasons += _unlike(compared, {*stated, *sourced}, references, unlike)
     if not reasons and len({*followed.values()}) > 1:
         mixture = [f"{_short(path)} {plain(config[path])} ({source})" for path, source in followed.items()]
         reasons.append(f"a mixture of the paper's text and its code: {', '.join(mixture)}")
