@@ -15,7 +15,7 @@ Cost: quick, 17 minutes on 2 cores (measured); standard (MedPix 2.0), an hour of
 from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main
 from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
 from recstudy.models import MicarVLMoE
-from recstudy.report import AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, Table
+from recstudy.report import AttentionMaps, Captions, ExpertLoad, ExpertPath, FeatureMaps, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
@@ -65,6 +65,7 @@ REPORT = [
     ExpertLoad("load"),
     ExpertPath("experts"),
     AttentionMaps("attention"),
+    FeatureMaps("features"),
     Captions("captions"),
     LearningCurves(metrics=("train_loss", "extra_loss", "selection_token_accuracy")),
 ]

@@ -17,6 +17,7 @@ from recstudy.report import (
     Captions,
     ExpertLoad,
     ExpertPath,
+    FeatureMaps,
     LossTrace,
     Mistakes,
     Part,
@@ -42,7 +43,7 @@ DRAWN: dict[str, tuple[Part, ...]] = {
     THINKING: (Thinking(), Residuals()),
     "captions.json": (Captions(),),
     "alignment.json": (Alignment(targets=()),),
-    TRACE: (AttentionMaps(), ExpertLoad(), ExpertPath()),
+    TRACE: (FeatureMaps(), AttentionMaps(), ExpertLoad(), ExpertPath()),
 }
 
 

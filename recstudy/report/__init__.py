@@ -14,6 +14,7 @@ from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Effort
 from recstudy.report.figures.expert_load import ExpertLoad
 from recstudy.report.figures.expert_path import ExpertPath
+from recstudy.report.figures.feature_maps import FeatureMaps
 from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.history import History
 from recstudy.report.figures.importance import Importance
@@ -70,6 +71,7 @@ __all__ = [
     "Effort",
     "ExpertLoad",
     "ExpertPath",
+    "FeatureMaps",
     "FigurePart",
     "Gain",
     "HeatMap",

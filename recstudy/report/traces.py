@@ -1,6 +1,6 @@
-"""Where a captioner looked and which experts it used, word by word: the file `trace.npz` of a run, read with every check.
+"""Where a captioner looked, which experts it used, and what its vision encoder saw: `trace.npz` of a run, read with every check.
 
-Shapes: L layers, H heads, T tokens that were read, P places of the image, E experts, k experts a token.
+Shapes: L layers, H heads, T tokens that were read, P places of the image, E experts, k experts a token, S feature maps of h x w.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TRACE = "trace.npz"
 SHARES = ("cross_attention", "self_attention", "router")
+NAMES = {"cross_attention": "attention", "router": "experts", "features": "feature maps"}
 ROUNDING = 0.05  # of half-precision shares that sum to one
 
 
@@ -35,6 +36,7 @@ class CaptionTrace:
     self_attention: np.ndarray | None = None  # (L, H, T, T)
     router: np.ndarray | None = None  # (L, T, E)
     chosen: np.ndarray | None = None  # (L, T, k), the likeliest first
+    features: np.ndarray | None = None  # (S, h, w), means over channels
     image: Image | None = None
     columns: Json = field(default_factory=dict)
 
@@ -48,19 +50,19 @@ class CaptionTrace:
         return math.isqrt(self.cross_attention.shape[-1])
 
 
-def first_trace(records: StudyRecords, where: Json, example: int, experts: bool) -> tuple[CaptionTrace | None, list[str]]:
+def first_trace(records: StudyRecords, where: Json, example: int, array: str) -> tuple[CaptionTrace | None, list[str]]:
     """Return a caption's trace of the first variant that has one, and notes on missing and damaged traces.
 
     Args:
         records: The study's records.
         where: Levels of the variants to look at, by axis.
         example: Which of the captions that a run keeps, from 0.
-        experts: Whether the model must be a mixture of experts.
+        array: Which array the trace must have, of `NAMES`.
     """
 
     def read(path: Path) -> list[Json]:
         trace = read_trace(path, example)
-        if trace is None or (experts and trace.router is None):
+        if trace is None or getattr(trace, array) is None:
             return []
         return [{"row": trace.row, "trace": trace}]
 
@@ -69,9 +71,9 @@ def first_trace(records: StudyRecords, where: Json, example: int, experts: bool)
         first, _ = add_images(records, where, examples.head(1))
         columns = {str(name): value for name, value in first.iloc[0].items()}
         return replace(columns.pop("trace"), image=columns.pop("_image"), columns=columns), notes
-    kind, place = "experts" if experts else "attention", f" (example {example})" if example else ""
+    place = f" (example {example})" if example else ""
     labels = some([records.variants[index].label for index in records.chosen(where)])
-    return None, [*notes, f"no finished run has kept the {kind} of a caption{place}: {labels}"]
+    return None, [*notes, f"no finished run has kept the {NAMES[array]} of a caption{place}: {labels}"]
 
 
 def read_trace(path: Path, example: int) -> CaptionTrace | None:
@@ -100,6 +102,10 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
         np.take_along_axis(trace.router, chosen, -1)  # which raises an error unless each choice is an expert
         trace = replace(trace, chosen=chosen)
         is_whole = is_whole and chosen.shape[:2] == (layers, length) and chosen.min() >= 0
+    if "features" in archive:
+        features = archive["features"][example].astype(float)
+        trace = replace(trace, features=features)
+        is_whole = is_whole and features.ndim == 3 and bool(np.isfinite(features).all())
     if not is_whole:
         raise ValueError("arrays do not fit together")
     return trace

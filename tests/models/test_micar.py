@@ -217,6 +217,8 @@ def test_the_pyramid_by_hand():
     maps = [torch.full((1, 1, *size), float(value)) for value, size in enumerate(SIZES, 1)]
     torch.testing.assert_close(plain([1] * 4)(maps), torch.full((1, 1, 8, 8), 30.0))
 
+    assert [level.unique().item() for level in plain([1] * 4).levels(maps)] == [4, 7, 9, 10]
+
     maps[-1] = torch.rand(1, 3, 2, 2)
     found = plain([3])(maps)
     torch.testing.assert_close(found, enlarged(maps[-1].sum(1, keepdim=True), maps[0]))
@@ -230,6 +232,21 @@ def test_the_stages_of_a_trained_backbone_end_in_its_own_answer():
     last = nn.functional.adaptive_avg_pool2d(stages(eyes.backbone, images)[-1], 7).flatten(2).mT
 
     torch.testing.assert_close(eyes(images), last)
+
+
+def test_feature_maps_are_the_levels_and_their_fusion():
+    """With Psi the identity F is the sum of the levels. One scale has P_5 and F; F pooled is what the decoder reads."""
+    images = torch.randint(0, 256, (2, 3, 64, 64)).float()
+    for msve, count in {"pyramid": 5, "one_scale": 2}.items():
+        eyes = MultiscaleEncoder(MicarVLMoE(backbone="small", weights="random", msve=msve, pyramid_width=4)).eval()
+        eyes.pyramid.fuse = nn.Identity()
+
+        maps = eyes.feature_maps(images)
+
+        assert maps.shape[:2] == (2, count)
+        torch.testing.assert_close(maps[:, :-1].sum(1), maps[:, -1])
+        pooled = nn.functional.adaptive_avg_pool2d(maps[:, -1:], 7).flatten(1)
+        torch.testing.assert_close(eyes(images).mean(-1), pooled)
 
 
 def gflops(msve):

@@ -60,6 +60,7 @@ from recstudy.report import (
     Effort,
     ExpertLoad,
     ExpertPath,
+    FeatureMaps,
     HeatMap,
     History,
     Importance,
@@ -243,6 +244,7 @@ def trace(**changes: Any) -> dict[str, Any]:
         "words": np.array([WORDS] * 2),
         "cross_attention": cross,
         "self_attention": np.broadcast_to(np.array([[1, 0], [0.5, 0.5]], dtype=np.float16), (2, 2, 2, 2, 2)),
+        "features": np.broadcast_to(np.arange(16).reshape(4, 4), (2, 5, 4, 4)).astype(np.float16),
         "router": router,
         "chosen": (-router).argsort(-1, kind="stable")[..., :1].astype(np.int16),
     }
@@ -268,7 +270,7 @@ def inside(root: Path, image: bool = True, **changes: Any) -> Results:
 
 def no_mixture(root: Path) -> Results:
     """As of Show, Attend and Tell, whose one map is no mean."""
-    none = {"self_attention": None, "router": None, "chosen": None}
+    none = {"self_attention": None, "router": None, "chosen": None, "features": None}
     return inside(root, image=False, **none, cross_attention=np.full((2, 1, 1, 2, 4), 0.25, dtype=np.float16))
 
 
@@ -372,6 +374,8 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "expert path": (inside, ExpertPath()),
     "attention": (inside, AttentionMaps(example=1)),
     "attention alone": (no_mixture, AttentionMaps()),
+    "feature maps": (inside, FeatureMaps()),
+    "feature maps of none": (no_mixture, FeatureMaps()),
     # questions
     "claims": (lambda root: study(root, []), Claims(claims=tuple(by(PLAIN, HURTS, HELPS, SAME, CLOSE)))),
     "claims that wait": (

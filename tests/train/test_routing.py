@@ -23,7 +23,7 @@ def begun(model) -> Training:
     return make_training(tiny_run(model, PhantomCaptions(limit=24), epochs=1, batch_size=8))
 
 
-MICAR = tiny_model("micar", tuned=True, experts=4, encoder_layers=1)
+MICAR = tiny_model("micar", tuned=True, experts=4, encoder_layers=1, msve="pyramid", pyramid_width=8)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,8 @@ def test_attention_sums_to_one_within_half_precision(trace):
 def test_the_reading_half_takes_the_file_as_it_is(micar, trace, tmp_path):
     (tmp_path / "trace.npz").write_bytes(archived(micar[1]["trace.npz"]))
 
+    assert trace["features"].shape[:2] == (len(trace["rows"]), 5)  # P2 to P5 and F
+    np.testing.assert_array_equal(read_trace(tmp_path / "trace.npz", 1).features, trace["features"][1])
     assert read_trace(tmp_path / "trace.npz", 1).words == trace["words"][1][: trace["lengths"][1] + 1].tolist()
     assert read_trace(tmp_path / "trace.npz", CAPTIONS) is None
 

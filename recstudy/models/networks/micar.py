@@ -356,7 +356,19 @@ class MultiscaleEncoder(VisionEncoder):
         if self.pyramid is None:
             return self.backbone(images)
         fused = self.pyramid(stages(self.backbone, images))
-        return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)
+        return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)  # (V3)
+
+    def feature_maps(self, images: Tensor) -> Tensor | None:
+        """Return the maps of Figure 3: the levels that (V2) adds up, the finest first, and F; None without a pyramid.
+
+        Returns:
+            (B, S, height, width) at the size of C_2, means over channels.
+        """
+        if self.backbone is None or self.pyramid is None:
+            return None
+        maps = stages(self.backbone, images)
+        levels = [enlarged(level, maps[0]) for level in reversed(self.pyramid.levels(maps))]
+        return torch.stack([map_.mean(1) for map_ in (*levels, self.pyramid(maps))], dim=1)
 
 
 class Pyramid(nn.Module):
@@ -372,12 +384,17 @@ class Pyramid(nn.Module):
         self.lateral = nn.ModuleList(_convolution(inputs, width, 1) for inputs in channels)
         self.fuse = _convolution(width, width, 3)
 
-    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+    def levels(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """Equation (V1): P_5 first."""
         levels: list[Tensor] = []
         for phi, map_ in zip(reversed(self.lateral), reversed(maps), strict=False):
             level = phi(map_)
-            levels.append(level + enlarged(levels[-1], map_) if levels else level)  # (V1)
-        return self.fuse(reduce(torch.add, [enlarged(level, maps[0]) for level in levels]))  # (V2)
+            levels.append(level + enlarged(levels[-1], map_) if levels else level)
+        return levels
+
+    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+        """Equation (V2)."""
+        return self.fuse(reduce(torch.add, [enlarged(level, maps[0]) for level in self.levels(maps)]))
 
 
 def stages(backbone: BackboneNetwork, images: Tensor) -> list[Tensor]:

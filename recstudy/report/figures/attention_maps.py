@@ -44,7 +44,7 @@ class AttentionMaps(FigurePart, OfVariants):
         Raises:
             ConfigError: The model has no such layer or head.
         """
-        trace, notes = first_trace(records, self.where, self.example, experts=False)
+        trace, notes = first_trace(records, self.where, self.example, "cross_attention")
         data = pd.DataFrame(columns=COLUMNS)
         if trace is not None:
             side = range(1, trace.side + 1)

@@ -29,7 +29,7 @@ class ExpertPath(FigurePart, OfVariants):
 
         Places, layers, experts and choices count from 1.
         """
-        trace, notes = first_trace(records, self.where, self.example, experts=True)
+        trace, notes = first_trace(records, self.where, self.example, "router")
         data = pd.DataFrame(columns=COLUMNS)
         if trace is not None and trace.router is not None and trace.chosen is not None:
             layer, place, expert = 1 + np.indices(trace.router.shape).reshape(3, -1)

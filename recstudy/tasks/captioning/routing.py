@@ -1,4 +1,4 @@
-"""What happens inside a trained captioner: where its experts' tokens go, and what it attends to in its first captions.
+"""What happens inside a trained captioner: its experts' tokens, and attention and feature maps of its first captions.
 
 trace.npz holds the model's own captions of the first test images, each of at most T tokens that it read:
     rows (n,), lengths (n,)            the row in the test set, and how many tokens were read
@@ -6,8 +6,10 @@ trace.npz holds the model's own captions of the first test images, each of at mo
     cross_attention (n, L, H, T, P)    float16: of the token that is read, which the next word is written from
     self_attention (n, L, H, T, T)     float16; not of Show, Attend and Tell, which has L = H = 1
     router (n, L, T, E)                float16, and `chosen` (n, L, T, k) int16, the likeliest first: of several experts only
+    features (n, S, h, w)              float16, of MicarVLMoE with a pyramid: (V1)-(V2) in networks/micar.py, means over channels
 
-Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token, B images of a batch.
+Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token, B images of a batch, S
+feature maps of h x w: each pyramid level at the size of C2, and F.
 """
 
 from collections.abc import Sequence
@@ -29,8 +31,8 @@ from recstudy.programs.watchdog import alive
 from recstudy.train.evaluate import autocast, own_batch
 
 # At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for self-attention, 1.11 MB for
-# cross-attention and 0.03 MB for the router before compression. Longer captions are cut: what a token does not see cannot
-# change it.
+# cross-attention, 0.03 MB for the router and 0.19 MB for feature maps before compression. Longer captions are cut: what a token
+# does not see cannot change it.
 CAPTIONS, LONGEST = 6, 128
 PAIRS = 2**22  # tokens x tokens of a batch: 3 layers of 8 heads keep 0.4 GB of float32 maps of them
 
@@ -63,7 +65,7 @@ def kept(
 
 
 def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-    """Return the arrays above of a batch, (B, L, ...); none for a network that has no maps."""
+    """Return the arrays above of a batch, the batch first; none for a network that has no maps."""
     if isinstance(network, ShowAttendTellNetwork):
         return {"cross_attention": network.trace(images, tokens).attention[:, None, None]}
     if not isinstance(network, MicarNetwork):
@@ -71,7 +73,9 @@ def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor
     trace = network.trace(images, tokens)
     found = {"cross_attention": trace.cross_attention, "self_attention": trace.self_attention}
     found |= {"router": trace.router, "chosen": trace.chosen} if network.config.experts > 1 else {}
-    return {name: part.transpose(0, 1) for name, part in found.items()}
+    found = {name: part.transpose(0, 1) for name, part in found.items()}
+    features = network.eyes.feature_maps(images)
+    return found if features is None else found | {"features": features}
 
 
 @torch.no_grad()
