@@ -25,12 +25,15 @@ from recstudy.study.study import NAME, Study
 from recstudy.terminal import say
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from recstudy.train.initial import Weights
 
 NONE = "0" * 20  # a digest, until the weights' own is known
 ARCH = "all_config.yaml"  # as the authors' trainers write it beside their checkpoints
 JUDGED = {"epochs": 0, "init_from": NONE, "selection": "last"}
-AS_THEIRS = {"halting": "sample", "loss": "stablemax", "ema_decay": 0.0}  # as the authors' trainers do: the record says so
+# As the authors' trainers do: the record says so. Their halting loss counts half (models/losses.py); TRM's text has 1.
+AS_THEIRS = {"halting": "sample", "halt_weight": 0.5, "loss": "stablemax", "ema_decay": 0.0}
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,8 @@ class Import:
 class Export:
     """Write a finished run's weights, config and a short README into a new folder, as the Hugging Face hub shows them.
 
-    Nothing is sent. `recstudy weights import DIR` and `--init-from DIR` read it. Such as:
+    With `--as` the folder is one that the code of TRM's or HRM's authors reads: a checkpoint step_N, N being the epoch, and its
+    all_config.yaml. Nothing is sent. `recstudy weights import DIR` and `--init-from DIR` read the folder. Such as:
     recstudy weights export 3f0c... trm-sudoku --results results
     """
 
@@ -135,6 +139,8 @@ class Export:
     """The run, by its id: its page and `recstudy explain` name it."""
     folder: Positional[Annotated[Path, arg(metavar="DIR")]]
     """What to write; nothing may be there."""
+    family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
+    """For whose code: under the names of TRM's or of HRM's authors. Default: recstudy's own."""
     results: ResultsPlace = "results"
     """Where its records are."""
 
@@ -150,20 +156,51 @@ class Export:
         if not there(weights):
             raise ConfigError(f"the run {self.run_id} has kept no weights")
         config = RunConfig.model_validate(values)
-        content = {"model_type": f"recstudy_{config.model.family}", "recstudy": config.values, "run": self.run_id}
+        checkpoint, settings = "model.safetensors", "config.json"
+        if self.family:
+            checkpoint, settings = f"step_{result.selected.number or 0}", ARCH
+            arch, state = self._official(config, weights)
         try:
             with whole(self.folder) as temporary:
                 temporary.mkdir()
-                shutil.copyfile(weights, temporary / "model.safetensors")
-                (temporary / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-                (temporary / "README.md").write_text(self._readme(config, result), encoding="utf-8")
+                if self.family:
+                    import torch
+                    import yaml
+
+                    torch.save(state, temporary / checkpoint)
+                    text = yaml.safe_dump({"arch": arch}, sort_keys=False)
+                else:
+                    content = {"model_type": f"recstudy_{config.model.family}", "recstudy": config.values, "run": self.run_id}
+                    shutil.copyfile(weights, temporary / checkpoint)
+                    text = json.dumps(content, indent=2) + "\n"
+                (temporary / settings).write_text(text, encoding="utf-8")
+                (temporary / "README.md").write_text(self._readme(config, result, checkpoint, settings), encoding="utf-8")
                 refuse_existing(self.folder)  # another process may have written it meanwhile
         except OSError as error:
             raise StorageError(f"{self.folder} cannot be written: {error.strerror}. Nothing was.") from None
-        say(f"{self.folder}: model.safetensors, config.json and README.md, whose licence is yours to choose")
+        say(f"{self.folder}: {checkpoint}, {settings} and README.md, whose licence is yours to choose")
         return 0
 
-    def _readme(self, config: RunConfig, result: Result) -> str:
+    def _official(self, config: RunConfig, file: Path) -> "tuple[dict[str, Any], dict[str, Tensor]]":
+        """Return the `arch` block and the weights of a run for the code of the authors."""
+        import torch
+
+        from recstudy.models.networks.contract import build
+        from recstudy.models.networks.official_weights import PREFIX, official_arch, to_official
+        from recstudy.models.networks.sequence import SequenceNetwork
+        from recstudy.models.networks.weight_files import read_weights
+
+        assert self.family
+        arch = official_arch(config, self.family)
+        with torch.device("meta"):
+            network = build(config.model, config.data)
+        assert isinstance(network, SequenceNetwork)
+        state = to_official(network, read_weights(file))
+        if network.puzzle is None:  # their code has a row in front, and a row of zeros is ours
+            state["puzzle_emb.weights"] = torch.zeros(1, network.config.width)
+        return arch, {PREFIX + name: value.contiguous() for name, value in state.items()}
+
+    def _readme(self, config: RunConfig, result: Result, checkpoint: str, settings: str) -> str:
         """Return what the weights are, their metrics on the test split, and their origin."""
         name, made, selected = self.folder.name, result.provenance, result.selected
         synthetic = " (synthetic: generated by a program)" if made.synthetic else ""
@@ -171,10 +208,13 @@ class Export:
         commit = f"commit {made.made_by or 'unknown'}{' with uncommitted changes' * made.dirty}"
         values = [(score, value) for score, value in result.metrics.items() if value is not None]
         rows = [f"| {metric(score).heading} | {number(score, value)} |" for score, value in values]
+        again = f"recstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}"
+        if self.family:
+            again = f"recstudy weights import {name}/{checkpoint} {config.data.name} --as {self.family} --data DIR"
         lines = [
             f"# {config.model.title}, {'judged' if made.origin == 'imported' else 'trained'} on {config.data.title}{synthetic}",
-            f"Run `{self.run_id}` of recstudy, seed {config.seed}, set as in `config.json`. Evaluate it or start from it:",
-            f"```bash\nrecstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}\n```",
+            f"Run `{self.run_id}` of recstudy, seed {config.seed}, set as in `{settings}`. Evaluate it or start from it:",
+            f"```bash\n{again}\n```",
             "\n".join(["| metric, on the test split | value |", "| --- | --- |", *rows]),
             f"Weights: {'; '.join(filter(None, [made.begun, origin]))}. Code: {commit}. Finished {made.finished}.",
             "The licence is to be chosen by whoever publishes this: it depends on the data and on initial weights.",

@@ -10,6 +10,8 @@ TINY = {
     "HRM": HRM(**SMALL, high_layers=1, low_layers=2),
     "TRM-Att": TRM(**SMALL, layers=2, prefix=3, cycles=2, latent_steps=2),
     "TRM-MLP": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, mixing="mlp"),
+    "single z": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, states="single"),
+    "multi-scale z": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, mixing="mlp", states="multi-scale"),
     "learned": HRM(**SMALL, high_layers=1, low_layers=1, positions="learned"),
 }
 ARCH = {"H_cycles": 2, "L_cycles": 2, "hidden_size": 8, "num_heads": 2, "expansion": 1, "puzzle_emb_len": 3}
@@ -20,7 +22,8 @@ def drawn(model, data):
     torch.manual_seed(0)
     network = build(model, data).eval()
     for name in ("puzzle", "q_head"):
-        torch.nn.init.normal_(getattr(network, name).weight)
+        if getattr(network, name) is not None:
+            torch.nn.init.normal_(getattr(network, name).weight)
     return network
 
 
@@ -30,7 +33,13 @@ def theirs(network, wrapped="_orig_mod.model.inner."):
     for name in ("lm_head.weight", "q_head.weight", "q_head.bias"):
         found[name] = own[name.replace("lm_head", "answer")]
     found |= {"embed_tokens.embedding_weight": own["embed.weight"], "puzzle_emb.weights": own["puzzle.weight"]}
-    found |= {"H_init": own["core.z_high"], "L_init": own["core.z_low"]}
+    states = getattr(network.config, "states", "")
+    if states == "single":
+        found |= {"L_init": own["core.z_high"]}
+    elif states == "multi-scale":
+        found |= {"H_init": own["core.z_high"], "L1_init": own["core.z_low"][:8], "L2_init": own["core.z_low"][8:]}
+    else:
+        found |= {"H_init": own["core.z_high"], "L_init": own["core.z_low"]}
     if "places" in own:
         found["embed_pos.embedding_weight"] = own["places"]
     levels = {"f_high": "H_level", "f_low": "L_level", "f": "L_level"}

@@ -54,8 +54,12 @@ class RecursiveModels(Program):
         configs = [_config(one) for one in settings]
         for kind, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
             known = load(drawn, data, download=download)
-            for model in {config.model for config in configs if config.data == kind}:
-                model.check_groups(known.group_count, kind.title)
+            for config in {config.model: config for config in configs if config.data == kind}.values():
+                if begin and config.train.init_from == begin.digest:
+                    from recstudy.train.initial import check_rows
+
+                    check_rows(begin, config, known.group_count)
+                config.model.check_groups(known.group_count, kind.title)
         if started := [config for config in configs if config.train.init_from]:
             from recstudy.train.initial import check_initial
 

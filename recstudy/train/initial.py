@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
-from recstudy.config import RunConfig
+from recstudy.config import DataConfig, RunConfig
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.contract import build
 from recstudy.models.networks.weight_files import check_names, check_shape, read_weights
 from recstudy.opened import there
-from recstudy.records import Results, write_record, write_whole
-from recstudy.records.reading import read_record
+from recstudy.records import Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import Initial, now
 
 DIGITS = 20  # of a digest, as of a run's id
@@ -34,6 +34,7 @@ class Weights:
 
     state: Mapping[str, Tensor]
     about: Initial
+    data: Mapping[str, Any] | None = None  # the settings of the data set that they were trained on; None if nobody knows
 
     @property
     def content(self) -> bytes:
@@ -75,7 +76,9 @@ def taken_from(given: str, results: Results) -> Weights:
             raise ConfigError(
                 f"no weights {given!r}: it is neither a run of {place} nor a file of weights, nor a folder that has one"
             )
-    return Weights(read_weights(file), Initial(source=source, sha256=sha256(file), date=now()))
+    settings = read_json(file.parent / "config.json") or {}
+    data = settings.get("recstudy", settings).get("data")
+    return Weights(read_weights(file), Initial(source=source, sha256=sha256(file), date=now()), data)
 
 
 def sha256(file: Path) -> str:
@@ -100,6 +103,24 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
     if weights.digest != digest:
         raise DataError(f"{file} holds other weights than those of its name, {weights.digest}. Remove it. {FIX}.")
     return weights
+
+
+def check_rows(weights: Weights, config: RunConfig, count: int) -> None:
+    """Refuse (ConfigError) a table of embeddings whose rows stand for other puzzles or patients than those of the data set.
+
+    Args:
+        weights: Given to start from.
+        config: Of a run that starts from them.
+        count: The ids of its data set; 0 if it has none, so that row 0 stands for every item.
+    """
+    rows = getattr(config.model, "identifiers", 0)
+    decisive = config.data.model_dump(mode="json", exclude=set(DataConfig.model_fields))
+    trained_here = weights.data is not None and decisive.items() <= weights.data.items()
+    if rows and rows != max(count, 1) and not trained_here:
+        raise ConfigError(
+            f"{weights.about.source} has a table of {rows:,} rows, but {config.data.title} has {max(count, 1):,} ids: "
+            "the rows stand for other puzzles or patients. Give the data set that the weights were trained on"
+        )
 
 
 def check_initial(configs: Iterable[RunConfig], results: Results, given: Weights | None = None) -> None:

@@ -1,16 +1,28 @@
 """Checkpoints under the authors' names: written by this file's own mapping, and computed by its own plain form of their nets."""
 
+import io
+
 import pytest
 import torch
 import yaml
 from official import ARCH, TINY, drawn, theirs
+from safetensors.torch import save as safetensors_bytes
 from torch.nn import functional as F
 
+from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Sudoku
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import build
-from recstudy.models.networks.official_weights import from_official, official_model, read_arch, read_official
+from recstudy.models.networks.official_weights import (
+    PREFIX,
+    from_official,
+    official_arch,
+    official_model,
+    read_arch,
+    read_official,
+    to_official,
+)
 
 PUBLISHED = {
     "HRM": HRM(tokens="cell", puzzle_emb="puzzle", identifiers=1),
@@ -60,11 +72,17 @@ def plain(found, arch, tokens, ids, segments):
         return s
 
     upper = "H_level" if any(key.startswith("H_level") for key in found) else "L_level"
-    high, low = found["H_init"].expand_as(x), found["L_init"].expand_as(x)
+    high = found.get("H_init", found.get("L_init")).expand_as(x)
+    lows = [
+        value.expand_as(x) for name, value in found.items() if name[0] == "L" and name.endswith("_init") and "H_init" in found
+    ]
     for _ in range(segments * arch["H_cycles"]):
-        for _ in range(arch["L_cycles"]):
-            low = level("L_level", low + high + x)
-        high = level(upper, high + low)
+        for step in range(arch["L_cycles"]):
+            if lows:
+                lows[step % len(lows)] = level("L_level", sum(lows) + high + x)
+            else:
+                high = level("L_level", high + x)
+        high = level(upper, high + sum(lows))
     q = high[:, 0] @ found["q_head.weight"].T + found["q_head.bias"]
     return high[:, arch["puzzle_emb_len"] :] @ found["lm_head.weight"].T, q
 
@@ -98,20 +116,24 @@ def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name):
     assert torch.allclose(output.halt, q[:, 0], atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "family"), [("HRM", "hrm"), ("learned", "hrm"), ("TRM-Att", "trm"), ("TRM-MLP", "trm")])
+@pytest.mark.parametrize(("name", "family"), [("HRM", "hrm"), ("learned", "hrm"), ("TRM-Att", "trm"), ("TRM-MLP", "trm"),
+                                               ("single z", "trm"), ("multi-scale z", "trm")])  # fmt: skip
 def test_the_arch_of_their_config_and_the_file_say_which_network_it_is(name, family, tmp_path):
     model = TINY[name].model_copy(update={"multiple": 256})
     arch = {**ARCH, "H_layers": getattr(model, "high_layers", 0), "puzzle_emb_len": model.prefix, "puzzle_emb_ndim": 8}
     arch |= {
         "L_layers": getattr(model, "low_layers", None) or model.layers,
         "mlp_t": model.mixing == "mlp",
+        "name": {"single z": "trm_singlez", "multi-scale z": "trm_hier6"}.get(name, ""),
         "loss": {"name": "ACT"},
     }
-    arch["pos_encodings"] = {"learned": "learned", "TRM-MLP": "none"}.get(name, "rope")
+    arch["pos_encodings"] = {"learned": "learned", "TRM-MLP": "none", "multi-scale z": "none"}.get(name, "rope")
     (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
 
     read = read_arch(tmp_path / "all_config.yaml", family)
-    assert official_model(family, read, theirs(drawn(model, Sudoku(side=4)), "")) == model
+    found = theirs(drawn(model, Sudoku(side=4)), "")
+    assert official_model(family, read, found) == model
+    assert official_model(family, read.model_copy(update={"name": ""}), found) == model, "the file tells as well"
 
 
 @pytest.mark.parametrize(("name", "family"), [("HRM", "hrm"), ("TRM-Att", "trm")])
@@ -145,9 +167,92 @@ def test_a_file_that_does_not_fit_is_one_line(changes, message, tmp_path):
     torch.save({"lr": 0.1}, tmp_path / "step_1")
     with pytest.raises(DataError, match=r"step_1 holds more than weights \(lr\)"):
         read_official(tmp_path / "step_1")
-    (tmp_path / "step_1").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="step_1 cannot be read as weights"):
+
+
+class Stranger:
+    """Any class of somebody's training code."""
+
+
+def test_a_weight_under_two_wrappers_is_refused_with_both_names(tmp_path):
+    names = ("_orig_mod.model.inner.H_init", "module.model.inner.H_init")
+    torch.save({name: torch.full((8,), float(value)) for value, name in enumerate(names)}, tmp_path / "step_1")
+    with pytest.raises(DataError, match=rf"step_1 has H_init twice: as {names[0]} and as {names[1]}. Remove one of the two.$"):
         read_official(tmp_path / "step_1")
+
+
+def saved(**content):
+    file = io.BytesIO()
+    torch.save({"H_init": torch.zeros(100), **content}, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("step_1", b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 123\n", "is a pointer of Git LFS .* `git lfs pull`"),
+        ("w.safetensors", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS"),
+        ("step_1", b"<!doctype html><html>", "is a web page, not the file itself. .* `resolve` in place of `blob`"),
+        ("step_1", b"", "is empty. Download it again."),
+        ("step_1", saved()[:700], "is damaged or cut off: it has 700 bytes. Download it again"),
+        ("step_1", saved(more=torch.zeros(10_000))[:20_000], "is damaged or cut off: it has 20,000 bytes."),
+        ("w.safetensors", safetensors_bytes({"a": torch.zeros(100)})[:200], "is damaged or cut off: it has 200 bytes."),
+        ("step_1", saved(state=Stranger()), r"holds Python objects beside weights \(\S*Stranger\)\. .* torch.save\(network.state_dict"),
+        ("step_1", b"Not found", "is a text, not weights: it begins with 'Not found'."),
+        ("step_1", bytes(range(200, 256)), "is no file of weights: neither torch.save nor safetensors wrote it."),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_none_of_weights_says_what_it_is_and_passes_no_advice_on(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"^[^\n\x1b]*{name} {message}[^\n\x1b]*$") as raised:
+        read_official(tmp_path / name)
+    assert "weights_only" not in str(raised.value)
+
+
+def test_safetensors_are_known_by_their_content(tmp_path):
+    (tmp_path / "step_1").write_bytes(safetensors_bytes({"inner.H_init": torch.ones(3)}))
+    assert read_official(tmp_path / "step_1")["H_init"].tolist() == [1, 1, 1]
+
+
+def run_of(model, **train):
+    return RunConfig(data=Sudoku(side=4), model=model, train=TrainConfig(**train))
+
+
+@pytest.mark.parametrize("name", [*(name for name in TINY if name != "multi-scale z"), "six scales"])
+def test_what_is_written_for_their_code_comes_back_and_gives_the_same_logits(name, tmp_path):
+    """A network without a puzzle row comes back with a row of zeros."""
+    model = TINY.get(name) or TINY["multi-scale z"].model_copy(update={"latent_steps": 6, "puzzle_emb": "none", "identifiers": 0})
+    config, data = run_of(model, evaluation_steps=3), Sudoku(side=4)
+    network = drawn(model, data)
+    arch = official_arch(config, model.family)
+    state = to_official(network, network.state_dict())
+    state.setdefault("puzzle_emb.weights", torch.zeros(1, model.width))
+    torch.save({PREFIX + name: value for name, value in state.items()}, tmp_path / "step_1")
+    (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch}))
+
+    found, read = read_official(tmp_path / "step_1"), read_arch(tmp_path / "all_config.yaml", model.family)
+    again = build(official_model(model.family, read, found), data).eval()
+    again.load_state_dict(from_official(again, found, "step_1"))
+
+    images = torch.randint(0, 6, (3, 1, 4, 4))
+    with torch.no_grad():
+        outputs = [one(images, one.start(images))[0] for one in (network, again)]
+    assert torch.equal(outputs[0].logits, outputs[1].logits)
+    assert torch.equal(outputs[0].halt, outputs[1].halt)
+    assert read.halt_max_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "family", "message"),
+    [
+        (TINY["HRM"], "trm", "a run of HRM cannot be written as --as trm"),
+        (TINY["TRM-Att"].model_copy(update={"multiple": 16}), "trm", "model.multiple is 16, but the network of the authors' code has 256"),
+        (TINY["TRM-Att"].model_copy(update={"networks": 2}), "trm", "model.networks is 2, but the network of the authors' code has 1"),
+        (TINY["multi-scale z"], "trm", r"arch.L_cycles must be 6, the latents of the file .*, but got 2"),
+    ],
+)  # fmt: skip
+def test_a_network_that_their_code_has_not_is_not_written(model, family, message):
+    with pytest.raises(ConfigError, match=message):
+        official_arch(run_of(model), family)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +260,8 @@ def test_a_file_that_does_not_fit_is_one_line(changes, message, tmp_path):
     [
         ({"name": "recursive_reasoning.trm@Tiny"}, r"arch.name is 'recursive_reasoning.trm@Tiny', but --as hrm reads hrm_act_v1"),
         ({"adaptive_depth_controller": True}, r"adaptive_depth_controller=True: our HRM has no such setting"),
-        ({"rope_theta": 500.0}, r"arch: rope_theta must be .*10000.*, but it is 500.0"),
+        ({"rope_theta": 500.0}, r"arch.rope_theta must be 10000, but got 500.0: our layers have no other"),
+        ({"halt_max_steps": 0}, r"arch: halt_max_steps must be greater than or equal to 1, but it is 0"),
         ({"pos_encodings": "none"}, r"arch.pos_encodings must be rope, learned, but got 'none'"),
         ("text", r"has no arch of a model"),
         ({}, r"puzzle_emb.weights is missing, but must be \(puzzles, 1 to 512\)"),

@@ -41,10 +41,14 @@ def command(capsys, *words):
     return ended.value.code, said.out, said.err
 
 
-def checkpoint(folder: Path, family: str) -> Path:
+def tiny(family: str, rows: int = 1):
+    return TINY[NAMES[family]].model_copy(update={"identifiers": rows})
+
+
+def checkpoint(folder: Path, family: str, rows: int = 1) -> Path:
     """A file as the authors' trainer writes it, with its config beside it."""
     folder.mkdir()
-    model = TINY[NAMES[family]]
+    model = tiny(family, rows)
     layers = {"H_layers": getattr(model, "high_layers", 0), "L_layers": getattr(model, "low_layers", 0) or model.layers}
     arch = {**ARCH, **layers, "mlp_t": model.mixing == "mlp", "halt_max_steps": 4, "puzzle_emb_len": model.prefix}
     (folder / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
@@ -79,9 +83,11 @@ def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_
     assert (made.origin, made.initial.source, made.initial.names) == ("imported", str(file), family)
     assert made.initial.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
     assert made.initial.settings["halt_max_steps"] == 4
+    config = RunConfig.model_validate(json.loads(results.run(only_run(results)).config.read_text()))
+    assert (config.train.halt_weight, config.train.loss) == (0.5, "stablemax"), "as the authors' trainers"
     assert result.selected.epoch is None
     assert not [name for name in result.metrics if name.startswith("train_")]
-    network = drawn(TINY[NAMES[family]], DATA)
+    network = drawn(tiny(family), DATA)
     answers = unpacked(results.run(only_run(results)).answers).answers
     assert np.array_equal(answers.cells, solved(network, segments=4))
     assert " (imported)" in out
@@ -124,7 +130,8 @@ def study(config: RunConfig, **fields) -> Study:
 
 def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
     """With next to no learning rate the network ends where it began: at what the imported run answers."""
-    still, run = study(base(imported, learning_rate=1e-30, final_learning_rate=0.0)), only_run(Results(imported))
+    none = {"learning_rate": 1e-30, "final_learning_rate": 0.0, "puzzle_learning_rate": 1e-30}
+    still, run = study(base(imported, **none)), only_run(Results(imported))
     first = recstudy.run(still, results=tmp_path / "drawn", ray=False).records.rows[0]
     begun = recstudy.run(still, results=imported.parent / "begun", init_from=imported / "runs" / run, ray=False).records.rows[0]
     before = read_record(Results(imported).run(run).result, Result)
@@ -164,6 +171,43 @@ def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, ca
     assert command(capsys, "import", "model", "--results", "again")[0] == 0
     again = read_record(Results("again").run(only_run(Results("again"))).result, Result)
     assert again.metrics == result.metrics
+
+
+def test_what_is_exported_for_the_authors_code_is_read_again_and_says_the_same(imported, tmp_path, capsys):
+    run = only_run(Results(imported))
+    code, out, _ = command(capsys, "export", run, tmp_path / "model", "--as", "trm", "--results", imported)
+
+    assert (code, sorted(path.name for path in (tmp_path / "model").iterdir())) == (0, ["README.md", "all_config.yaml", "step_0"])
+    assert "step_0, all_config.yaml and README.md" in out
+    assert "recstudy weights import model/step_0 sudoku --as trm" in (tmp_path / "model/README.md").read_text()
+    assert set(torch.load(tmp_path / "model/step_0")) == set(torch.load(imported.parent / "theirs/step_3"))
+    words = (tmp_path / "model/step_0", "sudoku", "--as", "trm", *SET, "--results", tmp_path / "again")
+    assert command(capsys, "import", *words)[0] == 0
+    again, result = (
+        read_record(results.run(only_run(results)).result, Result) for results in (Results(tmp_path / "again"), Results(imported))
+    )
+    assert again.metrics == result.metrics
+    code, _, errors = command(capsys, "export", run, tmp_path / "other", "--as", "hrm", "--results", imported)
+    assert (code, errors.count("\n"), (tmp_path / "other").exists()) == (2, 1, False), errors
+
+
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_a_table_whose_rows_stand_for_other_puzzles_is_refused(rows, tmp_path, capsys):
+    file = checkpoint(tmp_path / "theirs", "trm", rows)
+    code, _, errors = command(capsys, "import", file, "sudoku", "--as", "trm", *SET, "--results", tmp_path / "r")
+
+    assert (code, errors.count("\n"), (tmp_path / "r").exists()) == (2, 1, False), errors
+    assert (
+        f"step_3 has a table of {rows:,} rows, but Sudoku 4x4 (synthetic) has 1 ids: the rows stand for other puzzles" in errors
+    )
+
+
+def test_a_table_with_spare_rows_is_read_again_on_the_data_set_that_it_was_trained_on(imported, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    more = base(imported).with_changes({"model.identifiers": 4})
+    trained = recstudy.run(study(more), results="trained", ray=False).records.rows[0]
+    for words, expected in {(): 0, ("--set", "data.drawing_seed=1"): 2}.items():
+        assert command(capsys, "import", f"trained/runs/{trained.id}", *words, "--results", "again")[0] == expected
 
 
 def test_an_export_is_whole_or_not_there(imported, tmp_path, capsys):

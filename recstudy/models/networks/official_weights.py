@@ -1,11 +1,12 @@
-"""Checkpoints of HRM and TRM as their authors' code writes them, as weights of our networks.
+"""Checkpoints of HRM and TRM as their authors' code writes them: read as weights of our networks, and written from these.
 
-Their names were read from `sapientinc/HRM` (models/hrm/hrm_act_v1.py) and `SamsungSAILMontreal/TinyRecursiveModels`
-(models/recursive_reasoning/trm.py). What is stored otherwise there than here:
+The names were read from `sapientinc/HRM` (models/hrm/hrm_act_v1.py) and `SamsungSAILMontreal/TinyRecursiveModels`
+(models/recursive_reasoning/trm.py, trm_singlez.py and trm_hier6.py, whose z is multi-scale). They differ from ours in:
 
     gate_up_proj    gate, then up; our SwiGLU has (u, g), so that the halves change places
     puzzle_emb      rows of at most D numbers, which their code fills up with zeros to D x prefix; ours has rows of D
-    H_init, L_init  in the precision of the forward pass
+    H_init, L_init  in the precision of the forward pass; single z has L_init alone, which is our z_high; multi-scale z has
+                    L1_init to L6_init, which are our z_low one after another
     all names       plain, or behind `_orig_mod.` (torch.compile), `module.` and `model.` (the loss around it)
 
 The order of qkv_proj (queries, keys, values, each head by head), the rotary pairs and the scale of the embeddings are ours.
@@ -21,6 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
+from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError, choices
 from recstudy.models.networks.sequence import SequenceNetwork
 from recstudy.models.networks.weight_files import check_names, check_shape, public_names, read_weights
@@ -45,7 +47,10 @@ NAMES = {
     r"\.up\.": ".gate_up_proj.",
     r"\.down\.": ".down_proj.",
 }  # our names to theirs, by pattern, one after another
-MODULES = {"hrm": ("hrm_act_v1", "hrm"), "trm": ("trm",)}  # of their code, by which an `arch` is named
+PREFIX = "_orig_mod.model.inner."  # of names in a file: their trainer saves a compiled loss around the model
+STATES = {"trm": "answer and latent", "trm_singlez": "single", "trm_hier6": "multi-scale"}  # of TRM, by module of their code
+MODULES = {"hrm": ("hrm_act_v1", "hrm"), "trm": tuple(STATES)}  # by which an `arch` is named
+FIXED = {"rms_norm_eps": 1e-5, "rope_theta": 10_000}  # settings of theirs that our layers do not have
 COUNTS: dict[Family, dict[str, int]] = {
     "hrm": {"H_cycles": 2, "L_cycles": 2, "H_layers": 4, "L_layers": 4},
     "trm": {"H_cycles": 3, "L_cycles": 6, "H_layers": 0, "L_layers": 2},
@@ -58,20 +63,25 @@ class Arch(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     name: str = ""
-    H_cycles: int
-    L_cycles: int
-    H_layers: int
-    L_layers: int
-    hidden_size: int = 512
-    num_heads: int = 8
+    H_cycles: int = Field(ge=1)
+    L_cycles: int = Field(ge=1)
+    H_layers: int = Field(ge=0)
+    L_layers: int = Field(ge=1)
+    hidden_size: int = Field(512, ge=1)
+    num_heads: int = Field(8, ge=1)
     expansion: float = 4
     pos_encodings: str = "rope"
     mlp_t: bool = False
     puzzle_emb_len: int = 16  # of TRM
     no_ACT_continue: bool = True
-    halt_max_steps: int = 16
-    rms_norm_eps: float = Field(1e-5, ge=1e-5, le=1e-5)
-    rope_theta: float = Field(10_000, ge=10_000, le=10_000)
+    halt_max_steps: int = Field(16, ge=1)
+    rms_norm_eps: float = FIXED["rms_norm_eps"]
+    rope_theta: float = FIXED["rope_theta"]
+
+    @property
+    def module(self) -> str:
+        """The module of the authors' code, such as `trm` of `recursive_reasoning.trm@TinyRecursiveReasoningModel_ACTV1`."""
+        return self.name.partition("@")[0].rpartition(".")[2]
 
 
 UNREAD = ("loss", "halt_exploration_prob", "forward_dtype", "puzzle_emb_ndim", "causal")  # of training, or told by the file
@@ -85,24 +95,29 @@ def read_arch(path: Path | None, family: Family) -> Arch:
     """
     if path is None:
         return Arch(**COUNTS[family])
+    fix = "Give the all_config.yaml beside the checkpoint."
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        block = found.get("arch", found)
-        arch = Arch(**{**COUNTS[family], **block})
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}. Give the all_config.yaml beside the checkpoint.") from None
+        raise ConfigError(f"{path} cannot be read: {error.strerror}. {fix}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())}). {fix}") from None
+    block = content.get("arch", content) if isinstance(content, dict) else None
+    if not isinstance(block, dict):
+        raise ConfigError(f"{path} has no arch of a model. {fix}")
+    try:
+        arch = Arch(**{**COUNTS[family], **{str(name): value for name, value in block.items()}})
     except ValidationError as error:
         raise ConfigError(f"{path}: arch: {fault(error)}") from None
-    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(f"{path} has no arch of a model ({said}). Give the all_config.yaml beside the checkpoint.") from None
-    module = arch.name.partition("@")[0].rpartition(".")[2]
-    if module and module not in MODULES[family]:
+    if arch.module and arch.module not in MODULES[family]:
         raise ConfigError(f"{path}: arch.name is {arch.name!r}, but --as {family} reads {choices(MODULES[family])}")
+    for name, value in FIXED.items():
+        if getattr(arch, name) != value:
+            raise ConfigError(f"{path}: arch.{name} must be {value}, but got {getattr(arch, name)}: our layers have no other")
     others = {name: value for name, value in (arch.model_extra or {}).items() if value and name not in UNREAD}
     if others:
-        told = ", ".join(f"{name}={value}" for name, value in others.items())
-        raise ConfigError(f"{path}: {told}: our {family.upper()} has no such setting, and would compute something else")
+        listed = ", ".join(f"{name}={value}" for name, value in others.items())
+        raise ConfigError(f"{path}: {listed}: our {family.upper()} has no such setting, and would compute something else")
     return arch
 
 
@@ -138,16 +153,29 @@ def official_model(family: Family, arch: Arch, found: Mapping[str, Tensor]) -> H
         return HRM(**shared, **layers, prefix=1, high_cycles=arch.H_cycles, low_cycles=arch.L_cycles)
     act = "halt only" if arch.no_ACT_continue else "continue"
     prefix = arch.puzzle_emb_len or 1
-    return TRM(**shared, layers=arch.L_layers, prefix=prefix, cycles=arch.H_cycles, latent_steps=arch.L_cycles, act=act)
+    scales = sum(re.fullmatch(r"L\d+_init", name) is not None for name in found)
+    single = scales == 0 and "L_init" in found and "H_init" not in found
+    module = arch.module or ("trm_hier6" if scales else "trm_singlez" if single else "trm")
+    if module == "trm_hier6" and scales != arch.L_cycles:
+        raise ConfigError(f"arch.L_cycles must be {scales}, the latents of the file (L1_init, ...), but got {arch.L_cycles}")
+    counts = {"layers": arch.L_layers, "cycles": arch.H_cycles, "latent_steps": arch.L_cycles}
+    return TRM(**shared, **counts, prefix=prefix, act=act, states=STATES[module])
 
 
 def read_official(path: Path) -> dict[str, Tensor]:
     """Return the weights of a checkpoint by their plain names, such as `L_level.layers.0.mlp.down_proj.weight`.
 
     Raises:
-        DataError: the file cannot be read, or holds other things than tensors.
+        DataError: The file cannot be read, holds other things than tensors, or holds a weight under two wrappers.
     """
-    return {WRAPPED.sub("", str(name)): value for name, value in read_weights(path).items()}
+    weights: dict[str, Tensor] = {}
+    wrapped_names: dict[str, str] = {}
+    for wrapped, value in read_weights(path).items():
+        name = WRAPPED.sub("", str(wrapped))
+        if name in weights:
+            raise DataError(f"{path} has {name} twice: as {wrapped_names[name]} and as {wrapped}. Remove one of the two.")
+        weights[name], wrapped_names[name] = value, str(wrapped)
+    return weights
 
 
 def from_official(network: SequenceNetwork, found: Mapping[str, Tensor], path: object) -> dict[str, Tensor]:
@@ -161,15 +189,93 @@ def from_official(network: SequenceNetwork, found: Mapping[str, Tensor], path: o
     Raises:
         DataError: a weight is missing, unknown, or of another shape.
     """
-    names = public_names(network, NAMES)
-    check_names(path, f"a checkpoint of {network.config.title} as set here", names.values(), found)
-    state = {}
-    for own, value in network.state_dict().items():
-        theirs = found[names[own]]
-        if own == "puzzle.weight" and theirs.ndim == 2 and theirs.shape[1] < value.shape[1]:
-            theirs = nn.functional.pad(theirs, (0, value.shape[1] - theirs.shape[1]))
-        check_shape(path, names[own], value, theirs)
-        if own.endswith(".up.weight"):
-            theirs = torch.cat(theirs.chunk(2)[::-1])
-        state[own] = theirs.to(value.dtype)
+    wanted = to_official(network, network.state_dict())
+    check_names(path, f"a checkpoint of {network.config.title} as set here", wanted, found)
+    weights = {}
+    for name, value in wanted.items():
+        weight = found[name]
+        if name == "puzzle_emb.weights" and weight.ndim == 2 and weight.shape[1] < value.shape[1]:
+            weight = nn.functional.pad(weight, (0, value.shape[1] - weight.shape[1]))
+        check_shape(path, name, value, weight)
+        weights[name] = weight.to(value.dtype)
+    state = network.state_dict()
+    for own, names in _names(network).items():
+        if names:
+            state[own] = _swapped(own, torch.cat([weights[name] for name in names]))
     return state
+
+
+def to_official(network: SequenceNetwork, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state of our network as weights by the authors' plain names."""
+    weights: dict[str, Tensor] = {}
+    for own, names in _names(network).items():
+        if names:
+            weights |= zip(names, _swapped(own, state[own]).chunk(len(names)), strict=True)
+    return weights
+
+
+def _names(network: SequenceNetwork) -> dict[str, list[str]]:
+    """Return the authors' plain names of each of our weights; several where they keep its parts apart, none where it is empty."""
+    names = {own: [name] for own, name in public_names(network, NAMES).items()}
+    states = getattr(network.config, "states", "")
+    if states == "single":
+        names |= {"core.z_high": ["L_init"], "core.z_low": []}
+    if isinstance(network.config, TRM) and states == "multi-scale":
+        names["core.z_low"] = [f"L{scale}_init" for scale in range(1, 1 + network.config.latent_steps)]
+    return names
+
+
+def _swapped(own: str, value: Tensor) -> Tensor:
+    """Return the weight with its halves (u, g) exchanged if it is the first of a SwiGLU."""
+    return torch.cat(value.chunk(2)[::-1]) if own.endswith(".up.weight") else value
+
+
+LEARNING = {"gradient", "start", "noise", "halt_bias", "curriculum"}  # fields of a model that only matter in training
+
+
+def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
+    """Return the `arch` block by which the authors' code builds the network of a run.
+
+    Raises:
+        ConfigError: Their code has no such network.
+    """
+    model = config.model
+    if not isinstance(model, HRM | TRM) or model.family != family:
+        raise ConfigError(
+            f"a run of {model.title} cannot be written as --as {family}. Of a run of HRM or TRM give its own family"
+        )
+    arch: dict[str, Any] = {
+        "hidden_size": model.width,
+        "num_heads": model.heads,
+        "expansion": model.expansion,
+        "pos_encodings": {"learned": "learned", "rotary": "none" if model.mixing == "mlp" else "rope"}[model.positions],
+        "puzzle_emb_ndim": model.width,
+        "halt_max_steps": config.train.evaluation_steps,
+        "halt_exploration_prob": 0.1,
+        "forward_dtype": config.train.precision,
+        "loss": {
+            "name": "losses@ACTLossHead",
+            "loss_type": "stablemax_cross_entropy" if config.train.loss == "stablemax" else "softmax_cross_entropy",
+        },
+    }
+    if isinstance(model, HRM):
+        arch |= {"name": "hrm.hrm_act_v1@HierarchicalReasoningModel_ACTV1"}
+        arch |= {"H_cycles": model.high_cycles, "L_cycles": model.low_cycles}
+        arch |= {"H_layers": model.high_layers, "L_layers": model.low_layers}
+    else:
+        module = next(module for module, states in STATES.items() if states == model.states)
+        arch |= {"name": f"recursive_reasoning.{module}@TinyRecursiveReasoningModel_ACTV1"}
+        arch |= {"H_cycles": model.cycles, "L_cycles": model.latent_steps, "H_layers": 0, "L_layers": model.layers}
+        arch |= {"mlp_t": model.mixing == "mlp", "puzzle_emb_len": model.prefix, "no_ACT_continue": model.act == "halt only"}
+    table = {"puzzle_emb.weights": torch.empty(model.identifiers or 1, model.width)}
+    if getattr(model, "states", "") == "multi-scale":  # their code has six latents, whatever L_cycles is
+        table |= {f"L{scale}_init": torch.empty(model.width) for scale in range(1, 7)}
+    theirs = official_model(family, Arch(**arch), table)
+    compared = model.model_copy(update={"puzzle_emb": "puzzle", "identifiers": 1}) if model.puzzle_emb == "none" else model
+    for name in set(type(model).model_fields) - LEARNING:
+        if (ours := getattr(compared, name)) != getattr(theirs, name):
+            raise ConfigError(
+                f"model.{name} is {ours!r}, but the network of the authors' code has {getattr(theirs, name)!r}: "
+                "these weights would compute something else there"
+            )
+    return arch

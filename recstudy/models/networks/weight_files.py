@@ -1,17 +1,18 @@
 """Files of weights that others made: read without executing anything in them, and matched to a network's own names."""
 
-import pickle
 import re
+import string
+import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from recstudy.errors import DataError, choices
+from recstudy.files import stand_in
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -21,14 +22,16 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         DataError: there is no such file, it cannot be read, or it holds other things than tensors.
     """
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with open(path, "rb") as opened:
+            head = opened.read(64)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}. Give the file of weights.") from None
-    except (SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
-        raise DataError(f"{path} cannot be read as weights ({reason}). Download it again.") from None
+    try:
+        if head[8:9] == b"{":  # behind the length of a JSON object: safetensors, whatever the file is called
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of any kind: the bytes may be anything
+        raise DataError(f"{path} {_describe_fault(path, head, str(error))}") from None
     if not isinstance(found, dict):
         raise DataError(f"{path} holds no weights by name, but a {type(found).__name__}. Save the network's state dict.")
     weights: dict[str, Any] = found["model"] if isinstance(found.get("model"), dict) else found
@@ -36,6 +39,26 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if others:
         raise DataError(f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict.")
     return weights
+
+
+def _describe_fault(path: Path, head: bytes, reason: str) -> str:
+    """Return what a file is that cannot be read as weights, and how to get the real one. Advice of torch is not passed on."""
+    if problem := stand_in(path):
+        return problem
+    if not head:
+        return "is empty. Download it again."
+    if unsafe := re.search(r"GLOBAL (\S+)", reason):
+        return (
+            f"holds Python objects beside weights ({unsafe[1]}). They are not read, because that could run code. "
+            "Save the state dict alone: torch.save(network.state_dict(), FILE)."
+        )
+    if head.startswith(b"PK") and zipfile.is_zipfile(path):
+        return "is an archive that torch.save did not write. Unpack it and give the file of weights."
+    if head.startswith((b"PK", b"\x80")) or head[8:9] == b"{":
+        return f"is damaged or cut off: it has {path.stat().st_size:,} bytes. Download it again and compare its size."
+    if all(byte in string.printable.encode() for byte in head):
+        return f"is a text, not weights: it begins with {head[:20].decode()!r}. Give the file of weights."
+    return "is no file of weights: neither torch.save nor safetensors wrote it. Give the file of weights."
 
 
 def check_shape(path: object, name: str, wanted: Tensor, found: Tensor) -> None:
