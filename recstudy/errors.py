@@ -35,6 +35,10 @@ class ConfigError(RecstudyError):
     """A study, preset, field, value or variant that does not exist or is out of range."""
 
 
+class Misfit(ConfigError):
+    """Settings of which each is allowed, but which do not fit together."""
+
+
 class NotYetError(ConfigError):
     """A report's part that no run has given anything for so far."""
 

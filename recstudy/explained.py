@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.dataclasses import rebuild_dataclass
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, Misfit, choices, nearest
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
@@ -55,6 +55,24 @@ def explained(called: Called) -> Called:
             raise
 
     return call  # type: ignore[return-value]
+
+
+def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "") -> ConfigError:
+    """Return what refuses the settings: a `Misfit` if a check of a whole class fails, and not one of a single field.
+
+    Args:
+        error: what pydantic says.
+        kind: the class that was to be made.
+        part: the field of a larger whole that it is in.
+        before: what the message begins with.
+    """
+    fault = error.errors(include_url=False)[0]
+    annotation = kind
+    for name in fault["loc"]:
+        fields = getattr(annotation, "model_fields", {})
+        annotation = fields[name].annotation if name in fields else None
+    is_whole = fault["type"] == "value_error" and (not fault["loc"] or hasattr(annotation, "model_fields"))
+    return (Misfit if is_whole else ConfigError)(before + explain(error, kind, part))
 
 
 def explain(error: ValidationError, kind: Any, part: str = "") -> str:

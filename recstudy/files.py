@@ -5,6 +5,7 @@ the new one.
 """
 
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from recstudy.errors import ConfigError, DataError, StorageError
 
@@ -69,6 +71,28 @@ def refuse_existing(path: Path) -> None:
     """Refuse to overwrite a file or a folder (ConfigError)."""
     if os.path.lexists(path):
         raise ConfigError(f"{path} is there already. Give another name, or remove it first.")
+
+
+def read_json(text: str | bytes, source: str) -> Any:
+    """Return the values of a JSON document.
+
+    Args:
+        text: The document.
+        source: Where it is from, which an error names.
+
+    Raises:
+        json.JSONDecodeError: It is not JSON.
+        ConfigError: An object has a key twice.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ConfigError(f"{source}: {key!r} is given twice. Keep one of them")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=unique)
 
 
 def sweep(path: Path) -> None:

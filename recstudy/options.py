@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from recstudy.errors import ConfigError
-from recstudy.files import refuse_existing
+from recstudy.files import read_json, refuse_existing
 from recstudy.programs.settings import KINDS, RunSettings, flatten
 from recstudy.records import write_whole
 from recstudy.records.study_schema import PARTS
@@ -225,14 +225,13 @@ def of_file(file: Path, base: RunSettings) -> dict[str, Any]:
 
 
 def read_yaml(option: str, file: Path) -> Any:
-    """Return the values in the YAML file of an option (ConfigError: it cannot be read)."""
-    import yaml
+    """Return the values in the YAML file of an option (ConfigError: it cannot be read, or gives a key twice)."""
+    from recstudy import strict_yaml  # it loads PyYAML, without which --help is faster
 
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise ConfigError(f"{option} {file}: {why}") from None
+        return strict_yaml.read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{option} {file}: {error.strerror if isinstance(error, OSError) else error}") from None
 
 
 def write_fields(file: Path, config: RunSettings, about: str) -> str:
@@ -242,12 +241,12 @@ def write_fields(file: Path, config: RunSettings, about: str) -> str:
         ConfigError: the file is there.
         StorageError: it cannot be written.
     """
-    import yaml
+    from recstudy.strict_yaml import write_yaml
 
     refuse_existing(file)
     fields = config.model_dump(mode="json")
     del fields["seed"]
-    write_whole(file, f"# {about}\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}")
+    write_whole(file, f"# {about}\n{write_yaml(fields)}")
     return f"{file}: {about}. Read it with --config {file}"
 
 
@@ -289,8 +288,8 @@ def axes(given: Iterable[str]) -> dict[str, list[Any]]:
         if field in levels:
             raise ConfigError(f"--vary {field} stands twice: give all its levels in one, such as {axis},...")
         try:
-            levels[field] = json.loads(f"[{text}]")
-        except ValueError:
+            levels[field] = read_json(f"[{text}]", f"--vary {axis}")
+        except json.JSONDecodeError:
             _typed(field, text)  # refused as a whole
             levels[field] = [_typed(field, word.strip()) for word in text.split(",")]
     return levels
@@ -303,8 +302,8 @@ def _typed(field: str, text: str) -> Any:
         ConfigError: Python's None, or a list of words without quotes, which would be taken for words.
     """
     try:
-        return json.loads(text)
-    except ValueError:
+        return read_json(text, f"{field}={text}")
+    except json.JSONDecodeError:
         if text == "None":
             raise ConfigError(f"{field}={text}: values are typed as in JSON, here {field}=null") from None
         if text[:1] + text[-1:] == "[]":

@@ -5,10 +5,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from recstudy.errors import ConfigError, nearest
+from recstudy.errors import TRAIN, ConfigError, nearest
 from recstudy.files import refuse_existing
 from recstudy.programs.command import script_of
 from recstudy.study.repository import INSIDE, PACKAGE
@@ -54,7 +55,8 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
         The files that were written, the study first.
 
     Raises:
-        ConfigError: The name is not a module's, the file exists, or the command has placeholders or no script.
+        ConfigError: The name is not a module's or another module has it, the file exists, or the command has placeholders or no
+            script.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"a study's name is that of a Python module: small letters, digits and '_', but got {name!r}")
@@ -64,7 +66,9 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
         raise ConfigError(f"give the command without its options, such as 'python train.py': the study has them. Got {command!r}")
     text = _starter(kind).replace("my_study", name).replace("COMMAND", command).replace("SCRIPT", script)
     files = [file]
+    _refuse_module(file)
     if script.endswith(".py") and not (folder / script).exists():
+        _refuse_module(folder / script)
         files.append(folder / script)
         files[-1].parent.mkdir(parents=True, exist_ok=True)
         files[-1].write_text(_starter("script"), encoding="utf-8")
@@ -72,6 +76,13 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
         text = re.sub(r"    (data|is_synthetic)=.*\n", "", text)  # which the small script has
     file.write_text(text, encoding="utf-8")
     return files
+
+
+def _refuse_module(file: Path) -> None:
+    """Refuse (ConfigError) a file that Python would import in place of an installed module, in itself and in what it imports."""
+    name, spec = file.stem, find_spec(file.stem)
+    if name in sys.stdlib_module_names or name in TRAIN or (spec and spec.origin):  # a mere folder has no origin
+        raise ConfigError(f"{file} would be imported wherever the module {name!r} is meant. Give another name, such as my_{name}")
 
 
 def _starter(kind: str) -> str:

@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +34,8 @@ PAUSE_S = 1.0  # between two questions to the head node
 RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"  # after which Ray ends this process, and its default
 SHARE = 0.75  # of that time
 FILES = 256  # that a process of Ray's has open: 70 with two runs under way on two cores, more with each run
+SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes that the path of a Unix socket may have
+SOCKET = "/ray/session_2026-01-01_00-00-00_000000_{pid}/sockets/dash_TaskEventsHead"  # Ray's longest, below its folder (2.60)
 VITAL = ("gcs_server", "raylet")  # processes of a cluster of our own without which nothing runs
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second.
@@ -105,6 +108,7 @@ def _connected(address: str | None, study: str) -> Any:
     options: dict[str, Any] = {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     if address is None:
         _check_files()
+        _check_sockets()
     else:  # joined processes get our settings, our code, whatever is installed there, and the study's files
         code = [str(PACKAGE), *filter(None, sent_files()[:1])]
         options = {"runtime_env": {"env_vars": SETTINGS, "py_modules": code, "excludes": ["__pycache__"]}}
@@ -141,6 +145,18 @@ def _check_files() -> None:
         )
     if 0 <= soft < FILES:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096) if hard > 0 else 4096, hard))
+
+
+def _check_sockets() -> None:
+    """Refuse a folder for temporary files whose path is too long for Ray's sockets (TMPDIR counts on Linux only)."""
+    tmpdir = os.environ.get("TMPDIR", "/tmp") if sys.platform == "linux" else "/tmp"
+    variable, folder = ("RAY_TMPDIR", path) if (path := os.environ.get("RAY_TMPDIR")) else ("TMPDIR", tmpdir)
+    most = SOCKET_PATH - len(SOCKET.format(pid=os.getpid()))
+    if len(os.fsencode(folder)) > most:
+        raise ClusterError(
+            f"{variable} is too long for Ray, whose sockets lie in it: {folder} has {len(os.fsencode(folder))} bytes, and {most} "
+            f"are possible. Set a shorter one, such as {variable}=/tmp; or leave Ray out with --no-ray."
+        )
 
 
 def _end_started() -> None:

@@ -16,6 +16,7 @@ from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ray.tune.logger import LoggerCallback
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
@@ -73,7 +74,8 @@ def _make_callback(name: str, study: str, folder: Path) -> Any:
     if name == "mlflow":
         from ray.air.integrations.mlflow import MLflowLoggerCallback
 
-        server = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")  # it refuses plain files by now (3.x)
+        database = f"sqlite:///{quote(str(folder))}/mlflow.db"  # MLflow 3 refuses plain files
+        server = os.environ.get("MLFLOW_TRACKING_URI", database)
         return MLflowLoggerCallback(server, experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", study))
     return _EventFiles()
 

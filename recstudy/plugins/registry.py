@@ -1,5 +1,6 @@
 """A dict that explains itself: an unknown name lists the known ones and the nearest."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,9 +33,9 @@ class Registry(dict[str, T], Generic[T]):
     ... class ViTRM: ...
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, marks: str = "_-. ") -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self.marks = kind, marks  # characters of names beside letters and digits
         self.modules: dict[str, str] = {}  # by name: the module that registered it
         self.whole = False  # whether a missing name is nowhere else, so that nothing is imported to find it
         self.hidden: list[dict[str, Any]] = []  # by each `in_front`, the outermost first
@@ -42,6 +43,7 @@ class Registry(dict[str, T], Generic[T]):
 
     def add(self, name: str) -> Callable[[Added], Added]:
         def register(thing: Added) -> Added:
+            self.check_name(name)
             module = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
             own = _is_own(module)
             if not own:
@@ -59,6 +61,12 @@ class Registry(dict[str, T], Generic[T]):
             return thing
 
         return register
+
+    def check_name(self, name: object) -> None:
+        """Refuse (ConfigError) a name with characters that separate words on the command line, in addresses and in file names."""
+        if not isinstance(name, str) or not re.fullmatch(rf"\w[\w{re.escape(self.marks)}]*", name):
+            allowed = f"letters, digits, {', '.join(map(repr, self.marks))}"
+            raise ConfigError(f"the {self.kind} {name!r} needs another name, of {allowed}, with a letter or digit first")
 
     def add_all(self, things: Mapping[str, T]) -> None:
         """Add recstudy's own things by their names."""

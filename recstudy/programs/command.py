@@ -1,7 +1,6 @@
 """An existing script as a program: each run is a process, started by a command line that has the settings of the run."""
 
 import dataclasses
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, RunError, choices, nearest
 from recstudy.explained import explained
+from recstudy.files import read_json
 from recstudy.plugins import caller, user_files_of
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
@@ -57,7 +57,7 @@ class JsonFile:
     def read(self, metrics: Collection[str], folder: Path, lines: Iterable[str]) -> Any:
         """Return the metrics of a command that has ended, by its folder and its output (ConfigError)."""
         try:
-            return _numbers(json.loads((folder / self.path).read_bytes()))
+            return _numbers(read_json((folder / self.path).read_bytes(), self.path))
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be read in {{folder}}: {error.strerror}") from None
         except ValueError as error:

@@ -102,7 +102,7 @@ class Metric:
         return (named(self.of) if isinstance(self.of, str) else self.of)(answers)
 
 
-METRICS: Registry[Metric] = Registry("metric")
+METRICS: Registry[Metric] = Registry("metric", marks="_-")  # NAME@DEPTH and NAME.CLASS have further ones
 
 METRICS.update(
     {

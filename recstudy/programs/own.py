@@ -12,10 +12,10 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
 
 from recstudy.errors import ConfigError, RecstudyError, choices, nearest, raised_at
-from recstudy.explained import explain
+from recstudy.explained import refusal
 from recstudy.plugins import study_file
 from recstudy.programs.base import PROGRAMS, Program
-from recstudy.programs.metric import Metric
+from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import (
     PREFIX,
     Description,
@@ -160,7 +160,7 @@ class OwnProgram(Program):
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))
         except ValidationError as error:
-            raise ConfigError(f"a setting of {self.title}: {explain(error, self.schema)}") from None
+            raise refusal(error, self.schema, before=f"a setting of {self.title}: ") from None
 
     def read(self, values: Json) -> OwnSettings:
         return configure(OwnSettings, {**values, "settings": self.complete(values.get("settings", {}))})
@@ -258,7 +258,8 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
         raise ConfigError(f"{name} needs its metrics, such as {example}, but got {metrics!r}")
     titled = {}
     for metric, given in metrics.items():
-        if not isinstance(given, Metric) or not isinstance(metric, str):
+        METRICS.check_name(metric)
+        if not isinstance(given, Metric):
             raise ConfigError(f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}')
         titled[metric] = given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
     return titled

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import to_jsonable_python
 
 from recstudy.errors import ConfigError, choices
-from recstudy.explained import explain, explained
+from recstudy.explained import explained, refusal
 
 if TYPE_CHECKING:
     from recstudy.programs.base import Program
@@ -72,7 +72,7 @@ def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") ->
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(explain(error, kind, part)) from None
+        raise refusal(error, kind, part) from None
 
 
 def python_value(value: Any) -> Any:
@@ -139,6 +139,8 @@ class Tunable:
 
     def __init__(self, low: Any, high: float | None = None, log: bool = False) -> None:
         if high is None:
+            if not isinstance(low, Collection) or isinstance(low, str) or not low:
+                raise ConfigError(f"a range is Tunable(low, high) or a list such as Tunable([16, 32]), but got {low!r}")
             self.__dict__.update(low=0, high=0, log=log, values=tuple(low))
         elif low < high and (low > 0 or not log):
             self.__dict__.update(low=low, high=high, log=log, values=())
@@ -154,6 +156,12 @@ class Tunable:
     def every(self) -> Sequence[Any]:
         """Every value there is; none for a range of real numbers."""
         return self.values or (range(int(self.low), int(self.high) + 1) if self.whole else ())
+
+    @property
+    def samples(self) -> Sequence[Any]:
+        """Values to check: all of a list; of a range both ends and some within it."""
+        random = Random(0)
+        return self.values or [self.low, self.high, *(self.draw(random) for _ in range(8))]
 
     def draw(self, random: Random) -> Any:
         """Some value of it; of a logarithmic range, evenly on its scale."""

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, Misfit, choices, nearest
 from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, json_value, run_ids
@@ -33,7 +33,18 @@ from recstudy.report.claims import weights_each
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
-from recstudy.study.search import Direction, Params, Search, Space, check_objectives, fields_of, first_settings, label, space_of
+from recstudy.study.search import (
+    Direction,
+    Params,
+    Search,
+    Space,
+    check_objectives,
+    fields_of,
+    first_settings,
+    label,
+    readable,
+    space_of,
+)
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import PAPER, Study
 
@@ -316,6 +327,15 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
     for path in plan.changes:
         if any(path in ranges for ranges in space.ranges.values()):
             raise ConfigError(f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of `vary`")
+    for family, ranges in space.ranges.items():
+        for path, stated in ranges.items():
+            for value in map(readable, stated.samples):
+                try:
+                    space.bases[family].with_changes({path: value})
+                except Misfit:  # which other settings may fit
+                    pass
+                except ConfigError as error:
+                    raise ConfigError(f"{search.name} searches {setting_name(path)} over {stated}: {error}") from None
     check_objectives(search, space.bases, stopping)
     return replace(
         plan,

@@ -33,6 +33,7 @@ from recstudy.records.study_schema import (
 from recstudy.report import dump_report
 from recstudy.report.names import plural
 from recstudy.report.registration import differences, dropped_questions, first_dates, registrable
+from recstudy.strict_yaml import refuse_repeated_keys
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import code_version, program, user_files
@@ -252,7 +253,10 @@ def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
         return None, None
     file = study.path.with_name(f"{study.path.stem}.{plan.folder}.registered.yaml")
     try:
-        return file, record_of(Registered, yaml.safe_load(file.read_text(encoding="utf-8"))) if file.exists() else None
+        if not file.exists():
+            return file, None
+        refuse_repeated_keys(text := file.read_text(encoding="utf-8"))  # which a merge of two branches may leave
+        return file, record_of(Registered, yaml.safe_load(text))  # digests such as 12e345678901 are texts in YAML 1.1 only
     except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file} is damaged: {reason}. Take it from where it was committed, or remove it") from None

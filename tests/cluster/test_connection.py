@@ -162,6 +162,19 @@ def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
     assert lost == []
 
 
+@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
+def test_a_folder_for_temporary_files_that_is_too_long_for_sockets_is_named(variable, monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    connection._check_sockets()
+
+    monkeypatch.setenv(variable, f"/tmp/{'x' * 40}")
+    with pytest.raises(
+        ClusterError, match=f"^{variable} is too long for Ray, .* has 45 bytes, .* a shorter one, such as {variable}="
+    ):
+        connection._check_sockets()
+
+
 @pytest.mark.parametrize(("hard", "refused"), [(64, True), (4096, False)])
 def test_a_limit_of_open_files_that_is_too_low_is_raised_or_refused(hard, refused):
     """In a process of its own: a limit that was lowered cannot be raised again."""

@@ -114,16 +114,19 @@ def test_a_missing_package_is_named_before_anything_starts(tmp_path, monkeypatch
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the database library that mlflow brings
 def test_mlflow_gets_fields_and_metrics_in_a_database_of_its_own(tmp_path, view, monkeypatch):
+    """Also in a folder with characters that separate the parts of an address."""
     pytest.importorskip("mlflow", reason="mlflow is not installed")
     from mlflow.tracking import MlflowClient
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
-    logger = Logger("mlflow", "tiny", Results(tmp_path), view)
+    results = tmp_path / "a%20b?c#d"
+    logger = Logger("mlflow", "tiny", Results(results), view)
     tell(logger, FIRST, {0: 2.0, 3: 1.5}, {"status": "done", "score": 75.0})
     logger.close()
 
-    client = MlflowClient(f"sqlite:///{tmp_path}/logs/mlflow/mlflow.db")
+    (results / "logs/mlflow/mlflow.db").rename(tmp_path / "mlflow.db")
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     experiment = client.get_experiment_by_name("tiny")
     (one,) = client.search_runs([experiment.experiment_id])
     assert (one.info.run_name, one.info.status) == (f"{FIRST.label}, seed 0", "FINISHED")

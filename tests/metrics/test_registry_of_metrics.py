@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from recstudy import Function, Metric
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, measured, metric
 from recstudy.metrics.registry import check_computed, selection_score
@@ -96,6 +97,14 @@ def test_a_score_that_no_line_could_print_is_refused_where_it_is_made(words, sai
     """The driver's view prints each run's score."""
     with pytest.raises(ConfigError, match=f"the metric 'New': {said}"):
         metric("New", **words)(lambda answers: 0.5)
+
+
+@pytest.mark.parametrize("name", ["hits@1", "MAP%", "a.b", "a/b", "two words", "", 3])
+def test_a_name_that_reports_and_files_could_not_have_is_refused_where_it_is_registered(name):
+    with pytest.raises(ConfigError, match=f"the metric {name!r} needs another name, of letters, digits, '_', '-', with a"):
+        METRICS.add(name)(Metric())
+    with pytest.raises(ConfigError, match=f"the metric {name!r} needs another name"):
+        Function(len, name="f").bind({}, {name: Metric("%")})
 
 
 def test_what_cannot_be_computed_is_refused():

@@ -54,6 +54,10 @@ def test_a_script_that_exists_is_left_as_it_is(new):
         (["mine", "--function", "--model"], "a study has one program: give --function or --model"),
         (["mine", "--command", "python train.py {lr}"], "give the command without its options"),
         (["My study"], "a study's name is that of a Python module"),
+        (["torch"], "torch.py would be imported wherever the module 'torch' is meant. Give another name, such as my_torch"),
+        (["random"], "random.py would be imported"),
+        (["recstudy"], "recstudy.py would be imported"),
+        (["mine", "--command", "python json.py"], "json.py would be imported"),
     ],
 )
 def test_what_cannot_be_written_is_refused(words, said, new):

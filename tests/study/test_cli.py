@@ -124,6 +124,8 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
         ("train.epochs: 5\nmodel:\n  widht: 8", "no field 'model.widht': ViTRM has .*Did you mean 'width'"),
         ("train.epochs: many", "'train.epochs' must be an integer, but got 'many'"),
         (None, "No such file or directory"),
+        ("train:\n  epochs: 7\nmodel:\n  width: 64\ntrain:\n  batch_size: 8", "line 5: 'train' is given twice, first in line 1"),
+        ("train.epochs: 7\ntrain:\n  epochs: 9", "line 3: 'train.epochs' is given twice, first in line 1"),
     ],
     ids=str,
 )

@@ -51,6 +51,19 @@ def test_what_lies_in_a_range(range, inside, outside):
     assert not any(value in range for value in outside)
 
 
+@pytest.mark.parametrize("values", [[], "adamw", 3])
+def test_a_range_without_a_list_of_values_is_refused(values):
+    with pytest.raises(ConfigError, match=r"a range is Tunable\(low, high\) or a list such as .*, but got"):
+        Tunable(values)
+
+
+def test_levels_that_fit_only_beside_others_are_searched():
+    """A width of 15 needs other heads than the preset's two."""
+    heads = {"model.width": Tunable([15, 16]), "model.heads": Tunable([1, 2])}
+
+    assert make_plan(search(vary=tuple(heads), ranges=heads)).space.ranges["vitrm"] == heads
+
+
 def test_a_range_the_wrong_way_round_is_refused():
     with pytest.raises(ConfigError, match="low < high"):
         Tunable(6, 1)
@@ -159,11 +172,25 @@ def test_what_is_refused_of_the_command_line(changes, words):
         ),
         ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': there are score, params"),
         ({"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"}, "--stopping asha ranks runs by one objective"),
+        (
+            {"ranges": {"train.batch_size": Tunable([16, None])}},
+            "s searches train.batch_size over 16, None: .* an integer, but got",
+        ),
+        (
+            {"ranges": {"train.batch_size": Tunable(0, 64)}},
+            "s searches train.batch_size over 0 to 64: .* or equal to 1, but got 0",
+        ),
+        (
+            {"ranges": {"train.batch_size": Tunable(1.0, 64.0)}},
+            "over 1 to 64: 'train.batch_size' must be an integer, got a number",
+        ),
+        ({"ranges": {"train.optimizer": Tunable(["adamw", "adam_atan"])}}, "no optimizer 'adam_atan'.*Did you mean 'adam_atan2'"),
         ({"presets": {"quick": [VITRM, CAPTIONER]}}, "s scores vitrm by its top1_accuracy on .*: give one --family"),
         ({"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}}, "the same place"),
     ],
 )
 def test_what_is_refused_of_a_search(changes, words):
+    changes = changes | ({"vary": tuple(changes["ranges"])} if "over" in words or "optimizer" in words else {})
     with pytest.raises(ConfigError, match=words):
         make_plan(search(**changes), families=[config.model.family for config in changes.get("presets", {}).get("quick", ())])
 

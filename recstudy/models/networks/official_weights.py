@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
@@ -28,6 +27,7 @@ from recstudy.models.networks.sequence import SequenceNetwork
 from recstudy.models.networks.weight_files import check_names, check_shape, public_names, read_weights
 from recstudy.models.sequence import HRM, TRM
 from recstudy.records.reading import fault
+from recstudy.strict_yaml import read_yaml
 
 Family = Literal["hrm", "trm"]
 WRAPPED = re.compile(r"^(?:(?:_orig_mod|module|model)\.)*(?:inner\.)?")
@@ -97,10 +97,10 @@ def read_arch(path: Path | None, family: Family) -> Arch:
         return Arch(**COUNTS[family])
     fix = "Give the all_config.yaml beside the checkpoint."
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}. {fix}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())}). {fix}") from None
     block = content.get("arch", content) if isinstance(content, dict) else None
     if not isinstance(block, dict):

@@ -1,0 +1,89 @@
+"""YAML that a user has written, read strictly: a key that is given twice is refused, never overwritten.
+
+It has the scalars of its version 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `010` is ten, `1e-4` is a number, and
+`off`, `yes` and `12:30` are texts. PyYAML reads version 1.1.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+SCALARS = {
+    "null": (r"~|null|Null|NULL|", "~nN"),
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    "merge": (r"<<", "<"),
+}
+
+
+class Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalars of YAML 1.2."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012  PyYAML annotates it as of an instance
+
+    def construct_int(self, node: yaml.ScalarNode) -> int:
+        """Return an integer; a leading zero is no octal number."""
+        text = str(self.construct_scalar(node))
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+
+class Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper, which also quotes what only YAML 1.2 takes for a number, such as the text `1e-4`."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: list(rules) for first, rules in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+
+for name, (pattern, first) in SCALARS.items():
+    for kind in (Loader, Dumper):
+        letters = [*first, ""] if name == "null" else list(first)
+        kind.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(rf"(?:{pattern})\Z"), letters)
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_int)
+
+
+def read_yaml(text: str) -> Any:
+    """Return the values of a YAML document.
+
+    Raises:
+        ValueError: It is no YAML, or it gives a key twice.
+    """
+    try:
+        refuse_repeated_keys(text)
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def refuse_repeated_keys(text: str) -> None:
+    """Refuse a YAML document that gives a key twice, also once nested and once by its dotted name (ValueError, YAMLError)."""
+    lines: dict[str, int] = {}
+    for path, line in _keys(yaml.compose(text, Loader), set()):
+        if path in lines:
+            raise ValueError(f"line {line}: {path!r} is given twice, first in line {lines[path]}. Keep one of them")
+        lines[path] = line
+
+
+def _keys(node: yaml.Node | None, seen: set[int], prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the dotted path and the line of every key; a node that aliases share is read once."""
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield f"{prefix}{key.value}", key.start_mark.line + 1
+            yield from _keys(value, seen, f"{prefix}{key.value}.")
+    elif isinstance(node, yaml.SequenceNode):
+        for position, value in enumerate(node.value):
+            yield from _keys(value, seen, f"{prefix}{position}.")
+
+
+def write_yaml(values: Any) -> str:
+    """Return values as a YAML document that `read_yaml` and readers of YAML 1.1 read alike."""
+    return yaml.dump(values, Dumper=Dumper, sort_keys=False, allow_unicode=True)
