@@ -17,6 +17,7 @@ from recstudy.models.costs import cost
 from recstudy.papers import by_name, named, papers, published
 from recstudy.papers import settings as papers_settings
 from recstudy.papers.replications import CELLS, replications
+from recstudy.report.audit import contradictions
 
 PAPERS = files("recstudy").joinpath("papers")
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -95,7 +96,7 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
         (
             deviations,
             "003_cod",
-            r"no list of deviations '003_cod': there are 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
+            r"no list of deviations '003_cod': there are 002_code, 003_code, puzzle_code, trm_code, trm_epochs, direct_prediction, "
             r"fuselip_fine_tuning\. Did you mean '003_code'",
         ),
     ],
@@ -125,6 +126,13 @@ def test_parameter_counts_equal_the_published_ones_to_the_digit(title, data):
 
     assert MODELS[title].title == title
     assert cost(RunConfig(data=data, model=MODELS[title])).params == exact
+
+
+@pytest.mark.parametrize(("data", "count"), [(Cifar10(), 3_624_203), (Cifar100(), 3_658_853)], ids=["cifar10", "cifar100"])
+def test_vitrm_with_the_gelu_of_its_text_has_as_many_parameters_as_are_printed(data, count):
+    """3 x 256 fewer than with its code's SwiGLU (002-2): 2 x 384 x 768 weights a layer against 3 x 384 x 512, other biases."""
+    assert cost(RunConfig(data=data, model=ViTRM(ffn="gelu"))).params == count
+    assert any(f"{count:,}" in entry.conflict for entry in contradictions() if entry.id == "002-2")
 
 
 def test_only_some_metrics_of_a_table():

@@ -18,7 +18,7 @@ from made_up import (
 )
 from scenarios import ranked
 
-from recstudy.papers import Target
+from recstudy.papers import Target, published
 from recstudy.report import Arithmetic, Table, Tuned, dump_report
 from recstudy.report.kinds import cells
 from recstudy.report.study_records import load_study
@@ -183,6 +183,16 @@ def claim(value, counted, unit="params", kind="reported", metric="total_increase
     target = Target(source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **more)
     (only,) = counted_claims(Arithmetic(counted={metric: counted}, targets=(target,)))
     return only
+
+
+def test_a_count_is_of_one_model_where_several_have_the_metric():
+    targets = published("002_table1_cifar10", only=("params",))
+    claims = counted_claims(Arithmetic(counted={"ViT-Small params": 16_876_138, "ViTRM params": 3_524_971}, targets=targets))
+
+    assert [(one.target.model, one.target.value, one.verdict) for one in claims] == [
+        ("ViTRM", 3.6, "differs"),
+        ("ViT-Small", 16.9, "agrees"),
+    ]
 
 
 @pytest.mark.parametrize(

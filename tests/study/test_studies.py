@@ -11,7 +11,8 @@ from shipped import load
 
 from recstudy import Search, Study, run
 from recstudy.records import Results
-from recstudy.report import AttentionMaps
+from recstudy.report import Arithmetic, AttentionMaps
+from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.writing import show_report
 from recstudy.study.plan import make_plan, select
 from recstudy.terminal import console
@@ -115,3 +116,40 @@ def test_the_paper_preset_of_001_follows_its_proposal():
     assert configs["HRM, halves, told the patient"].model.puzzle_emb == "patient"
     assert (finding.model.puzzle_emb, finding.model.head) == ("pathology_query", "multilabel")
     assert base.program.pflop(base) == pytest.approx(1308, abs=1)  # 93.4 TFLOP x 1,000 images x 14 epochs
+
+
+def test_a_published_ratio_of_costs_is_counted_before_anything_runs():
+    """002 4.3's 84 times is of rounded numbers (002-16), 004's 30 times of seconds with evaluation in them (004-2)."""
+    told = {}
+    for name in ("vitrm_batch_size", "hrm_small_images"):
+        study = load(name)
+        for preset in study.presets:
+            (part,) = [part for part in study.by_preset(study.report, preset) if isinstance(part, Arithmetic)]
+            told |= {claim.target.metric: (claim.target.value, claim.verdict) for claim in counted_claims(part)}
+    hrm, cnn = (config.program.cost(config) for config in make_plan(study, "paper").configs[2:4])
+
+    assert told == {
+        "params": (23.5, "agrees"),
+        "params_ratio_vs_vit_small": (4.7, "agrees"),
+        "params_ratio_vs_vit_base": (23.0, "agrees"),
+        "params_ratio_vs_resnet50": (6.5, "agrees"),
+        "params_ratio_max_vs_vit": (84.0, "differs"),
+        "params_ratio_max_vs_cnn": (6.0, "agrees"),
+        "epoch_speedup_vs_hrm": (30.0, "differs"),
+    }
+    assert part.counted == {"epoch_speedup_vs_hrm": pytest.approx(hrm.train_gflops / cnn.train_gflops)}
+
+
+def test_vitrm_is_compared_with_its_text_and_with_trms_procedure():
+    """3.3: GELU. 3.5: as many passes, of which TRM's procedure has a gradient through the last alone."""
+    plan = make_plan(load("vitrm_fairness"), "paper")
+    labels = [variant.label for variant in plan.variants]
+    gelu, each, strict = (
+        plan.configs[labels.index(f"model={name}, batch_size=256, learning_rate=0.0003")]
+        for name in ("ViTRM, GELU", "ViTRM, update each step", "ViTRM, TRM's procedure")
+    )
+
+    assert gelu.model.ffn == "gelu"
+    assert (each.train.supervision_steps, each.train.evaluation_steps, each.model.cycles) == (3, 3, 1)
+    assert (strict.train.supervision_steps, strict.model.cycles, strict.model.test_cycles) == (1, 3, 3)
+    assert strict.model.gradient == "last_cycle"

@@ -32,6 +32,12 @@ STATEMENTS = {
     "growth_percent": "growth of the model",
     "params_model": "parameters of the model",
     "train_images": "training images",
+    "params_ratio_vs_vit_small": "times fewer parameters than ViT-Small",
+    "params_ratio_vs_vit_base": "times fewer parameters than ViT-Base",
+    "params_ratio_vs_resnet50": "times fewer parameters than ResNet-50",
+    "params_ratio_max_vs_vit": "times fewer parameters than a ViT, at most",
+    "params_ratio_max_vs_cnn": "times fewer parameters than a CNN, at most",
+    "epoch_speedup_vs_hrm": "times faster an epoch than HRM",
 }
 HEADS = ("statement", "published", "counted", "verdict", "note")
 
@@ -40,9 +46,10 @@ HEADS = ("statement", "published", "counted", "verdict", "note")
 class Arithmetic(BesidePublished):
     """Published claims that can be checked by counting, beside our own counts and a verdict.
 
-    `counted` gives our number by the targets' metric: in single parameters where the paper prints millions, in percent
-    where it prints a fraction or percent. Targets that are not in it are named under the table. `given`: those of them that the
-    study itself has put in, which counting does not reproduce.
+    `counted` gives our number by the targets' metric, or by model and metric ("ViT-Base params") if several models
+    have it: in single parameters where the paper prints millions, in percent where it prints a fraction or percent.
+    Targets that are not in it are named under the table. `given`: those of them that the study itself has put in,
+    which counting does not reproduce.
     """
 
     name: str = "arithmetic"
@@ -52,10 +59,11 @@ class Arithmetic(BesidePublished):
     default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
 
     def __post_init__(self) -> None:
-        metrics = list(dict.fromkeys(target.metric for target in self.targets))
+        names = dict.fromkeys(name for target in self.targets for name in (target.metric, _of_model(target)))
         for name in self.counted:
-            if name not in metrics:
-                raise ConfigError(f"counted {name!r}, but the targets have {choices(metrics)}.{nearest(name, metrics)}")
+            if name not in names:
+                metrics = list(dict.fromkeys(target.metric for target in self.targets))
+                raise ConfigError(f"counted {name!r}, but the targets have {choices(metrics)}.{nearest(name, names)}")
         for name in self.given:
             if name not in self.counted:
                 raise ConfigError(f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}")
@@ -68,7 +76,7 @@ class Arithmetic(BesidePublished):
         words = f"{equal} of {len(verdicts) - given} agree with our count" + f", {given} given" * bool(given)
         sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
         caption = f"{sources or 'Nothing counted'}: {words}; nothing was trained for this"
-        missing = dict.fromkeys(statement(target) for target in self.targets if target.metric not in self.counted)
+        missing = dict.fromkeys(statement(target) for target in self.targets if _count_of(self, target) is None)
         notes = [f"not counted here: {'; '.join(missing)}"] if missing else []
         lines = [claim.line for claim in claims]
         page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
@@ -132,12 +140,18 @@ class CountedClaim:
 def counted_claims(part: Arithmetic) -> list[CountedClaim]:
     """Return our count of every target that the study counts, in the order of the targets."""
     return [
-        CountedClaim(
-            target, part.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given
-        )
+        CountedClaim(target, count / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given)
         for target in part.targets
-        if target.metric in part.counted
+        if (count := _count_of(part, target)) is not None
     ]
+
+
+def _count_of(part: Arithmetic, target: Target) -> float | None:
+    return part.counted.get(_of_model(target), part.counted.get(target.metric))
+
+
+def _of_model(target: Target) -> str:
+    return f"{target.model} {target.metric}"
 
 
 def statement(target: Target) -> str:
