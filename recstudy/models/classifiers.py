@@ -1,7 +1,7 @@
 """Classifiers of images, with and without a recursion: what can be set.
 
 The networks of the baselines stand in `networks/classifiers.py`, the equations of ViTRM in `networks/vitrm.py` and those of HRM
-for small images (HRM-Small-Images) in `networks/hrm.py`.
+for small images (HRM-Small-Images) in `networks/hrm_image.py`.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -166,7 +166,7 @@ class HRMImage(ModelConfig):
 
     recursive: ClassVar[bool] = True
     title: ClassVar[str] = "HRM"
-    network: ClassVar[str] = "recstudy.models.networks.hrm:HRMImageNetwork"
+    network: ClassVar[str] = "recstudy.models.networks.hrm_image:HRMImageNetwork"
 
     family: Literal["hrm_image"] = "hrm_image"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")

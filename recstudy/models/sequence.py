@@ -84,7 +84,8 @@ class SequenceModel(ModelConfig):
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         core = named(self.network)(self, self.length(shape))
-        return named("recstudy.models.networks.sequence:SequenceNetwork")(self, shape, classes, core)
+        kind = "CellNetwork" if self.tokens == "cell" else "ImageNetwork"
+        return named(f"recstudy.models.networks.sequence:{kind}")(self, shape, classes, core)
 
     def queries(self, classes: int) -> int:
         """Return how many passes an image takes: one, or one a finding that is asked for."""

@@ -200,9 +200,9 @@ class Training:
                 output, carry = self._one_step(batch, carry)
             if silent:
                 continue
-            loss = step_loss(output, batch, self.task).sum() / batch.total
+            loss, objective = self._losses(output, batch)
             losses.append(loss.detach())
-            pending.append(loss + self._extra(output, batch))
+            pending.append(objective)
             if config.detach_carry:
                 self._step(pending.pop())
                 carry = detached(carry)
@@ -226,8 +226,8 @@ class Training:
             with torch.no_grad():
                 following, _ = self._one_step(slots.batch, carry)
             target = proceed_target(following, steps, config.supervision_steps)
-        loss = step_loss(output, slots.batch, self.task, target).sum() / batch.total
-        self._step(loss + self._extra(output, batch))
+        loss, objective = self._losses(output, slots.batch, target)
+        self._step(objective)
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
 
@@ -236,13 +236,14 @@ class Training:
             output, carry = self._forward(batch.images, carry)
         return output, carry
 
-    def _extra(self, output: Output, batch: Batch) -> Tensor | float:
-        """Return this worker's part of what the network adds to the task's loss."""
+    def _losses(self, output: Output, batch: Batch, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return this worker's part of a step's mean loss, without and with what the network adds to the task's loss."""
+        loss = step_loss(output, batch, self.task, target).sum() / batch.total
         if output.extra is None:
-            return 0.0
+            return loss, loss
         extra = output.extra * (len(batch.images) / batch.total)
         self._extras.append(extra.detach())
-        return extra
+        return loss, loss + extra
 
     @property
     def _by_sample(self) -> bool:

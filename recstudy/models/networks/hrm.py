@@ -1,4 +1,4 @@
-"""The hierarchical reasoning model (HRM v1), and its form for small images (004): two transformers, a fast one and a slow one.
+"""The hierarchical reasoning model (HRM v1): two transformers, a fast one and a slow one.
 
     z_L <- f_L(z_L + z_H + x)     T times                                                     (1)
     z_H <- f_H(z_H + z_L)         once; (1)-(2) make one high cycle, N of them a segment      (2)
@@ -8,25 +8,15 @@ No layer has a bias, no norm a scale, and there is no norm at the end. z_H and z
 each, the same at every position, drawn with the weights and never trained. In the paper's gradient mode everything
 before the last L- and the last H-update of a segment runs without gradient.
 
-HRM for small images runs (1)-(2) over patch tokens, and has layers of its own:
+Its form for small images stands in `hrm_image.py`.
 
-    x = [CLS; patches W]                                                                           (I1)
-    layer: s <- RMS(s + Attn(s)),  s <- RMS(s + GEGLU(s)),  RMS with a trained scale               (I2)
-    logits = W_c z_H[CLS]                                                                          (I3)
-
-Its attention has rotary positions, CLS at 0; nothing else tells a token its place. z_L and z_H start at one fixed tensor each.
-Initial weights: LeCun truncated normal (standard deviation fan_in^-1/2); CLS standard normal.
-
-Shapes: B sequences or images, N patches, S tokens (N + 1 of an image), D width.
+Shapes: B sequences, S tokens, D width.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from recstudy.config import Shape
-from recstudy.models.classifiers import HRMImage
-from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import GEGLU, TRUNCATED, Attention, PostNorm, Rotary, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.models.networks.recursion import nested, schedule
 from recstudy.models.networks.sequence import SequenceCore, make_layers
 from recstudy.models.sequence import HRM
@@ -49,46 +39,3 @@ class HRMCore(SequenceCore):
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)  # (1)-(2)
         return z_high_BSD, z_low_BSD
-
-
-class HRMImageNetwork(Network):
-    """Equations (1)-(2) and (I1)-(I3)."""
-
-    z_low: Tensor
-    z_high: Tensor
-
-    def __init__(self, config: HRMImage, shape: Shape, classes: int) -> None:
-        super().__init__()
-        channels, height, width = shape
-        self.config = config
-        tokens = (height // config.patch) * (width // config.patch) + 1
-        self.patches = nn.PixelUnshuffle(config.patch)
-        self.embed = nn.Linear(channels * config.patch**2, config.width, bias=False)
-        self.class_token = nn.Parameter(torch.randn(1, 1, config.width))
-        rotary = Rotary(tokens, config.width // config.heads)
-        self.f_low = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.low_layers)))
-        self.f_high = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.high_layers)))
-        self.turns = tuple(schedule([config.low_cycles, config.high_cycles]))
-        self.classify = nn.Linear(config.width, classes, bias=False)
-        lecun_normal(self)
-        for name in ("z_low", "z_high"):
-            self.register_buffer(name, truncated_normal(torch.empty(1, tokens, config.width), TRUNCATED))
-
-    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """Return z_H and z_L (B, S, D) before the first segment."""
-        return self.z_high.expand(len(images), -1, -1), self.z_low.expand(len(images), -1, -1)
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        z_high_BSD, z_low_BSD = carry
-        patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
-        x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # (I1)
-        updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)  # (1)-(2)
-        return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # (I3)
-
-
-def make_layer(config: HRMImage, rotary: Rotary) -> PostNorm:
-    """Equation (I2)."""
-    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
-    ffn = GEGLU(config.width, config.expansion * config.width, bias=False)
-    return PostNorm(attention, ffn, config.width, eps=1e-6, scale=True)

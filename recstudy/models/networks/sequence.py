@@ -59,42 +59,54 @@ class SequenceCore(nn.Module):
 
 
 class SequenceNetwork(Network):
-    """Equations (1)-(11) around a core."""
+    """Equations (3), (6), (9) and (10) around a core, for images (`ImageNetwork`) and for grids (`CellNetwork`).
 
-    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
+    Args:
+        config: the model's.
+        shape: of an image or a grid.
+        classes: of the data.
+        core: the recursion.
+        embed: of a token.
+        outputs: K or V, rows of the answer's head.
+    """
+
+    def __init__(
+        self,
+        config: SequenceModel,
+        shape: Shape,
+        classes: int,
+        core: SequenceCore,
+        embed: nn.Embedding | nn.Linear,
+        outputs: int,
+    ) -> None:
         super().__init__()
-        self.config, self.classes = config, classes
+        self.config = config
         self.length, self.queries = config.length(shape), config.queries(classes)
         self.core = core
-        self.embed: nn.Embedding | nn.Linear
-        if config.tokens == "patch":
-            self.embed = nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
-        else:
-            self.embed = nn.Embedding(classes if config.tokens == "cell" else config.vocabulary, config.width)
+        self.embed = embed
         self.puzzle = nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
         self.places = nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
-        outputs = 1 if config.puzzle_emb == "pathology_query" else classes  # V or K of equations (4), (5) and (8)
-        if config.tokens != "cell" and config.head == "single_token":
-            outputs = config.vocabulary
         self.answer = nn.Linear(config.width, outputs, bias=False)
         self.q_head = nn.Linear(config.width, 2)
-        self._draw()
-
-    def _draw(self) -> None:
-        deviation = 1 / math.sqrt(self.config.width)
-        inputs = self.embed.weight.shape[1]
-        truncated_normal(self.embed.weight, 1 / math.sqrt(inputs) if self.config.tokens == "patch" else deviation)
-        truncated_normal(self.answer.weight, deviation)
-        if self.places is not None:
-            truncated_normal(self.places, deviation)
+        for weight in (self.embed.weight, self.answer.weight, self.places):
+            if weight is not None:
+                truncated_normal(weight, 1 / math.sqrt(weight.shape[1]))
         if self.puzzle is not None:
             nn.init.zeros_(self.puzzle.weight)
         nn.init.zeros_(self.q_head.weight)
         nn.init.constant_(self.q_head.bias, -5.0)
-        nn.init.constant_(self.q_head.bias.data[:1], self.config.halt_bias)
+        nn.init.constant_(self.q_head.bias.data[:1], config.halt_bias)
+
+    def tokens(self, images: Tensor) -> Tensor:
+        """Return the embedded tokens (B, N, D) behind the prefix."""
+        raise NotImplementedError
+
+    def logits(self, z_BQSD: Tensor) -> Tensor:
+        """Return the answer that z_H holds."""
+        raise NotImplementedError
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient (B,)."""
+        """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient or puzzle (B,)."""
         size = (len(images), self.queries, self.length, -1)
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
         states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
@@ -107,39 +119,24 @@ class SequenceNetwork(Network):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_high_BQSD, z_low_BQSD, steps, groups = carry
-        if self.config.halves == "no_carry":
-            anew = (steps == self.config.half_steps).view(-1, 1, 1, 1)
-            z_high_BQSD = torch.where(anew, self.core.z_high, z_high_BQSD)
-            z_low_BQSD = torch.where(anew, self.core.z_low, z_low_BQSD)
         if self.config.noise and self.training and z_low_BQSD.numel():
             z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)  # (10)
         elif self.config.noise and self.training:
             z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
-        x_BQSD = self.sequence(self.seen(images, steps), groups)
-        if self.config.feedback:
-            x_BQSD = x_BQSD + self.config.feedback * self.reread(z_high_BQSD)
+        x_BQSD = self.inputs(images, z_high_BQSD, groups)
         states = (tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD))
         z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in self.core(*states))
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
 
-    def seen(self, images: Tensor, steps: Tensor) -> Tensor:
-        """Return the image, or the half of it that its step is on."""
-        if self.config.halves == "whole":
-            return images
-        left, right = images.chunk(2, dim=3)
-        return torch.where((steps < self.config.half_steps).view(-1, 1, 1, 1), left, right)
+    def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
+        """Return x (B, Q, S, D) of a segment that z_H enters."""
+        return self.sequence(images, groups)
 
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
-        """Return x (B, Q, S, D) by equations (1)-(3) and (7)."""
+        """Return x (B, Q, S, D): the prefix, the tokens and equation (3)."""
         width, scale = self.config.width, math.sqrt(self.config.width)
         prefix = scale * self.prompt(groups)  # (B or 1, Q, D); first, because a look-up parts a compiled graph here
-        if self.config.tokens == "pixel":
-            levels = images.long() * self.config.vocabulary // 256
-            tokens_BND = scale * self.embed(levels.flatten(1))
-        elif self.config.tokens == "cell":
-            tokens_BND = scale * self.embed(images.long().flatten(1))
-        else:
-            tokens_BND = self.embed(nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2))
+        tokens_BND = self.tokens(images)
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
         front = torch.cat([prefix[:, :, None], empty], dim=2).expand(len(images), -1, -1, -1)
         x_BQSD = torch.cat([front, tokens_BND[:, None].expand(-1, self.queries, -1, -1)], dim=2)
@@ -153,22 +150,76 @@ class SequenceNetwork(Network):
             return look_up(self.puzzle, groups)[:, None]
         return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
 
-    def reread(self, z_BQSD: Tensor) -> Tensor:
-        """Return what (11) adds to x where feedback is 1, nothing in the prefix."""
-        p_BQNK = self.answer(z_BQSD[:, :, self.config.prefix :]).softmax(-1)
-        return nn.functional.pad(math.sqrt(self.config.width) * p_BQNK @ self.embed.weight, (0, 0, self.config.prefix, 0))
-
     def read(self, z_BQSD: Tensor) -> Output:
-        """Equations (4)-(6) and (8); halting is judged by the mean over the passes of an image."""
+        """Return the answer and (6); halting is judged by the mean over the passes of an image."""
         first_BQD = z_BQSD[:, :, 0]
-        if self.config.tokens == "cell":
-            logits = self.answer(z_BQSD[:, 0, self.config.prefix :])
-        else:
-            read_BQD = z_BQSD[:, :, self.config.prefix] if self.config.head == "single_token" else first_BQD
-            logits = self.answer(read_BQD).flatten(1)
         q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
         halt, proceed = q_BQ2.mean(1).unbind(-1)
-        return Output(logits, halt, proceed if self.config.bootstraps else None)
+        return Output(self.logits(z_BQSD), halt, proceed if self.config.bootstraps else None)
+
+
+class ImageNetwork(SequenceNetwork):
+    """Equations (1), (2), (4) and (5), and images in halves."""
+
+    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
+        embed: nn.Embedding | nn.Linear
+        if config.tokens == "patch":
+            embed = nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
+        else:
+            embed = nn.Embedding(config.vocabulary, config.width)
+        outputs = 1 if config.puzzle_emb == "pathology_query" else classes
+        if config.head == "single_token":
+            outputs = config.vocabulary
+        super().__init__(config, shape, classes, core, embed, outputs)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        config = self.config
+        if config.halves == "whole":
+            return super().forward(images, carry)
+        z_high_BQSD, z_low_BQSD, steps, groups = carry
+        left, right = images.chunk(2, dim=3)
+        half = torch.where((steps < config.half_steps).view(-1, 1, 1, 1), left, right)
+        if config.halves == "no_carry":
+            anew = (steps == config.half_steps).view(-1, 1, 1, 1)
+            z_high_BQSD = torch.where(anew, self.core.z_high, z_high_BQSD)
+            z_low_BQSD = torch.where(anew, self.core.z_low, z_low_BQSD)
+        return super().forward(half, (z_high_BQSD, z_low_BQSD, steps, groups))
+
+    def tokens(self, images: Tensor) -> Tensor:
+        """Equations (1) and (2)."""
+        if self.config.tokens == "patch":
+            return self.embed(nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2))
+        levels = images.long() * self.config.vocabulary // 256
+        return math.sqrt(self.config.width) * self.embed(levels.flatten(1))
+
+    def logits(self, z_BQSD: Tensor) -> Tensor:
+        """Equations (4) and (5), (B, V) or (B, K)."""
+        position = self.config.prefix if self.config.head == "single_token" else 0
+        return self.answer(z_BQSD[:, :, position]).flatten(1)
+
+
+class CellNetwork(SequenceNetwork):
+    """Equations (7), (8) and (11)."""
+
+    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
+        super().__init__(config, shape, classes, core, nn.Embedding(classes, config.width), classes)
+
+    def inputs(self, images: Tensor, z_BQSD: Tensor, groups: Tensor) -> Tensor:
+        x_BQSD = super().inputs(images, z_BQSD, groups)
+        if not self.config.feedback:
+            return x_BQSD
+        p_BNV = self.logits(z_BQSD).softmax(-1)
+        answer_BND = math.sqrt(self.config.width) * p_BNV @ self.embed.weight
+        answer_BSD = nn.functional.pad(answer_BND, (0, 0, self.config.prefix, 0))
+        return x_BQSD + self.config.feedback * answer_BSD[:, None]  # (11)
+
+    def tokens(self, images: Tensor) -> Tensor:
+        """Equation (7)."""
+        return math.sqrt(self.config.width) * self.embed(images.long().flatten(1))
+
+    def logits(self, z_BQSD: Tensor) -> Tensor:
+        """Equation (8), (B, N, V)."""
+        return self.answer(z_BQSD[:, 0, self.config.prefix :])
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # inductor (torch 2.15) cannot compile sparse gradients

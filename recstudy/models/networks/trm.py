@@ -42,9 +42,11 @@ class TRMCore(SequenceCore):
 
     def forward(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor) -> tuple[Tensor, Tensor]:
         cycles, _ = self.depth
-        for cycle in range(cycles):
-            y_BSD, z_BSD = self.cycle(x_BSD, y_BSD, z_BSD, last=cycle == cycles - 1)
-        return y_BSD, z_BSD
+        zs = list(z_BSD.chunk(self.latents, dim=-1)) if self.latents > 1 else [z_BSD]
+        cycle = self.cycle if self.latents else self.single_cycle
+        for turn in range(cycles):
+            y_BSD = cycle(x_BSD, y_BSD, zs, last=turn == cycles - 1)
+        return y_BSD, torch.cat(zs, dim=-1) if self.latents > 1 else zs[0]
 
     @property
     def depth(self) -> tuple[int, int]:
@@ -60,18 +62,23 @@ class TRMCore(SequenceCore):
             if share < passed:
                 return
 
-    def cycle(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor, last: bool) -> tuple[Tensor, Tensor]:
+    def cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
+        """Return y after (1), or (5), and (2); `zs` are updated in their places."""
         (_, steps), mode = self.depth, self.config.gradient
-        zs = list(z_BSD.chunk(self.latents, dim=-1)) if self.latents > 1 else [z_BSD]
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                if self.latents:
-                    zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # (1), (5)
-                else:
-                    y_BSD = self.f(y_BSD + x_BSD)  # (4)
+                zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # (1), (5)
         with updating(mode, last_cycle=last, last_step=True):
-            y_BSD = (self.f_answer or self.f)(y_BSD + total(zs) if self.latents else y_BSD)  # (2), (4)
-        return y_BSD, torch.cat(zs, dim=-1) if self.latents > 1 else zs[0]
+            return (self.f_answer or self.f)(y_BSD + total(zs))  # (2)
+
+    def single_cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
+        """Return y after (4), which has no z."""
+        (_, steps), mode = self.depth, self.config.gradient
+        for step in range(steps):
+            with updating(mode, last_cycle=last, last_step=step == steps - 1):
+                y_BSD = self.f(y_BSD + x_BSD)
+        with updating(mode, last_cycle=last, last_step=True):
+            return (self.f_answer or self.f)(y_BSD)
 
 
 def total(zs: list[Tensor]) -> Tensor:
