@@ -181,7 +181,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
 
         outdated = _outdated(plan, runs, results, options)
         _check_report(plan)
+        unchecked = plan.base.program.check_data([run.config for run in runs] or [plan.base], data_folder(options.data))
         print_plan(plan, runs, outdated, results, as_json=options.json, until=until)
+        say(*(() if options.json else unchecked))
         return 0
     with output():
         plan, runs = complete(plan, runs, results, options, begin, until)

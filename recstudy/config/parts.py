@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from recstudy.data.reader import Labels, Reader
 
 Shape = tuple[int, int, int]  # channels, height, width of an image
-Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and deviation a channel, on a scale of 0 to 1
+# Mean and deviation a channel: of integers on a scale of 0 to 1, of float32 images in the unit of their values.
+Moments = tuple[tuple[float, ...], tuple[float, ...]]
 PAD = 0  # the token behind a caption's last, of every tokenizer
 
 

@@ -1,9 +1,9 @@
 """Batches for the training loop: gathered, augmented and standardised by the chunk, on the device.
 
-The images stay uint8 on the device. On the CPU they are the cache's memory map itself, which all trials of a node share;
-a GPU gets them once a process, or chunk by chunk where they would fill it. Work is done on chunks of several batches,
-because one batch of small images is far too little for a GPU, where augmentation costs about a hundred kernel launches
-whatever the number of images.
+The images stay as they are decoded, uint8 or float32, on the device. On the CPU they are the cache's memory map
+itself, which all trials of a node share; a GPU gets them once a process, or chunk by chunk where they would fill it.
+Work is done on chunks of several batches, because one batch of small images is far too little for a GPU, where
+augmentation costs about a hundred kernel launches whatever the number of images.
 
 Shapes: B images of one worker's share of a batch, C channels, H height, W width, K classes.
 """
@@ -81,7 +81,7 @@ class Batches:
         self.device, self.rank, self.world = device, rank, world
         deviation = torch.tensor(std).view(-1, 1, 1)
         deviation = torch.where(deviation > 0, deviation, 1.0)  # a channel that never changes becomes 0
-        self._scale = send(1 / (255 * deviation), device)
+        self._scale = send(1 / ((255 if self.images.dtype == torch.uint8 else 1) * deviation), device)
         self._shift = send(-torch.tensor(mean).view(-1, 1, 1) / deviation, device)
 
     @property

@@ -70,7 +70,7 @@ class Texts(Sequence[T]):
 class Split:
     """Some images of one official split."""
 
-    images: Pixels  # (N, C, H, W), memory-mapped: all images of the official split
+    images: Pixels  # (N, C, H, W) uint8 or float32, memory-mapped: all images of the official split
     labels: Labels | Tokens  # (N,); (N, K) of 1, 0 and -1 (unknown) where there are several an image; or (N, T) or (N, S) tokens
     rows: Labels  # which of the N belong to this split
     source: str  # checksum and official split: equal sources hold equal images
@@ -85,7 +85,8 @@ class Split:
 
 @dataclass(frozen=True)
 class DataSet:
-    """The three splits, and what standardises their images: mean and deviation a channel, on a scale of 0 to 1."""
+    """The three splits, and what standardises their images: mean and deviation a channel, on a scale of 0 to 1 or in the
+    unit of float32 images."""
 
     train: Split
     validation: Split
@@ -180,7 +181,12 @@ def _build(entry: Path, decoded: Decoded) -> None:
 
 
 def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and deviation a channel, 0..1 scale, float64 from exact counts of the 256 values."""
+    """Return mean and deviation a channel in float64: of 8 bits from 0 to 1, from exact counts of the 256 values."""
+    if images_NCHW.dtype != np.uint8:
+        mean = images_NCHW.mean((0, 2, 3), dtype=np.float64)
+        pieces = (images_NCHW[start : start + 1024] for start in range(0, len(images_NCHW), 1024))
+        squares = sum(((piece - mean[:, None, None]) ** 2).sum((0, 2, 3)) for piece in pieces)
+        return tuple(mean.tolist()), tuple(np.sqrt(squares / (images_NCHW[:, 0].size)).tolist())
     channels = images_NCHW.shape[1]
     counts = np.zeros((channels, 256), np.int64)
     for start in range(0, len(images_NCHW), 1024):  # bincount widens to 8 bytes a pixel

@@ -5,6 +5,7 @@ Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from recstudy.config import DataConfig
@@ -13,24 +14,35 @@ from recstudy.errors import DataError
 from recstudy.metrics import TASKS
 
 PARTS = ("train", "test")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32")
+IMAGE_TYPES = ("uint8", "uint16", "float32")
 
 
 def checked(decoded: Decoded, config: DataConfig) -> Decoded:
-    """Return `decoded` with contiguous arrays.
+    """Return `decoded` with contiguous arrays: images of 16 bits as shares of 65,535 in float32, labels as the task has them.
 
     Raises:
-        DataError: images that are not uint8 of the config's shape; labels, groups, captions or a validation split that are
-            of another type, length or range; a split without images; a group in both splits.
+        DataError: images of another type than uint8, uint16 or float32 (puzzles and captioned images: uint8) or of another
+            shape than the config's; labels, groups, captions or a validation split of another type, length or range; a split
+            without images; a group in both splits.
     """
     if not isinstance(decoded, Decoded):
         raise DataError(f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}.")
-    takes = TASKS[config.task].takes
+    takes, changed = TASKS[config.task].takes, dict[str, Any]()
     for part in PARTS:
         images, labels, captions = (getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "captions"))
-        _array(f"{part}_images", images, np.uint8, (None, *config.shape), "N, C, H, W", config)
+        dtypes = IMAGE_TYPES if TASKS[config.task].output == "image" else ("uint8",)
+        _array(f"{part}_images", images, dtypes, (None, *config.shape), "N, C, H, W", config)
         if not len(images):
             raise _wrong(config, f"{part}_images", "must not be empty")
-        _labels(f"{part}_labels", labels, len(images), config)
+        if images.dtype != decoded.train_images.dtype:
+            raise _wrong(
+                config, f"{part}_images", f"must be {decoded.train_images.dtype}, as train_images are, but are {images.dtype}"
+            )
+        if images.dtype.kind == "f" and not np.isfinite(images).all():
+            raise _wrong(config, f"{part}_images", "must be finite")
+        changed[f"{part}_images"] = images / np.float32(65_535) if images.dtype == np.uint16 else images
+        changed[f"{part}_labels"] = _labels(f"{part}_labels", labels, len(images), config)
         if (captions is not None) != ("captions" in takes):
             raise _wrong(config, f"{part}_captions", "must be there for captions, and for nothing else")
         if captions is not None and len(captions) != len(images):
@@ -46,7 +58,7 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
     if decoded.train_groups is not None and len(both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))):
         raise _wrong(config, "test_groups", f"must not have groups of train_groups, but both have {both[0]}")
     if (held := decoded.train_held) is not None:
-        _array("train_held", held, np.bool_, (len(decoded.train_labels),), "N", config)
+        _array("train_held", held, ("bool",), (len(decoded.train_labels),), "N", config)
         if held.all() or not held.any():
             raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
         groups = decoded.train_groups
@@ -56,6 +68,7 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
     for row, name in enumerate(decoded.identifiers or ()):
         check_encodable(name, f"the reader of {config.title} gave wrong data: identifiers[{row}]")
+    decoded = decoded._replace(**changed)
     if TASKS[config.task].output == "cells":
         decoded = _without_blank_answers(decoded, config)
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
@@ -83,11 +96,12 @@ def check_encodable(text: str, where: str) -> None:
         raise DataError(f"{where}: {half} is half of a surrogate pair and no character. Replace or remove it.") from None
 
 
-def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
-    """Refuse what is not as the task wants it."""
+def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
+    """Return labels in the type of the task, once their shape and range are checked; whole numbers may be of any integer type."""
     wanted = TASKS[config.task].labels
-    axes, told = ", ".join(["N", *map(str, wanted.shape)]), f" for the task {config.task!r}"
-    _array(name, labels, np.dtype(wanted.dtype).type, (count, *wanted.sides(config)), axes, config, told)
+    axes, task = ", ".join(["N", *map(str, wanted.shape)]), f" for the task {config.task!r}"
+    dtypes = INTEGERS if np.dtype(wanted.dtype).kind in "iu" else (wanted.dtype,)
+    _array(name, labels, dtypes, (count, *wanted.sides(config)), axes, config, task)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise _wrong(config, name, "must be finite")
     least, below = wanted.least, wanted.bound(config)
@@ -95,6 +109,7 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
         most = "" if below is None else f" to {below - 1}" if labels.dtype.kind in "iu" else f" to below {below}"
         lowest = "any" if least is None else str(least)
         raise _wrong(config, name, f"must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
+    return labels.astype(wanted.dtype, copy=False)
 
 
 def _numbers(name: str, decoded: Decoded, config: DataConfig, taken: bool) -> None:
@@ -107,21 +122,29 @@ def _numbers(name: str, decoded: Decoded, config: DataConfig, taken: bool) -> No
     for part, numbers in both.items():
         if numbers is None:
             raise _wrong(config, f"{part}_{name}", f"are missing: give both splits' {name}, or none")
-        _array(f"{part}_{name}", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
+        _array(f"{part}_{name}", numbers, ("int64",), (len(getattr(decoded, f"{part}_labels")),), "N", config)
         if numbers.min() < 0:
             raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
 
 
 def _array(
-    name: str, array: Any, dtype: type, shape: tuple[int | None, ...], axes: str, config: DataConfig, of: str = ""
+    name: str,
+    array: Any,
+    dtypes: Sequence[str],
+    shape: tuple[int | None, ...],
+    axes: str,
+    config: DataConfig,
+    task: str = "",
 ) -> None:
+    """Refuse what is no array of one of the types and of this shape, where None is any size."""
     wanted = f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
     if not isinstance(array, np.ndarray):
         raise _wrong(config, name, f"must be a numpy array ({axes}), but is {type(array).__name__}")
-    if array.dtype != dtype:
-        raise _wrong(config, name, f"must be {np.dtype(dtype)}{of}, but are {array.dtype}")
+    if array.dtype.name not in dtypes:
+        known = "integers" if dtypes == INTEGERS else " or ".join([*filter(None, [", ".join(dtypes[:-1])]), dtypes[-1]])
+        raise _wrong(config, name, f"must be {known}{task}, but are {array.dtype}")
     if array.ndim != len(shape) or any(side not in (None, given) for side, given in zip(shape, array.shape, strict=True)):
-        raise _wrong(config, name, f"must have the shape {wanted} ({axes}){of}, but have {array.shape}")
+        raise _wrong(config, name, f"must have the shape {wanted} ({axes}){task}, but have {array.shape}")
 
 
 def _wrong(config: DataConfig, name: str, what: str) -> DataError:

@@ -38,8 +38,10 @@ else:
 
 
 class Decoded(NamedTuple):
-    """A data set in memory: images (N, C, H, W) uint8 and labels of both official splits, and what only some sets have.
+    """A data set in memory: images (N, C, H, W) and labels of both official splits, and what only some sets have.
 
+    Images are uint8 or, for classes and findings, uint16 or float32 in any unit; both splits alike. Mean and deviation of the
+    training images standardise them, unless the config states `moments`: of integers from 0 to 1, of float32 in its unit.
     Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image;
     or (N, T) int32, the tokens of each image's first caption. A puzzle is an image (1, rows, columns) of tokens, and its labels
     are (N, S) uint8, the token of each cell of its answer, 0 where none is asked for.

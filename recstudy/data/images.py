@@ -21,6 +21,7 @@ from pydantic import Field
 from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.reader import Decoded, Pixels, Reader, np
 from recstudy.errors import DataError
+from recstudy.files import stand_in
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -155,7 +156,8 @@ def _opened(file: Path) -> Iterator[Image.Image]:
         with Image.open(file) as image:
             yield image
     except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it.") from None
+        problem = stand_in(file) or f"cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it."
+        raise DataError(f"{file} {problem}") from None
 
 
 def _square(image: Image.Image, size: int) -> Image.Image:

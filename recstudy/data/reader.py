@@ -16,6 +16,9 @@ from recstudy.errors import DataError
 __all__ = ["Decoded", "DrawingReader", "Labels", "Mask", "Pixels", "Reader", "Tokens", "np", "torch"]
 
 
+PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
+
+
 class Reader(ABC):
     """Reads one data set. It runs once a machine: the cache keeps what `decode` gives until a source file, a field of the
     config or the reader's own code changes.
@@ -44,7 +47,7 @@ class Reader(ABC):
                 return [self.config.path]
 
             def decode(self, folder):
-                with np.load(folder / self.config.path) as file:  # images uint8 (N, 1, 28, 28), labels int64 (N,)
+                with np.load(folder / self.config.path) as file:  # images (N, 1, 28, 28), labels (N,)
                     return Decoded(file["train_x"], file["train_y"], file["test_x"], file["test_y"])
 
     With `task` "multilabel" the labels are (N, classes) of 1, 0 and -1 (unknown). Groups, such as patients, and a validation
@@ -54,6 +57,7 @@ class Reader(ABC):
     """
 
     official: Mapping[str, str] = {}
+    archives: Sequence[str] = ()  # below the data folder: what it is unpacked from, if that has another name
     ignores: frozenset[str] = frozenset()  # fields of the config that decide nothing of what is decoded
 
     def __init__(self, config: Any) -> None:
@@ -99,6 +103,9 @@ class Reader(ABC):
     def not_found(self, folder: Path, missing: str) -> DataError:
         download = type(self).fetch is not Reader.fetch
         fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if download else "Pass --data DIR or set RECSTUDY_DATA."
+        for archive in [*(f"{missing}{ending}" for ending in PACKED), *self.archives]:
+            if (folder / archive).is_file():
+                fix = f"{archive} is there: unpack it in its folder."
         return DataError(f"{self.config.title} not found under {folder} ({missing} is missing). {fix}")
 
     @final

@@ -87,6 +87,7 @@ class TorchvisionReader(Reader):
     def __init__(self, config: Any, kind: str) -> None:
         super().__init__(config)
         self.kind, self.official = kind, OFFICIAL[kind]
+        self.archives = ["cifar-10-python.tar.gz"] if kind == "CIFAR10" else []
 
     def sources(self, folder: Path) -> Sequence[str]:
         return list(self.official)

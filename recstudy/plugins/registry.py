@@ -155,6 +155,11 @@ def _is_own(module: str) -> bool:
     return module.partition(".")[0] == OWN
 
 
+def is_users(kind: type) -> bool:
+    """Return whether a class is defined outside of recstudy."""
+    return not _is_own(kind.__module__)
+
+
 def _where(first: str, second: str) -> str:
     """Return which modules have registered a name twice."""
     if first == second:

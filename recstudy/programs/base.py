@@ -168,6 +168,17 @@ class Program:
         """
         return [""] * len(settings)
 
+    def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+        """Check the data sets that the user defines: type, shape and labels of what their readers give.
+
+        Returns:
+            A line for each data set that is not below `folder`.
+
+        Raises:
+            DataError, ConfigError: The data cannot be used.
+        """
+        return []
+
     def unread_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
         """Return the titles of data sets below `folder` that have no checksum yet."""
         return []

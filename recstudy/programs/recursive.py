@@ -16,11 +16,12 @@ import recstudy.data
 import recstudy.models
 import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
-from recstudy.data.cache import known_checksum, load, unread
-from recstudy.errors import DataError
+from recstudy.data.cache import DataSet, known_checksum, load, unread
+from recstudy.errors import ConfigError, DataError
 from recstudy.metrics import METRICS, TASKS, measured
 from recstudy.metrics.kept import Kept, rounding_errors, unpacked
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
+from recstudy.plugins.registry import is_users
 from recstudy.programs.base import Cost, Execution, Group, Program
 from recstudy.programs.settings import Config, RunSettings, averaged_steps, configure
 from recstudy.records import Json, Result, Results
@@ -28,6 +29,9 @@ from recstudy.tasks.captioning.scores import words
 
 if TYPE_CHECKING:
     from recstudy.train.initial import Weights
+
+
+LEAST_ITEMS = 2  # of each split: one item has no spread, and batch norm cannot train on it
 
 
 class RecursiveModels(Program):
@@ -52,18 +56,30 @@ class RecursiveModels(Program):
         self, settings: Sequence[RunSettings], results: Results, data: Path, download: bool, begin: "Weights | None"
     ) -> None:
         configs = [_config(one) for one in settings]
-        for kind, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
-            known = load(drawn, data, download=download)
-            for config in {config.model: config for config in configs if config.data == kind}.values():
+        for same_data in _by_data(configs):
+            known = load(same_data[0].drawn.data, data, download=download)
+            for config in {config.model: config for config in same_data}.values():
                 if begin and config.train.init_from == begin.digest:
                     from recstudy.train.initial import check_rows
 
                     check_rows(begin, config, known.group_count)
-                config.model.check_groups(known.group_count, kind.title)
+            _check_loaded(same_data, known)
         if started := [config for config in configs if config.train.init_from]:
             from recstudy.train.initial import check_initial
 
             check_initial(started, results, begin)
+
+    def check_data(self, settings: Sequence[RunSettings], folder: Path) -> list[str]:
+        lines = []
+        for same_data in _by_data(map(_config, settings)):
+            data = same_data[0].drawn.data
+            if not is_users(type(data)):
+                continue
+            if missing := data.reader().missing(folder):
+                lines.append(f"Not checked: {data.reader().not_found(folder, missing)}")
+            else:
+                _check_loaded(same_data, load(data, folder))
+        return lines
 
     def check_device(self, device: str) -> None:
         if device == "mps":
@@ -152,6 +168,35 @@ class RecursiveModels(Program):
             for kind in kinds.complete().values():
                 walk(kind, prefix)
         return found
+
+
+def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
+    """Return the configs of each data set; of data drawn per seed, one seed's stand for all."""
+    groups: dict[DataConfig, list[RunConfig]] = {}
+    for config in configs:
+        groups.setdefault(config.data, []).append(config)
+    return list(groups.values())
+
+
+def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
+    """Refuse (DataError, ConfigError) data that are too few, or that a model or an augmentation cannot read."""
+    title = configs[0].data.title
+    for split, images in (("training", data.train), ("test", data.test)):
+        if len(images) < LEAST_ITEMS:
+            items = f"{len(images)} {split} item{'s' * (len(images) != 1)}"
+            validation = " besides those held out for validation" * (split == "training")
+            raise DataError(f"{title} has {items}{validation}, but a run needs at least {LEAST_ITEMS}. Add others.")
+    is_8_bit = str(data.train.images.dtype) == "uint8"
+    for config in {(config.model, config.train.augment): config for config in configs}.values():
+        config.model.check_groups(data.group_count, title)
+        if is_users(type(config.model)):
+            cost(config)  # counting it checks its outputs
+        if config.model.reads_pixels and not is_8_bit:
+            raise ConfigError(f"{config.model.title} reads 8-bit grey levels, but the images of {title} are float32 or uint16")
+        if config.train.augment.randaugment_ops and not is_8_bit:
+            raise ConfigError(
+                f"train.augment.randaugment_ops must be 0: its operations are for 8-bit images, but those of {title} are not"
+            )
 
 
 def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:

@@ -56,7 +56,10 @@ class Classification(Task):
         rows, names = split.rows[at], [*answers.class_names]
         names += [f"token {at}" for at in range(len(names), answers.logits.shape[1])]  # of a vocabulary larger than the classes
         seen: dict[str, Any] = {"rows": rows, "labels": answers.labels[at], "predicted": answers.predicted[at]}
-        return {"mistakes.npz": {**seen, "images": np.asarray(split.images[rows]), "names": np.array(names)}}
+        images = np.asarray(split.images[rows])
+        if images.dtype != np.uint8 and len(images):  # to look at: the lowest value black, the highest white
+            images = (255 * (images - images.min()) / max(np.ptp(images), 1e-12)).astype(np.uint8)
+        return {"mistakes.npz": {**seen, "images": images, "names": np.array(names)}}
 
 
 @TASKS.add("multilabel")

@@ -8,15 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from layouts import paint
 
-from recstudy.config import DataConfig, RunConfig, Shape
+from recstudy.config import Augment, DataConfig, ModelConfig, RunConfig, Shape, TrainConfig
 from recstudy.data import Decoded, PhantomCaptions, Reader
+from recstudy.data.batches import Batches
 from recstudy.data.cache import load
 from recstudy.data.checking import checked
 from recstudy.errors import ConfigError, DataError
-from recstudy.models import CNN
+from recstudy.models import CNN, HRM
+from recstudy.models.networks.contract import Network, Output
 from recstudy.plugins.registry import gathering
+from recstudy.programs.recursive import RECURSIVE_MODELS
 from recstudy.programs.settings import configure
 
 
@@ -167,6 +171,7 @@ def test_an_edited_reader_and_its_edited_helper_read_again(tmp_path, monkeypatch
 
 
 IMAGES, LABELS = np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 3
+FLOATS = np.ones((20, 1, 4, 4), np.float32)
 FINDINGS = np.eye(3, dtype=np.int64)[LABELS]
 GOOD = Decoded(IMAGES, LABELS, IMAGES, LABELS)
 
@@ -174,11 +179,14 @@ GOOD = Decoded(IMAGES, LABELS, IMAGES, LABELS)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_images": IMAGES / 255}, "train_images must be uint8, but are float64"),
+        ({"train_images": IMAGES / 255}, "train_images must be uint8, uint16 or float32, but are float64"),
+        ({"train_images": FLOATS}, "test_images must be float32, as train_images are, but are uint8"),
+        ({"train_images": FLOATS * np.float32(np.nan), "test_images": FLOATS}, "train_images must be finite"),
         ({"test_images": IMAGES[:, 0]}, "test_images must have the shape (N, 1, 4, 4) (N, C, H, W), but have (20, 4, 4)"),
         ({"test_images": IMAGES[:, :, :2]}, "test_images must have the shape (N, 1, 4, 4) (N, C, H, W), but have (20, 1, 2, 4)"),
         ({"train_images": IMAGES[:0]}, "train_images must not be empty"),
-        ({"train_labels": LABELS.astype(np.int32)}, "train_labels must be int64 for the task 'multiclass', but are int32"),
+        ({"train_labels": LABELS / 1}, "train_labels must be integers for the task 'multiclass', but are float64"),
+        ({"train_labels": (LABELS - 1).astype(np.uint8)}, "train_labels must be from 0 to 2, but are from 0 to 255"),
         ({"train_labels": LABELS[:19]}, "train_labels must have the shape (20,) (N) for the task 'multiclass', but have (19,)"),
         ({"train_labels": [0] * 20}, "train_labels must be a numpy array (N), but is list"),
         ({"train_labels": LABELS + 1}, "train_labels must be from 0 to 2, but are from 1 to 3"),
@@ -210,6 +218,69 @@ def test_several_labels_are_checked(changes, message):
     assert checked(good, Cells(several=True)).test_labels.min() == -1
     with pytest.raises(DataError, match=f"^the reader of Cells gave wrong data: {re.escape(message)}.$"):
         checked(good._replace(**changes), Cells(several=True))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "unit", "stated"), [("uint8", 255, None), ("uint16", 65_535, None), ("float32", 1, None), ("float32", 1, 2.0)]
+)
+def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dtype, unit, stated):
+    """By hand: of the training images with the values v, mean and deviation of v / unit; or what the config states."""
+    moments = None if stated is None else ((stated,), (3.0,))
+    monkeypatch.setattr(Cells, "moments", property(lambda self: moments))
+    values = np.random.default_rng(0).integers(0, 256, (20, 1, 4, 4)).astype(dtype)
+    np.savez(tmp_path / "cells.npz", train_images=values, train_labels=LABELS.astype(np.uint8), test_images=values[:3],
+             test_labels=LABELS[:3].astype(np.int32))  # fmt: skip
+    data = load(Cells(), tmp_path, hold_out=False)
+    scaled = values.astype(np.float64) / unit
+
+    assert (data.train.images.dtype, data.train.labels.dtype) == ("uint8" if dtype == "uint8" else "float32", "int64")
+    assert (*data.mean, *data.std) == pytest.approx((scaled.mean(), scaled.std()) if stated is None else (2.0, 3.0))
+    batch = next(Batches(data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu")).plain())
+    assert np.allclose(batch.images.numpy(), (scaled[:3] - data.mean[0]) / data.std[0], atol=1e-5)
+
+
+class SevenNetwork(Network):
+    """Gives seven outputs whatever the classes."""
+
+    def __init__(self, config, shape, classes):
+        super().__init__()
+        self.head = torch.nn.Linear(16, 7)
+
+    def start(self, images, told=None):
+        return ()
+
+    def forward(self, images, carry):
+        return Output(self.head(images.flatten(1))), carry
+
+
+class Seven(ModelConfig):
+    family: str = "seven"
+    network: ClassVar[str] = f"{__name__}:SevenNetwork"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "parts", "message"),
+    [
+        ({}, {"model": Seven()}, "the network of Seven gives 7 outputs for the 3 classes of Cells. Its logits must be (images, 3)"),
+        ({"train_labels": LABELS + 1}, {}, "train_labels must be from 0 to 2, but are from 1 to 3"),
+        ({"train_images": IMAGES[:2], "train_labels": LABELS[:2]}, {},
+         "Cells has 1 training item besides those held out for validation, but a run needs at least 2. Add others."),
+        ({"test_images": IMAGES[:1], "test_labels": LABELS[:1]}, {}, "Cells has 1 test item, but a run needs at least 2."),
+        ({"train_images": FLOATS, "test_images": FLOATS}, {"model": HRM(width=16, heads=2)},
+         "HRM reads 8-bit grey levels, but the images of Cells are float32 or uint16"),
+        ({"train_images": FLOATS, "test_images": FLOATS}, {"train": TrainConfig(augment=Augment(randaugment_ops=1))},
+         "train.augment.randaugment_ops must be 0: its operations are for 8-bit images"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, message):
+    good = {"train_images": IMAGES, "train_labels": LABELS, "test_images": IMAGES, "test_labels": LABELS}
+    config = RunConfig(**{"data": Cells(), "model": CNN(), **parts})
+    assert RECURSIVE_MODELS.check_data([config], tmp_path)[0].startswith("Not checked: Cells not found under")
+    np.savez(tmp_path / "cells.npz", **good)
+    assert RECURSIVE_MODELS.check_data([RunConfig(data=Cells(), model=CNN())], tmp_path) == []
+    np.savez(tmp_path / "cells.npz", **(good | arrays))
+    with pytest.raises((ConfigError, DataError), match=re.escape(message)):
+        RECURSIVE_MODELS.check_data([config], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import struct
 import zlib
@@ -163,6 +164,8 @@ def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
     [
         (lambda place: strokes("RGBA", 255).save(place / "train/cat/0.png"), {},
          r"cat/0\.png cannot be read as an image \(it is white on a transparent ground"),
+        (lambda place: (place / "train/dog/1.png").write_text("version https://git-lfs.github.com/spec/v1\n"), {},
+         r"dog/1\.png is a pointer of Git LFS or git-annex, not the file itself"),
         (lambda place: (place / "train/dog/1.png").write_bytes(b"\x89PNG"), {}, r"dog/1\.png cannot be read as an image .*Replace or remove it"),
         (lambda place: Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(place / "train/cat/0.png"), {},
          r"cat/0\.png has more than 8 bits a channel \(mode I;16\). Save it with 8"),
@@ -188,6 +191,19 @@ def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missin
     fix = r"Pass --data DIR, set RECSTUDY_DATA, or add --download.$"
     with pytest.raises(DataError, match=rf"^{config.title} not found under {tmp_path} \({missing} is missing\). {fix}"):
         config.reader().read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "archive"), [(Mnist(), "MNIST/raw/t10k-images-idx3-ubyte.gz"), (Cifar10(), "cifar-10-python.tar.gz"),
+                            (Cifar100(), "cifar-100-python.tar.gz")]
+)  # fmt: skip
+def test_an_archive_beside_a_missing_file_is_named(tmp_path, config, archive):
+    (tmp_path / archive).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / archive).touch()
+    for name in [name for name in config.reader().official if name != archive.removesuffix(".gz")] if config == Mnist() else []:
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=rf"is missing\). {re.escape(archive)} is there: unpack it in its folder.$"):
+        config.reader().check(tmp_path)
 
 
 def test_failed_download_is_one_line(tmp_path, monkeypatch):

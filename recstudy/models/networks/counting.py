@@ -17,6 +17,7 @@ from recstudy.config import DataConfig, ModelConfig
 from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Network, build, example
 from recstudy.models.networks.layers import Block
+from recstudy.plugins.registry import is_users
 
 
 @contextmanager
@@ -42,9 +43,22 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int
     trained = [weight for weight in network.parameters() if weight.requires_grad]
     params, own = sum(weight.numel() for weight in network.parameters()), sum(weight.numel() for weight in trained)
     inputs = images, told, trained
+    check_outputs(network.eval(), model, data, images, told)
     evaluated = _flops(network.eval(), *inputs, backward=False)
     network.train()
     return params, own, evaluated, _flops(network, *inputs, backward=False), _flops(network, *inputs, backward=True)
+
+
+def check_outputs(network: Network, model: ModelConfig, data: DataConfig, images: Tensor, told: Tensor | None) -> None:
+    """Refuse (ConfigError) a user's network that gives other than one output a class; the loss would take more of them."""
+    if is_users(type(model)) and (model.task or data.task) in ("multiclass", "multilabel"):
+        output, _ = network(images, network.start(images, told))
+        if output.logits.shape != (len(images), data.classes):
+            outputs = "x".join(map(str, output.logits.shape[1:]))
+            raise ConfigError(
+                f"the network of {model.title} gives {outputs} outputs for the {data.classes} classes of {data.title}. "
+                f"Its logits must be (images, {data.classes})"
+            )
 
 
 def _flops(network: Network, images: Tensor, told: Tensor | None, trained: list[nn.Parameter], backward: bool) -> int:
