@@ -193,6 +193,7 @@ def _target(row: dict[str, str], margin: float, why: str) -> Target:
         assumed=row.get("assumed", ""),
         approximate=row.get("approximate") == "yes",
         decimals=len(row["value"].partition(".")[2]),
+        std=float(row["std"]) if row.get("std") else None,
         margin=margin / 100 if row["unit"] == "fraction" else margin,
         margin_reason=why,
         row=row["id"],

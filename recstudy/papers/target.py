@@ -43,6 +43,7 @@ class Target(Config):
     assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
     approximate: bool = Field(False, description="whether its paper gives it as about so much")
     decimals: int | None = Field(None, ge=0, description="as printed")
+    std: float | None = Field(None, ge=0, description="the printed standard deviation, in `unit`; `note` says over what")
     margin: float = Field(0.0, ge=0, description="results within this distance count as equal, in `unit`")
     margin_reason: str = Field("", description="why so far and no further; without a reason there is no margin")
     row: str = Field("", description="its id in the published table, by which `settings` finds what it was obtained with")

@@ -43,6 +43,7 @@ class Cell:
         problem: Why finished runs give no number.
         best: Whether no other cell is significantly better.
         tied: Whether no difference between compared cells is significant.
+        second: Whether it is the best of the cells that are significantly worse than the best.
     """
 
     records: StudyRecords = field(repr=False, compare=False)
@@ -59,6 +60,7 @@ class Cell:
     problem: str = ""
     best: bool = False
     tied: bool = False
+    second: bool = False
 
     @property
     def value(self) -> float | None:
@@ -147,11 +149,13 @@ class TableRow:
     """A label and its cells, in the order of the table's columns; without cells, the heading of the rows below it.
 
     `settings`: the words of each field of each of the table's settings.
+    `published`: of a row without runs, the published value of each column, None where the paper has none.
     """
 
     label: str
     cells: tuple[Cell, ...]
     settings: tuple[tuple[str, ...], ...] = ()
+    published: tuple[Placed | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class TableEntry:
         hint: What a tooltip adds.
         origin: The runs behind a number, in words.
         runs: Their ids.
+        underlined: Whether it is the second best.
     """
 
     content: Piece | tuple[Piece, ...]
@@ -57,6 +58,7 @@ class TableEntry:
     hint: str = ""
     origin: str = ""
     runs: tuple[str, ...] = ()
+    underlined: bool = False
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

@@ -94,7 +94,10 @@ class Placed:
         """The value as the paper prints it."""
         if self.target.unit == "million":
             return f"{self.target.value:,.{self.decimals}f} M"
-        return number(self.target.metric, self.value)
+        text, std = number(self.target.metric, self.value), self.target.std
+        if std is None:
+            return text
+        return f"{text} ± {number(self.target.metric, in_own_unit(self.target.metric, std, self.target.unit))}"
 
 
 def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:

@@ -60,7 +60,8 @@ def html(table: PrintedTable, link: Callable[[Sequence[str]], str] | None = None
     """
 
     def entry_html(entry: TableEntry) -> tuple[str, str]:
-        text = Markup("<strong>{}</strong>" if entry.bold else "{}").format(entry.text)
+        form = "<strong>{}</strong>" if entry.bold else "<u>{}</u>" if entry.underlined else "{}"
+        text = Markup(form).format(entry.text)
         return Markup('<a href="{}">{}</a>').format(link(entry.runs), text) if link and entry.runs else text, entry.hint
 
     classes = dict.fromkeys(range(1, table.settings + 1), "setting") | dict.fromkeys(table.prose, "prose")
@@ -73,7 +74,8 @@ def markdown(table: PrintedTable) -> str:
     rows = [[md(head) for head in table.heads]]
     rows.append(["---" if table.is_text(column) else "---:" for column in range(len(table.heads))])
     for line in table.lines:
-        entries = [f"**{md(entry.text)}**" if entry.bold else md(entry.text) for entry in line]
+        marks = [("**", "**") if entry.bold else ("<ins>", "</ins>") if entry.underlined else ("", "") for entry in line]
+        entries = [f"{start}{md(entry.text)}{end}" for entry, (start, end) in zip(line, marks, strict=True)]
         rows.append(entries if len(line) > 1 else [f"*{entries[0]}*", *[""] * (len(table.heads) - 1)])
     caption = table.whole_caption
     notes = [*([f"{caption}."] if caption else []), *table.notes]
@@ -115,7 +117,8 @@ class TerminalTable:
                 words = head if is_text else "\n".join(wrap(head, max(1, widths[column])))
                 shown.add_column(Text(words), justify="left" if is_text else "right", overflow="fold", min_width=widths[column])
             for line in block.lines:
-                shown.add_row(*(Text(entry.text, "bold" if entry.bold else "") for entry in line))
+                styles = ["bold" * entry.bold or "underline" * entry.underlined for entry in line]
+                shown.add_row(*map(Text, [entry.text for entry in line], styles))
             yield shown
         notes = [*table.warnings, *([f"{table.whole_caption}."] if table.whole_caption else []), *table.notes]
         if len(table.lines) < len(self.table.lines):
@@ -209,7 +212,9 @@ def _tabular(table: PrintedTable) -> str:
             sign = "+" * any(number.startswith(("+", "-")) for number in numbers)
             digits = f"{sign}{max(map(len, whole))}.{max(map(len, decimals))}"
             pairs = list(zip(entries, numbers, strict=True))
-            columns[column, 0] = [r"\bfseries " * (entry.bold and bool(number)) + number for entry, number in pairs]
+            forms = {(True, False): r"\bfseries {}", (False, True): r"{{\underline{{{}}}}}"}
+            marks = [forms.get((entry.bold, entry.underlined), "{}") for entry in entries]
+            columns[column, 0] = [mark.format(number) if number else "" for mark, (_, number) in zip(marks, pairs, strict=True)]
             formats.append(f"S[table-format={digits}]")
             beside = ["".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip() for entry, number in pairs]
             if any(beside):

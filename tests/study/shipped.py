@@ -37,7 +37,7 @@ def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any]
     study, results = load(name), Results(folder).create()
     record_plan(make_plan(study, preset, changes), results)
     table = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Table))
-    return table, table_data(load_study(results, name, preset), replace(table, group=None))
+    return table, table_data(load_study(results, name, preset), replace(table, group=None, published_only=()))
 
 
 def compared(cell: Cell) -> tuple[str, str, str]:

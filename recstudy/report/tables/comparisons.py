@@ -32,10 +32,10 @@ NONE = "no variant to compare it with"
 def marked(records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]) -> list[TableRow]:
     """Mark the best cells of each column, or else of each row, if their values were measured on the same data."""
     if not spec.across and one_task(records, variants, spec.columns):
-        columns = [ranked(column) for column in zip(*(row.cells for row in rows), strict=True)]
+        columns = [ranked(column, spec.second_best) for column in zip(*(row.cells for row in rows), strict=True)]
         return [replace(row, cells=cells) for row, cells in zip(rows, zip(*columns, strict=True), strict=bool(columns))]
     if (spec.across or spec.rows) and one_task(records, variants, spec.rows):
-        return [replace(row, cells=ranked(row.cells)) for row in rows]
+        return [replace(row, cells=ranked(row.cells, spec.second_best)) for row in rows]
     return list(rows)
 
 
@@ -45,8 +45,8 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
     return len(data) == len({level for _, level in data})
 
 
-def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """Mark the best cells of each metric. A cell that leaks is never compared."""
+def ranked(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]:
+    """Mark the best cells of each metric, and on request the second best. A cell that leaks is never compared."""
     result = list(cells)
     for name in dict.fromkeys(candidate.metric for candidate in cells):
         compared = [position for position, candidate in enumerate(cells) if candidate.metric == name and _is_ranked(candidate)]
@@ -56,6 +56,10 @@ def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
         for position, is_best in zip(compared, best, strict=True):
             is_tied = all(best) and not metric(name).computed
             result[position] = replace(cells[position], best=is_best and not all(best), tied=is_tied)
+        others = [position for position, is_best in zip(compared, best, strict=True) if not is_best]
+        if second_best and others:
+            second = max(others, key=lambda position: metric(name).sign * (cells[position].value or 0.0))
+            result[second] = replace(result[second], second=True)
     return tuple(result)
 
 

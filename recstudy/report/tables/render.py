@@ -110,6 +110,13 @@ def printed(table: TableData) -> PrintedTable:
     for head, has_published in zip(table.columns, published, strict=True):
         heads += [head, PUBLISHED] if has_published and not beneath else [head]
     for row, counts in zip(table.rows, seeds, strict=True):
+        if row.published:
+            line = [TableEntry(row.label), *blank]
+            for value, has_published in zip(row.published, published, strict=True):
+                entry = TableEntry(value.text, hint=value.target.cited) if value else TableEntry(DASH)
+                line += [entry] if beneath or not has_published else [TableEntry(DASH), entry]
+            lines.append([*line, *[TableEntry(DASH)] * by_row])
+            continue
         line = [TableEntry(row.label), *(TableEntry(settings_text(words)) for words in row.settings)]
         theirs = [_published(cell, reasons) for cell in row.cells]
         for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
@@ -149,7 +156,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     behind = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}" if cell.counted else ""
     hint.append(f"{cell.n} of {cell.expected} runs: {behind or 'none'}")
     runs = (*cell.planned, *(run.id for run in base))
-    return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs)
+    return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs, cell.second)
 
 
 def seeds_text(runs: Sequence[Row]) -> str:
@@ -236,12 +243,16 @@ def csv_text(table: TableData) -> str:
     lines, group = [], ""
     counts = Counter(row.label for row in table.rows if row.cells)
     for row in table.rows:
-        group = group if row.cells else row.label
+        group = group if row.cells or row.published else row.label
         label = f"{group}, {row.label}" if counts[row.label] > 1 else row.label  # groups may repeat a label
         fields = [field for fields in table.settings for field in fields]
         settings = dict(zip(fields, chain.from_iterable(row.settings), strict=bool(row.cells)))
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
             lines.append({"row": label, "column": column} | _fields(cell) | settings)
+        for column, value in zip(table.columns, row.published, strict=bool(row.published)):
+            if value:
+                source = {"published": repr(value.value), "sources": value.target.cited, "metric": value.target.metric}
+                lines.append({"row": f"{group}, {row.label}", "column": column} | source)
     return pd.DataFrame(lines, columns=None if lines else ["row", "column"], dtype=object).to_csv(index=False)
 
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import mean_of
+from recstudy.papers.target import Target
 from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
@@ -34,7 +35,7 @@ from recstudy.report.names import (
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
-from recstudy.report.targets import Placement, deviation_notes, place, unmatched_notes
+from recstudy.report.targets import Placed, Placement, deviation_notes, place, unmatched_notes
 
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
@@ -117,6 +118,9 @@ class Table(TablePart, OfVariants, BesidePublished):
     `settings` are config fields that stand as columns before the metrics, several in one column where they are a tuple
     (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model": "MicarVLMoE"}`): a metric
     `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in percent of it, paired by seed.
+
+    `published_only` names models of the targets, as the paper calls them, that have no run here: each has a row of published
+    values below the variants on the same data set. `second_best` underlines the best of the cells that are worse than the best.
     """
 
     metrics: tuple[str, ...] = ("top1_accuracy", "params", "gflops")
@@ -126,6 +130,8 @@ class Table(TablePart, OfVariants, BesidePublished):
     group: str | None = None
     settings: tuple[str | tuple[str, ...], ...] = ()
     improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
+    published_only: tuple[str, ...] = ()
+    second_best: bool = False
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "group", "settings", "improvement")
     metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
 
@@ -149,6 +155,8 @@ class Table(TablePart, OfVariants, BesidePublished):
                 )
         if self.across and crossed:
             raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
+        if self.published_only and self.group != "data":
+            raise ConfigError(f"table {self.name!r}: published_only goes with group='data', which says where its rows belong")
         if bool(self.improvement) != any(map(improved, self.metrics)):
             raise ConfigError(
                 f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
@@ -211,7 +219,8 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
         *damage_notes(data.cells),
-        *unmatched_notes(placement),
+        *published_notes(data),
+        *unmatched_notes(replace(placement, unmatched_targets=_without_rows(data, placement))),
     ]
     return replace(data, notes=tuple(notes))
 
@@ -281,6 +290,13 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     rows: list[TableRow] = []
     for heading, group in groups(records, variants, spec.group or ""):
         rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement))]
+        data = {records.configs[index].get("data.name") for index in group}
+        for model in spec.published_only:
+            own = [target for target in spec.targets if target.model == model and target.where.get("data.name") in data]
+            values = {target.metric: Placed(target, ()) for target in own}
+            if values:
+                published = tuple(values.get(name) for name in spec.metrics)
+                rows.append(TableRow(f"{model} (published, not run here)", (), published=published))
     return rows
 
 
@@ -310,6 +326,20 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
+
+
+def published_notes(data: TableData) -> tuple[str, ...]:
+    """Return what the marks of published values and of the second best mean."""
+    placed = [placed for cell in data.cells for placed in cell.placed]
+    deviations = dict.fromkeys(f"± of published values: {one.target.note}" for one in placed if one.target.std is not None)
+    second = "underlined: the best of those that are significantly worse than the best"
+    return (*deviations, *[second] * any(cell.second for cell in data.cells))
+
+
+def _without_rows(data: TableData, placement: Placement) -> tuple[tuple[Target, str], ...]:
+    """Return the published values that stand neither beside a variant nor in a row of their own."""
+    shown = {placed.target.row for row in data.rows for placed in row.published if placed}
+    return tuple(pair for pair in placement.unmatched_targets if not pair[0].row or pair[0].row not in shown)
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
