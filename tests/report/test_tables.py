@@ -185,6 +185,10 @@ def claim(value, counted, unit="params", kind="reported", metric="total_increase
     return only
 
 
+def test_a_note_names_the_papers():
+    assert claim(84.0, 83.4, unit="x", note="of rounded numbers (002-16)").note == "of rounded numbers (ViTRM-16)"
+
+
 def test_a_count_is_of_one_model_where_several_have_the_metric():
     targets = published("002_table1_cifar10", only=("params",))
     claims = counted_claims(Arithmetic(counted={"ViT-Small params": 16_876_138, "ViTRM params": 3_524_971}, targets=targets))

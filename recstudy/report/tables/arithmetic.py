@@ -8,7 +8,7 @@ from pydantic import Field
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import Verdict
 from recstudy.lazy import pd
-from recstudy.papers import Target, published
+from recstudy.papers import Target, by_name, published
 from recstudy.report.names import in_own_unit, metric
 from recstudy.report.parts import PARTS, BesidePublished
 from recstudy.report.shown import Shown
@@ -107,7 +107,8 @@ class CountedClaim:
     @property
     def note(self) -> str:
         """The target's own, and that the number does not stand in the paper itself where it does not."""
-        return "; ".join(filter(None, ["" if self.target.kind == "reported" else self.target.kind, self.target.note]))
+        kind = "" if self.target.kind == "reported" else self.target.kind
+        return by_name("; ".join(filter(None, [kind, self.target.note])))
 
     @property
     def fields(self) -> dict[str, Any]:
