@@ -25,7 +25,7 @@ from recstudy.data.cache import IMAGES
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Decoded, Reader, np
 from recstudy.errors import DataError, choices
-from recstudy.files import cache_folder, caching
+from recstudy.files import cache_folder, caching, stand_in
 from recstudy.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 from recstudy.records.schema import REPEATED
 
@@ -41,6 +41,7 @@ CHUNK = 2048
 TRIES = 5  # draws for each augmentation that is wanted, of which the same ones count once
 EXAMPLES = {1: 3081, 2: 4666}  # that train, by version
 CONCEPT = 907  # those of ConceptARC
+EVALUATED = {1: 400, 2: 120}  # evaluation tasks, by version
 SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
 
 
@@ -94,13 +95,12 @@ class ArcAgi(Puzzles):
         """Return the examples of an epoch, which shows one puzzle of each task."""
         return EXAMPLES[self.version] + CONCEPT * self.concept if self.side == LARGEST else None
 
-    @property
-    def training_sets(self) -> tuple[str, ...]:
-        return (*SETS[self.version], *(["concept"] if self.concept else []))
-
-    @property
-    def test_set(self) -> str:
-        return SETS[self.version][1]
+    def set_names(self, folder: Path) -> tuple[str, ...]:
+        """Return the names of the sets in `folder`: training, evaluation and, if asked for, ConceptARC."""
+        names = SETS[self.version]
+        if not (folder / f"arc-agi_{names[0]}_challenges.json").exists():
+            names = SETS[1]  # Kaggle's folders of both competitions have the names of version 1
+        return (*names, *(["concept"] if self.concept else []))
 
     def verdict(
         self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
@@ -122,8 +122,8 @@ class ArcAgiReader(Reader):
     ignores = frozenset({"name", "rounds"})
 
     def sources(self, folder: Path) -> Sequence[str]:
-        kinds = ("challenges", "solutions")
-        return [f"{self.config.path}/arc-agi_{name}_{kind}.json" for name in self.config.training_sets for kind in kinds]
+        kinds, names = ("challenges", "solutions"), self.config.set_names(folder / self.config.path)
+        return [f"{self.config.path}/arc-agi_{name}_{kind}.json" for name in names for kind in kinds]
 
     def decode(self, folder: Path) -> Decoded:
         return make_set(folder / self.config.path, self.config)
@@ -157,14 +157,21 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
     Raises:
         DataError: a file is damaged, or no task is small enough.
     """
-    side, every = config.side, {name: read_tasks(folder, name) for name in config.training_sets}
+    side, names = config.side, config.set_names(folder)
+    every = {name: read_tasks(folder, name) for name in names}
+    other_version = 3 - config.version
+    if len(every[names[1]]) == EVALUATED[other_version]:
+        raise DataError(
+            f"{folder}/arc-agi_{names[1]}_challenges.json has {EVALUATED[other_version]} tasks, as ARC-AGI-{other_version} has: "
+            f"set data.version={other_version}."
+        )
     sets = {name: [task for task in own if task.side <= side] for name, own in every.items()}
     if none := next((name for name, own in sets.items() if not own), None):
         raise DataError(
             f"{folder}/arc-agi_{none}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
         )
     tasks = [task for own in sets.values() for task in own]
-    evaluated = np.array([name == config.test_set for name, own in sets.items() for _ in own])
+    evaluated = np.array([name == names[1] for name, own in sets.items() for _ in own])
     pairs = in_corner(tasks, config.side)
     drawn = [augmentations(task, config) for task in tasks]
     puzzles = [one for own in drawn for one in own]
@@ -334,6 +341,8 @@ def read_tasks(folder: Path, name: str) -> list[ArcTask]:
     files = [folder / f"arc-agi_{name}_{kind}.json" for kind in ("challenges", "solutions")]
     found: list[dict[str, Any]] = []
     for file in files:
+        if problem := stand_in(file):
+            raise DataError(f"{file} {problem}")
         try:
             found.append(json.loads(file.read_bytes()))
         except (OSError, ValueError) as error:

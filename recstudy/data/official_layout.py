@@ -154,6 +154,9 @@ def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
     identifiers, known = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
     if len(identifiers) != known:
         raise DataError(f"{paths['puzzle_identifiers']} has {len(identifiers):,} rows, but there are {known:,} puzzles. {FIX}")
+    if not 0 <= identifiers.min() <= identifiers.max() < about.num_puzzle_identifiers:
+        wrong = f"from {identifiers.min()} to {identifiers.max()}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}"
+        raise DataError(f"{paths['puzzle_identifiers']} has ids {wrong}. {FIX}")
     groups = _members(paths["group_indices"], maps["group_indices"], known, paths["puzzle_identifiers"])
     inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
     labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)

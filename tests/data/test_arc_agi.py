@@ -126,6 +126,18 @@ def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
     assert not any("never" in note for note in notes)
 
 
+def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder):
+    """It has the file names of version 1, and 120 evaluation tasks."""
+    for kind, content in zip(("challenges", "solutions"), made([f"t{task}" for task in range(120)], 3), strict=True):
+        (folder / f"arc_agi/arc-agi_evaluation_{kind}.json").write_text(json.dumps(content))
+
+    assert "Of 128 tasks 120 are for evaluation" in TINY.model_copy(update={"version": 2}).reader().read(folder).notes[0]
+    with pytest.raises(
+        DataError, match=r"arc-agi_evaluation_challenges.json has 120 tasks, as ARC-AGI-2 has: set data.version=2.$"
+    ):
+        load(TINY, folder)
+
+
 def test_augmentations_are_the_same_whatever_else_is_read(folder):
     few, more = (TINY.model_copy(update={"augmentations": count}).reader().read(folder).identifiers for count in (3, 5))
     other = TINY.model_copy(update={"drawing_seed": 1}).reader().read(folder).identifiers

@@ -102,6 +102,7 @@ def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folde
         ({"ignore_label_id": 4}, {"labels": arrays()["labels"] - 1}, r"labels.npy, row 0: the token 0 of cell 0 must be from 1 to"),
         ({}, {"puzzle_indices": np.array([0, 2, 2, 5])}, r"puzzle_indices.npy must rise from 0 to 5, .* but row 2 is 2. Make"),
 
+        ({}, {"puzzle_identifiers": np.array([0, 3, 1])}, r"has ids from 0 to 3, but num_puzzle_identifiers is 3. Make"),
         ({}, {"puzzle_identifiers": np.array([0, 1])}, r"identifiers.npy has 2 rows, but there are 3 puzzles. Make"),
         ("all__labels.npy", b"no array", r"train/all__labels.npy is damaged or missing \(.*\). Make the folder anew"),
 
