@@ -168,9 +168,19 @@ class DataConfig(Config):
         raise ConfigError(f"the data set {self.name!r} states no tokens")
 
     @property
-    def train_size(self) -> int | None:
-        """Official training images; None where only the files tell."""
+    def counts(self) -> tuple[int, int] | None:
+        """Images of the set's own training and validation split; None if it has no such splits, or only its files tell."""
         return None
+
+    @property
+    def train_size(self) -> int | None:
+        """Official training images, with those of an official validation split; None where only the files tell."""
+        return self.counts and sum(self.counts)
+
+    @property
+    def held_share(self) -> float:
+        """The share of the training images that selection on a validation split holds out."""
+        return self.counts[1] / sum(self.counts) if self.counts else self.validation
 
     @property
     def showings(self) -> int:

@@ -148,7 +148,7 @@ class RunConfig(RunSettings):
         if not sizes:
             return None
         size = min(sizes)
-        held = round(size * self.data.validation) if self.train.selection == "validation" else 0
+        held = round(size * self.data.held_share) if self.train.selection == "validation" else 0
         return (size - held) * self.data.showings
 
     @property

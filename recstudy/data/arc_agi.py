@@ -39,7 +39,8 @@ LARGEST, COLOURS = 30, 10
 PAD, EOS = range(2)
 CHUNK = 2048
 TRIES = 5  # draws for each augmentation that is wanted, of which the same ones count once
-EXAMPLES = {1: 3081, 2: 4666}  # that train, by version
+# Examples that train, by version and largest side: of all tasks, and of those with grids up to 10x10.
+EXAMPLES = {(1, LARGEST): 3081, (2, LARGEST): 4666, (1, 10): 1067}
 CONCEPT = 907  # those of ConceptARC
 EVALUATED = {1: 400, 2: 120}  # evaluation tasks, by version
 SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
@@ -93,7 +94,10 @@ class ArcAgi(Puzzles):
     @property
     def train_size(self) -> int | None:
         """Return the examples of an epoch, which shows one puzzle of each task."""
-        return EXAMPLES[self.version] + CONCEPT * self.concept if self.side == LARGEST else None
+        if self.concept and self.side < LARGEST:
+            return None
+        examples = EXAMPLES.get((self.version, self.side))
+        return examples and examples + CONCEPT * self.concept
 
     def set_names(self, folder: Path) -> tuple[str, ...]:
         """Return the names of the sets in `folder`: training, evaluation and, if asked for, ConceptARC."""

@@ -103,6 +103,7 @@ class CovCtr(OfficialCaptions):
     """
 
     title: ClassVar[str] = "COV-CTR"
+    counts: ClassVar[tuple[int, int] | None] = (582, 73)  # of 728 images (MicarVLMoE, IV.A), drawn 8:1:1
 
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
@@ -125,6 +126,7 @@ class MedPix(OfficialCaptions):
     """
 
     title: ClassVar[str] = "MedPix 2.0"
+    counts: ClassVar[tuple[int, int] | None] = (1653, 197)  # its descriptions_train.jsonl and descriptions_dev.jsonl
 
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
@@ -157,6 +159,7 @@ class MmRetinal(OfficialCaptions):
     """
 
     title: ClassVar[str] = "MM-Retinal"
+    counts: ClassVar[tuple[int, int] | None] = (3479, 435)  # of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), drawn 8:1:1
 
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
@@ -180,6 +183,7 @@ class PeirGross(OfficialCaptions):
     """
 
     title: ClassVar[str] = "PEIR Gross"
+    counts: ClassVar[tuple[int, int] | None] = (5209, 744)  # of 7,442 images (MicarVLMoE, IV.A), drawn 7:1:2
 
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
@@ -205,6 +209,7 @@ class Roco(OfficialCaptions):
     """
 
     title: ClassVar[str] = "ROCO"
+    counts: ClassVar[tuple[int, int] | None] = (64_800, 8_100)  # about 80 and 10 % of "over 81,000" (MicarVLMoE, IV.A)
 
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
@@ -247,6 +252,7 @@ class RocoV2(OfficialCaptions):
     """
 
     title: ClassVar[str] = "ROCOv2"
+    counts: ClassVar[tuple[int, int] | None] = (59_958, 9_904)  # of 79,789 images (ImageHRM, V)
 
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"

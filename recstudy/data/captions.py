@@ -28,6 +28,7 @@ from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABUL
 from recstudy.errors import DataError
 
 NONE = "the tables name none"  # of the images of a split
+SAMPLES = {"covid_ct": (260, 27)}  # folder -> images that train and validate: the CT images of COVID-CT with captions
 GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first that is there
 
 
@@ -162,6 +163,10 @@ class CaptionFolder(CaptionFiles):
     @property
     def title(self) -> str:
         return self.path
+
+    @property
+    def counts(self) -> tuple[int, int] | None:
+        return SAMPLES.get(self.path)
 
     def reader(self) -> CaptionFolderReader:
         return CaptionFolderReader(self)

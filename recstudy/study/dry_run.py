@@ -110,17 +110,18 @@ def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], resu
     costs = {run_id: result.cost for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))}
     took = sum(float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds"))
     price, made = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
-    if program.name != RECURSIVE:
-        mean = duration(count * took / len(costs)) if costs else ""
-        time = f", about {mean} one after another, by {made}. Their FLOPs are unknown."
-        yield price + (time if costs else ". Their time and FLOPs are unknown: no run has finished.")
-        return
     pflop = {run.id: program.pflop(run.config) or 0.0 for run in (*runs, *todo)}
     if not all(pflop.values()):
-        yield "What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images."
+        why = ""
+        if program.name == RECURSIVE:
+            names = choices({run.config.description.data: None for run in (*runs, *todo) if not pflop[run.id]})
+            why = f" The data config of {names} states no `train_size` (the number of training images)."
+        mean = duration(count * took / len(costs)) if costs else ""
+        time = f", about {mean} one after another, by {made}. Their FLOPs are unknown."
+        yield price + (time if costs else ". Their time and FLOPs are unknown: no run has finished.") + why
         return
     core, gpu = _times(pflop[todo[0].id], start=START_S)
-    yield f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU."
+    yield f"First result in about {core} on a core, {gpu} on a GPU."
     left = count * sum(pflop[run.id] for run in todo) / len(todo)
     spent, cores = sum(pflop[run_id] for run_id in costs), len(os.sched_getaffinity(0))
     if took and spent:
@@ -129,7 +130,7 @@ def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], resu
         at_cores, at_gpu = _times(left, cores)
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
     most = max(program.memory(run.config) or 0 for run in todo) / 1e9
-    memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:.2g} MB"
+    memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:,.0f} MB"
     yield f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about {time}."
 
 

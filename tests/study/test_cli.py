@@ -82,7 +82,7 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
 
     assert "latent_steps=1, supervision_steps=2" in told
     assert told.splitlines()[-2:] == [
-        "The first result, as roughly: after 2.1 days where a run has a core, 56 s where it has a GPU.",
+        "First result in about 2.1 days on a core, 56 s on a GPU.",
         "Price: 2 runs, at most 99 PFLOP of training (halting saves some), 0.4 MB of memory each; about 11.5 days on the 2 cores of "
         "this machine, 6.6 min on a GPU (a guess at 50 GFLOP/s a core, 250 TFLOP/s: no run has finished).",
     ]

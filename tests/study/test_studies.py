@@ -83,6 +83,8 @@ def test_every_preset_makes_a_plan(path):
             continue
         plan = make_plan(study, preset)
         assert plan.runs
+        # A dry run prints a price without the data files: papers and data sets state the numbers of images.
+        assert {config.data.name for config in plan.configs if not config.training_images} == set()
 
 
 def test_batches_of_20_to_30_are_judged_at_a_batch_of_20_to_30():
