@@ -130,7 +130,7 @@ def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], resu
         at_cores, at_gpu = _times(left, cores)
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
     most = max(program.memory(run.config) or 0 for run in todo) / 1e9
-    memory = f"{most:,.2g} GB" if most >= 1 else f"{1000 * most:,.0f} MB"
+    memory = f"{most:,.2g} GB" if most >= 1 else f"{float(f'{1000 * most:.2g}'):g} MB"
     yield f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about {time}."
 
 

@@ -155,7 +155,7 @@ class Plan:
         """Return the study's parts, after its claims; a smoke run's numbers support no claim."""
         metrics = [*self.base.metrics]
         stated = self.study.by_preset(self.study.report, self.preset)
-        if not stated and metrics:
+        if not stated:
             of_search = [History(), Best(), Importance(), ParallelCoordinates(), Slices()]
             stated = of_search if self.is_search else [Table("results"), LearningCurves()]
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))

@@ -33,7 +33,8 @@ class Search(Stated):
 
     Args:
         name: of its folder of results.
-        presets: name -> run configs, one a model family; the first preset is the default, and so is its first family.
+        presets: name -> run config, or a list of them, one a model family; the first preset is the default, and so is its first
+            family.
         vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
         ranges: other ranges for some of them, for every preset, by preset, or both; those of a preset count first.
         objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on the selection
@@ -47,7 +48,8 @@ class Search(Stated):
         stopping: one of `PRUNERS` stops runs early: `asha` or `median` those that look poor beside the others at the same epoch.
         confirm: how many of the best are run again with fresh seeds, as far as half of the budget allows.
         seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
-        report: tables and figures in their order, for every preset or by preset.
+        report: tables and figures in their order, for every preset or by preset; by default the progress, a table of the best
+            settings, parameter importances, and the score against each parameter.
         question: by default the docstring of the file that is run.
         program, settings, metrics: of a program of your own, as in `Study`; `ranges` then says what varies.
         when: field -> {another field that is varied: the values at which the first is searched}; at others it stays as the

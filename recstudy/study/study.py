@@ -68,8 +68,7 @@ class Stated:
         program.register(caller().get("__name__", "__main__"))
         presets = {}
         for name, changes in (self.presets or {DEFAULT: {}}).items():
-            settings = program.base(changes) if isinstance(changes, Mapping) else changes
-            presets[name] = [settings] if self.has_families and settings is not changes else settings
+            presets[name] = program.base(changes) if isinstance(changes, Mapping) else changes
         self._replace(program=program, presets=presets, metrics=program.metrics)
 
     def _replace(self, **fields: Any) -> None:
@@ -84,6 +83,13 @@ class Stated:
                 f"{self.name} has no presets: give {{NAME: RunConfig(...)}}, or program=train with its settings and metrics, "
                 f"but got {brief(presets)}"
             )
+        presets = dict(presets)
+        for name, settings in presets.items():
+            if self.has_families and isinstance(settings, RunSettings):
+                presets[name] = [settings]
+            elif not self.has_families and isinstance(settings, list | tuple) and len(settings) == 1:
+                presets[name] = settings[0]
+        self._replace(presets=presets)
         for what, name in (("study", self.name), *(("preset", preset) for preset in presets)):
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise ConfigError(
@@ -97,7 +103,8 @@ class Stated:
             if self.has_families:
                 check_list(f"the preset {preset!r} of {self.name}", settings, RunSettings, "RunConfig")
             elif not isinstance(settings, RunSettings):
-                raise ConfigError(f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(settings)}")
+                fix = ". Write the other configs as variants" if isinstance(settings, list | tuple) else ""
+                raise ConfigError(f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(settings)}{fix}")
 
     def preset_named(self, name: str = "") -> str:
         """Return the preset of this name, by default the first one (ConfigError: there is none)."""
@@ -146,8 +153,8 @@ class Study(Stated):
 
     Args:
         name: of its folder of results.
-        presets: name -> run config that the variants change; the first one is the default. With a program of your own:
-            name -> changes of its settings; none are needed.
+        presets: name -> run config that the variants change, or a list of one; the first preset is the default. With a program
+            of your own: name -> changes of its settings; none are needed.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
         seeds_at_most: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so that the first look
@@ -156,7 +163,8 @@ class Study(Stated):
         learned: metric -> the value above which a seed has learned, where some seeds do and others do not (`2 of 3 learned`);
             without it one wide gap between the seeds tells.
         paired: whether variants of the same seed share data order and initialization, so that differences are taken per seed.
-        report: the tables and figures in their order, for every preset or by preset.
+        report: the tables and figures in their order, for every preset or by preset; by default a table of results and the
+            learning curves.
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
         deviations: where the preset `paper` knowingly is not as its paper, said under every table that compares with it.

@@ -11,7 +11,8 @@ from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, 
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
-from recstudy.report import Curve, Table
+from recstudy.report import Best, Curve, Importance, LearningCurves, Table
+from recstudy.study.plan import make_plan
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
 STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})], "seeds": 3}
@@ -49,7 +50,7 @@ def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, said):
         ({"seeds": {"paper": 3}}, "s has seeds for 'paper': its presets are quick"),
         ({"budget": 5}, "a budget is a number of runs, hours or GPU hours, .*, but got 5"),
         ({"vary": "model.latent_steps"}, "the vary of s must be a list of str"),
-        ({"presets": {"quick": BASE}}, "the preset 'quick' of s must be a list of RunConfig, but got "),
+        ({"presets": {"quick": 5}}, "the preset 'quick' of s must be a list of RunConfig, but got "),
         ({"objectives": 5}, "the objectives of s are {name: 'max' or 'min'}, but got 5"),
         ({"objectives": {"score": "most"}}, "the objectives of s are {name: 'max' or 'min'}, but got "),
         ({"ranges": {"model.latent_steps": 5}}, "s gives 'model.latent_steps' a range that is no Tunable: 5"),
@@ -116,3 +117,15 @@ def test_what_is_no_fault_of_the_users_input_keeps_its_traceback(tmp_path):
 
     assert re.search("Traceback.*ZeroDivisionError", done.stderr, re.DOTALL)
     assert done.returncode == 1
+
+
+def test_presets_of_studies_and_searches_are_a_config_or_a_list_of_one():
+    assert Study(**STATED | {"presets": {"quick": [BASE], "paper": BASE}}).presets == STATED["presets"]
+    assert Search(**SEARCHED | {"presets": {"quick": BASE}}).presets == SEARCHED["presets"]
+
+
+def test_without_a_stated_report_results_and_the_best_settings_are_shown():
+    study, search = (make_plan(stated) for stated in (Study(**STATED), Search(**SEARCHED)))
+
+    assert [type(part) for part in study.report] == [Table, LearningCurves]
+    assert {Best, Importance} <= {type(part) for part in search.report}
