@@ -13,6 +13,11 @@ Not asked: the puzzle's identifier and symbols tied by symmetry, which one famil
 checkpoints that vote and HRM's two modules, see hrm_outer_loop; four layers of attention, and a loss at the last step alone or at
 each (both one update a batch), which solve nothing in so few updates; round-off, which is of an evaluation and of no run; the
 spread over seeds, which the dots show.
+Not comparable: RSM (2603.15641, 97.5 %) trains on 3.83 million puzzles and Sotaku (99.12 % after 1,024 iterations) on 2.7
+million, where TRM has 1,000. Speed is Confidence (2601.19085) takes the first of several models that halts (97 %) or
+trains the best of four states (96.9 %), with Muon and another SwiGLU. `papers/replications.csv` has their numbers. Two
+papers are of sequences: 2604.21106 finds that r recurrences of a block are worth r^0.46 blocks in language models, and
+2603.08082 finds no gain by an autoregressive TRM at matched compute. recursion_or_depth asks that of images and Sudokus.
 Cost: quick (synthetic 6x6 Sudokus), 28 minutes on 2 cores (measured); standard (9x9), a day of one GPU.
 
     python studies/field_claims.py

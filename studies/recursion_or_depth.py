@@ -5,6 +5,8 @@ tell recursion from depth. Here a ViT of the same width, heads and feed-forward 
 It is trained with as many FLOPs as ViTRM takes at each number of latent steps n: on CIFAR-10 9, 22 and 40 layers of their own for
 4.4, 10.4 and 19.3 GFLOP an image, within 2 %. And once with as many parameters, 3.6 million in three layers: ViTRM's block, used
 once.
+Elsewhere, at matched compute: r recurrences of a block are worth r^0.46 blocks of their own in language models
+(arXiv:2604.21106), and an autoregressive TRM gains nothing on character-level tasks (arXiv:2603.08082).
 Published: nothing; the paper calls recursion an alternative to scale. If it is one, ViTRM is ahead of the ViT with its weights
 and not behind those with its FLOPs, which have up to 13 times as many.
 The preset `puzzles` asks it of TRM, whose paper (arXiv:2510.04871) does so too: 6x6 Sudokus, and a transformer of TRM's layers.

@@ -217,7 +217,7 @@ def test_every_cell_is_that_of_a_published_row():
 
     assert {cell.row for cell in CELLS.values()} <= known
     assert {one.cell for one in replications()} <= {"", *CELLS}
-    assert len(replications()) == 174
+    assert len(replications()) == 182
 
 
 def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
@@ -227,6 +227,14 @@ def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
     why = {one.id: one.why_not for one in replications("trm_mlp_sudoku_extreme")}
     assert why["r002"] == "weights re-evaluated"
     assert why["r028"] == "trained without halting"
+
+
+def test_models_of_another_protocol_are_shown_beside_trm_and_not_averaged():
+    """RSM and Sotaku train on millions of puzzles, where TRM has 1,000."""
+    apart = {row.model.split()[0]: row.why_not for row in replications("trm_mlp_sudoku_extreme") if "million" in row.apart}
+
+    assert apart.keys() == {"RSM", "Sotaku"}
+    assert apart["RSM"] == "trained on all 3.83 million puzzles, not 1,000"
 
 
 def test_the_error_of_a_row_is_of_its_items_and_its_digits():

@@ -241,9 +241,7 @@ def _reasons(
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
     different = {path: value for path, value in stated.items() if not design.agrees(index, path, value)}
     reasons += [f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}" for path, value in different.items()]
-    deviating = {
-        deviation.field for deviation in deviations if deviation.field in config and same(config[deviation.field], deviation.ours)
-    }
+    deviating = {deviation.field for deviation in deviations if _excuses(deviation, config, sourced)}
     sourced = dict(sourced)
     for deviation in deviations:  # so that another value than the one stated is a reason, in the `paper` preset as well
         if deviation.field not in stated:
@@ -288,6 +286,15 @@ def _reasons(
     return [*reasons, *(reason for reason, holds in checks.items() if holds)]
 
 
+def _excuses(stated: Deviation, config: Json, sourced: Json) -> bool:
+    """Return whether a deviation says why a setting is not as sourced: it may be of another number of the table."""
+    if stated.field not in config or not same(config[stated.field], stated.ours):
+        return False
+    value = sourced.get(stated.field, stated.paper)
+    alternatives = value.values() if isinstance(value, dict) else (value,)
+    return stated.paper is None or any(_as_sourced(stated.paper, alternative) for alternative in alternatives)
+
+
 def _as_sourced(value: Any, sourced: Any) -> bool:
     return same(value, sourced) or (isinstance(value, float) and isinstance(sourced, float) and isclose(value, sourced))
 
@@ -301,9 +308,9 @@ def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
     """Return whether a deviation is one of this config and matters for this metric; not if the paper has our value."""
     if not stated.of_config:
         return not metric(name).computed
-    if stated.field not in config or (stated.field in sourced and same(config[stated.field], sourced[stated.field])):
+    if not _excuses(stated, config, sourced) or (stated.field in sourced and same(stated.ours, sourced[stated.field])):
         return False
-    return same(config[stated.field], stated.ours) and _compared(name, stated.field)
+    return _compared(name, stated.field)
 
 
 def _unlike(ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:

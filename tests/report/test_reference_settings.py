@@ -75,6 +75,13 @@ def test_a_wrong_preset_does_not_certify_itself(tmp_path, preset):
     assert beside(tmp_path, wrong, preset=preset, deviations=(stated,)).reasons == ()
 
 
+def test_a_deviation_of_another_number_of_the_table_excuses_nothing(tmp_path):
+    wrong = PAPER.model_copy(update={"weight_decay": 0.5})
+    other = Deviation(field="train.weight_decay", paper=0.1, ours=0.5, why="of another model")
+
+    assert beside(tmp_path, wrong, deviations=(other,)).reasons == ("weight_decay 0.5, not 0.05",)
+
+
 def test_where_text_and_code_differ_a_preset_follows_one_of_them(tmp_path):
     early = PAPER.model_copy(update={"patience": 10})
     mixture = "a mixture of the paper's text and its code: patience {} ({}), ffn {} ({})"
