@@ -130,8 +130,8 @@ class Import:
 class Export:
     """Write a finished run's weights, config and a short README into a new folder, as the Hugging Face hub shows them.
 
-    `recstudy weights import DIR` and `--init-from DIR` read it. With `--as` it is for the code of TRM's or HRM's authors instead: a
-    checkpoint step_N, N being the epoch, and its all_config.yaml. Nothing is sent. Such as:
+    `recstudy weights import DIR` and `--init-from DIR` read it. With `--as` it is for the code of TRM's or HRM's authors instead:
+    a checkpoint step_N, N being the epoch, and its all_config.yaml. Nothing is sent. Such as:
     recstudy weights export 3f0c... trm-sudoku --results results
     """
 
