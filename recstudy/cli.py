@@ -91,6 +91,8 @@ def run(
     address: str | None = None,
     ray: bool = True,
     init_from: str | Path = "",
+    rerun: str = "",
+    keep: bool = False,
 ) -> "Loaded":
     """Run a study from Python, in a notebook too, and give what it found; the arguments are the command line's flags.
 
@@ -110,11 +112,18 @@ def run(
         address: of a Ray cluster; one is started on this machine by default.
         ray: False makes one run after another in this process, where a debugger sees it.
         init_from: a run, or a file or folder of weights, that training starts from.
+        rerun: finished runs to repeat: `changed`, `all`, or a glob of labels.
+        keep: answer from finished runs although the code of a user file has changed since.
 
     Raises:
         ConfigError, DataError, StorageError, ClusterError: what the command would refuse in one line.
     """
     refuse_while_loading()
+    if not isinstance(study, Study):
+        raise ConfigError(
+            f"run takes a Study, but got {study!r}. Give a function as its program: run(Study(NAME, program=..., settings=..., "
+            "metrics=...)); a Search is run by main"
+        )
     options = StudyOptions(
         preset=preset,
         seeds=seeds,
@@ -126,6 +135,8 @@ def run(
         no_ray=not ray,
         data=Path(data) if data else None,
         init_from=str(init_from),
+        rerun=rerun,
+        keep=keep,
     )
     begin = _begin(study, options)
     changes = {**(set or {}), **_begun(begin)}
@@ -238,6 +249,8 @@ def complete(
     from recstudy.cluster.view import View
 
     outdated = _outdated(plan, runs, results, options)
+    if not options.keep:
+        outdated.refuse_edited()
     say(*outdated.notices)
     results.check()
     storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
@@ -297,13 +310,14 @@ def exit_code(why: set[str]) -> int:
 
 
 def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> "Outdated":
+    from recstudy.study.record import earlier_code
     from recstudy.study.rerun import outdated
 
     earlier: Collection[str] = ()
     if not plan.is_search:
         folder = results.study(plan.study.name, plan.folder)
         earlier = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
-    return outdated(runs, results, data_folder(options.data), options.rerun, earlier)
+    return outdated(runs, results, data_folder(options.data), options.rerun, earlier, earlier_code(plan, results))
 
 
 def _check_report(plan: Plan) -> None:

@@ -109,6 +109,8 @@ class CommonOptions:
     rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
     """Run finished runs again: those made with different code or data, all of them, or those whose label matches. Their records
     so far are kept."""
+    keep: bool = False
+    """Answer from finished runs although the code of a file of yours has changed since. The page says so."""
     trainer: Annotated[str | None, arg(metavar="auto|inline|train")] = None
     """Train inside Tune's process (inline) or on Ray Train workers (train), whose start takes 4 to 14 s a run."""
     log: tuple[Logger, ...] = ()

@@ -42,7 +42,7 @@ class UserFiles:
     @cached_property
     def digests(self) -> dict[str, str]:
         """The SHA-256 of each file, by its path below the root."""
-        return {path: hashlib.sha256(content).hexdigest() for path, content in sorted(self.contents.items())}
+        return {path: file_digest(content) for path, content in sorted(self.contents.items())}
 
     @property
     def record(self) -> list[dict[str, str]]:
@@ -74,6 +74,43 @@ class UserFiles:
                     with whole(folder / path) as temporary:  # another process may write the same
                         temporary.write_bytes(content)
         return folder
+
+
+code_digests: dict[str, str] = {}  # SHA-256 of a user file that this process has read -> of its code
+
+
+def file_digest(content: bytes) -> str:
+    """Return the SHA-256 of a user file, and keep that of its code in `code_digests`."""
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in code_digests:
+        code_digests[digest] = hashlib.sha256(code_of(content).encode()).hexdigest()
+    return digest
+
+
+def code_of(content: bytes) -> str:
+    """Return what a source computes: without comments, docstrings and layout, and without what states and starts a study.
+
+    A study's settings are part of its runs' ids; its claims, seeds and report decide no number.
+    """
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return content.decode(errors="replace")
+    tree.body = [statement for statement in tree.body if not _is_study(statement)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+    return ast.dump(tree)
+
+
+def _is_study(statement: ast.stmt) -> bool:
+    """Tell whether a statement of a module makes a study, without a function of its own, or runs it."""
+    if isinstance(statement, ast.If):
+        return "__name__" in ast.unparse(statement.test)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return False
+    is_plain = not any(isinstance(node, ast.Lambda) for node in ast.walk(statement))
+    return is_plain and ast.unparse(statement.value.func).rpartition(".")[2] in ("Study", "Search")
 
 
 def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = ()) -> UserFiles:

@@ -24,18 +24,29 @@ class Change:
     name: str
 
 
-def find_changes(made: Mapping[str, Provenance], files: Mapping[str, str], data: Mapping[str, tuple[str, str]]) -> list[Change]:
+def find_changes(
+    made: Mapping[str, Provenance],
+    files: Mapping[str, str],
+    data: Mapping[str, tuple[str, str]],
+    code: Mapping[str, str],
+) -> list[Change]:
     """Compare finished runs with what would compute them now. A file or checksum that either side lacks is no change.
+
+    Nor is an edit of comments, docstrings or layout.
 
     Args:
         made: run id -> what made the run.
         files: path -> SHA-256 of each user file now.
         data: run id -> title of its data set and the checksum now.
+        code: SHA-256 of a file -> of its code.
     """
     changes = []
     for run_id, provenance in made.items():
-        recorded = provenance.files
-        names = [path for path in sorted(files) if files[path] != recorded.get(path, files[path])]
+        names = []
+        for path, current in sorted(files.items()):
+            digests = provenance.files.get(path, current).split()  # of both versions if a run has resumed after an edit
+            if {code.get(digest, digest) for digest in digests} != {code.get(current, current)}:
+                names.append(path)
         changes += [Change(run_id, "code", path) for path in names]
         title, checksum = data[run_id]
         if checksum and provenance.data_checksum not in ("", checksum):
@@ -48,7 +59,7 @@ def study_changes(records: "StudyRecords") -> list[Change]:
     made = {row.id: row.provenance for row in records.rows if row.result}
     variants = {row.id: records.variants[row.variant] for row in records.rows}
     data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
-    return find_changes(made, records.plan.files, data)
+    return find_changes(made, records.plan.files, data, records.plan.code)
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:

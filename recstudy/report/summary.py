@@ -66,7 +66,8 @@ def answer(records: StudyRecords) -> str:
 def overview(records: StudyRecords) -> str:
     """Return the other findings, warnings, what was run, and the description by the study's author."""
     about = flowing(by_name(records.plan.description.strip()))
-    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *change_lines(study_changes(records))]
+    data_changes = change_lines([change for change in study_changes(records) if change.kind == "data"])
+    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *data_changes]
     words = fold("Description", Html(f'<pre class="about">{escape(about)}</pre>')) if about else ""
     more = markup("findings", findings(records)[ANSWER:], "Findings", template="study")
     return more + markup("warnings", notes) + markup("facts", facts(records)) + words

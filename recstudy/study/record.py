@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from recstudy.errors import ConfigError, StorageError
-from recstudy.plugins import current_files, study_file
+from recstudy.plugins import code_digests, current_files, study_file
 from recstudy.programs.metric import Metric
 from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record, write_whole
@@ -72,7 +72,8 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             imported=plan.base.program.imported,
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
-            files=user_files(plan.base.program),
+            files=(files := user_files(plan.base.program)),
+            code={digest: code_digests[digest] for digest in files.values() if digest in code_digests},
             axes=axes_of(plan.variants),
             deviations=tuple(study.deviations),
             variants=tuple(
@@ -166,6 +167,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         known |= {variant.label: variant.pflop for variant in last.variants}
     record = replace(
         record,
+        code=earlier_code(plan, results) | record.code,
         stated=first_dates(record, definitions),
         dropped=dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs)) if newest else {},
         registered=registration(record)[1] or next((plan.registered for plan in definitions if plan.registered), None),
@@ -176,6 +178,12 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     with results.changing(*files):
         for file in files:
             write_record(file, record)
+
+
+def earlier_code(plan: Plan, results: Results) -> dict[str, str]:
+    """Return SHA-256 -> that of its code, for each user file of the study's last plan and of those before it."""
+    last = _readable(_files(plan, results)[0])
+    return last.code if last else {}
 
 
 def recorded(plan: Plan, results: Results) -> bool:

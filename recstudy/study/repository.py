@@ -1,6 +1,5 @@
 """The code of a study: commits of its own repository, and of recstudy's if that is another one; the SHA-256 of user files."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -8,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from recstudy.plugins import current_files, study_file
+from recstudy.plugins import current_files, file_digest, study_file
 from recstudy.programs.base import Program
 
 PACKAGE = Path(__file__).parents[1]
@@ -59,7 +58,7 @@ def user_files(program: Program) -> dict[str, str]:
     digests = dict(current_files().digests)
     if file is not None and file.path.suffix == ".py" and not file.installed and not file.path.is_relative_to(PACKAGE):
         name = file.path.relative_to(file.root).as_posix()
-        digests.setdefault(name, hashlib.sha256(file.path.read_bytes()).hexdigest())
+        digests.setdefault(name, file_digest(file.path.read_bytes()))
     return dict(sorted(digests.items())) | program.user_files()
 
 

@@ -1,9 +1,11 @@
 """Finished runs that were made with other user files or data than the present ones, and which of them `--rerun` repeats."""
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from recstudy.errors import ConfigError
+from recstudy.plugins import code_digests
 from recstudy.records import Results
 from recstudy.report.changes import Change, change_lines, find_changes
 from recstudy.report.names import plural
@@ -38,12 +40,26 @@ class Outdated:
             lines.append(f"{runs} to run again; the records so far are kept in runs/ID/attempt-N.")
         return lines
 
+    def refuse_edited(self) -> None:
+        """Refuse to answer from finished runs of other code, unless they are run again (ConfigError)."""
+        edited = [change for change in self.changes if change.kind == "code" and change.run_id not in self.again]
+        if edited:
+            lines = "; ".join(change_lines(edited))
+            raise ConfigError(f"{lines}. Repeat them with --rerun changed, or answer from them as they are with --keep")
+
     def kinds(self, run_id: str) -> list[str]:
         """Return what has changed of a run: `code`, `data`."""
         return sorted({change.kind for change in self.changes if change.run_id == run_id})
 
 
-def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "", earlier: Collection[str] = ()) -> Outdated:
+def outdated(
+    runs: Sequence[Run],
+    results: Results,
+    data: Path,
+    rerun: str = "",
+    earlier: Collection[str] = (),
+    code: Mapping[str, str] | None = None,
+) -> Outdated:
     """Compare the runs that are finished with what would compute them now.
 
     Args:
@@ -52,6 +68,7 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         data: the folder that the data sets lie in.
         rerun: which are run again: `changed`, `all`, or a glob of labels.
         earlier: ids of runs that only earlier definitions of the study name.
+        code: SHA-256 -> that of its code, for each user file of the study's earlier plans.
 
     Raises:
         ConfigError: no label matches.
@@ -67,7 +84,7 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         data_now = dict(zip(finished, zip(titles, checksums, strict=True), strict=True))
         known = {title for title, checksum in data_now.values() if checksum}
         unread = sorted(set(program.unread_data(configs, data)) - known)
-        changes = find_changes(made, user_files(program), data_now)
+        changes = find_changes(made, user_files(program), data_now, {**(code or {}), **code_digests})
     chosen = runs if rerun == "all" else () if rerun in ("", "changed") else select(runs, [rerun], "--rerun")
     again = {run.id for run in chosen} | {change.run_id for change in changes if rerun == "changed"}
     kept = sum(state == "done" for state in results.states(earlier).values())

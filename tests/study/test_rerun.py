@@ -15,7 +15,7 @@ from recstudy.data import Digits, ImageFolder
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
-from recstudy.plugins.files import StudyFile, user_files_of
+from recstudy.plugins.files import StudyFile, code_of, user_files_of
 from recstudy.programs.base import Program
 from recstudy.records import Results, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
@@ -44,10 +44,10 @@ def own(monkeypatch) -> dict[str, str]:
 def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, capsys):
     few = ["--no-ray", "--results", str(tmp_path / "r"), "--seeds", "1", "--set", "train.epochs=1", "--only", "latent_steps=1,*"]
 
-    def said(*words: str) -> str:
-        with pytest.raises(SystemExit, match=r"^0$"):
+    def said(*words: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit, match=f"^{code}$"):
             main(tiny.study, [*few, *words])
-        return capsys.readouterr().out
+        return "".join(capsys.readouterr())
 
     def records() -> dict[str, dict]:
         return {path.parent.name: read_json(path) for path in tmp_path.glob("r/runs/*/result.json")}
@@ -55,9 +55,16 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, cap
     said()
     before = records()
     own["mine.py"] = "edited"
-    again = said()
+    assert said(code=2) == (
+        "ConfigError: mine.py changed since 2 finished runs were made. Repeat them with --rerun changed, or answer from them as they "
+        "are with --keep\n"
+    )
+    again = said("--keep")
     assert "mine.py changed since 2 finished runs were made. Repeat them with --rerun changed." in again
     assert "2 runs: all finished before" in again
+    (page,) = tmp_path.glob("r/studies/tiny/*/report/report.html")
+    edit = "mine.py changed since 2 finished runs were made: their numbers are those of the earlier code"
+    assert edit in page.read_text().split("<h2", 1)[0]
     assert records() == before
     assert [run["changed"] for run in json.loads(said("--dry-run", "--json"))] == [["code"], ["code"]]
 
@@ -66,6 +73,32 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, cap
     assert {run: read_json(tmp_path / f"r/runs/{run}/attempt-1/result.json") for run in before} == before
     assert [result["provenance"]["earlier"] for result in records().values()] == [1, 1]
     assert "changed since" not in said("--rerun", "changed")
+    assert edit not in page.read_text()
+
+
+def test_code_is_compared_without_comments_docstrings_layout_and_the_study():
+    source = '''"""A study."""
+def train(run):
+    """Train."""
+    return {"accuracy": 1.0}
+study = Study("c", program=train, claims=[])
+if __name__ == "__main__":
+    main(study)
+'''
+    same = source.replace("A study.", "Other words.").replace('    """Train."""', "    # a comment").replace("{", "{  ")
+    same = same.replace("claims=[]", "claims=[Claim()], seeds=9").replace("main(study)", "recstudy.main(study)")
+
+    assert code_of(source.encode()) == code_of(same.encode())
+    assert code_of(source.encode()) != code_of(source.replace("1.0", "2.0").encode())
+    assert code_of(source.encode()) != code_of(source.replace("program=train", "program=lambda run: 1").encode())
+
+
+def test_an_edit_of_a_comment_is_no_change(results, tmp_path):
+    """Of what earlier plans recorded; a run that resumed after such an edit has both versions."""
+    finish(results, {"mine.py": "then now", "net.py": "then"}, "")
+
+    assert outdated([RUN], results, tmp_path, code={"now": "code", "then": "code"}).changes == []
+    assert [change.name for change in outdated([RUN], results, tmp_path, code={"now": "code"}).changes] == ["mine.py", "net.py"]
 
 
 @pytest.fixture
