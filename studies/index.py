@@ -135,7 +135,7 @@ def take(results: Results, name: str, preset: str) -> None:
     texts = {name: writers.markdown(page) for name, page in made.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
-        "command": records.plan.command,
+        "command": re.sub(r" --results(=| )\S+", "", records.plan.command),  # without a folder of this machine
         "runs": f"{len(done)} of {len(records.rows)}",
         "date": max(row.provenance.finished for row in done)[:10],
         "machine": f"{machine.cpu}, {machine.cores} cores, {machine.gpu or 'no GPU'}",
