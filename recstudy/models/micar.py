@@ -24,7 +24,7 @@ class MicarVLMoE(ReportModel):
     named: ClassVar[str] = "MicarVLMoE"
     network: ClassVar[str] = "recstudy.models.networks.micar:MicarNetwork"
     grid: ClassVar[int] = 7  # places a side that the decoder attends to: s_i = 49
-    revision: ClassVar[int] = 2  # the fusion's last dropout, W of (1) Xavier-uniform, PAD in the balance
+    revision: ClassVar[int] = 2  # the fusion's last dropout, W of (III-C) Xavier-uniform, PAD in the balance
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = Field(

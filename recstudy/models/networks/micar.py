@@ -1,14 +1,15 @@
 """MicarVLMoE (003, section III): an encoder of the image's places and a decoder of the report, with a mixture of experts.
 
-    I = rms(MSVE(image)) W + b                                                                            (1)
-    I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder             (2)
-    X = drop(sqrt(D) E[tokens] + sinusoids)                                                               (3)
-    X <- X + MDLA(rms(X)), causal                                                                         (4)
-    X <- X + fusion(X, I)                                                                                 (5)
-    X <- X + MoE(rms(X))                                  (4)-(6) in each layer of the decoder            (6)
+    I = rms(MSVE(image)) W + b                                                                            (III-C)
+    I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder             (1)
+    X = drop(sqrt(D) E[tokens] + sinusoids)                                                               (III-E)
+    X <- X + MDLA(rms(X)), causal                                                                         (4a)
+    X <- X + fusion(X, I)                                                                                 (4b)
+    X <- X + MoE(rms(X))                                  (4a)-(4c) in each layer of the decoder          (4c)
     logits_t = W_o rms(X_t),   loss + alpha mean of L_b over the decoder's layers                         (7)
 
-MoE and L_b stand in `experts.py`. Matrices start Xavier-uniform, but for MSVE's. No token sees PAD or a later one, so each needs
+Numbers are the paper's; a letter is a line of one of its equations, and a section has equations without a number. MoE and L_b are
+equation (6), in `experts.py`. Matrices start Xavier-uniform, but for MSVE's. No token sees PAD or a later one, so each needs
 the keys and values of those before it and, of the image, what fusion keeps: decoding with a cache is exact. There is no
 recursion; the carry is the tokens.
 
@@ -24,24 +25,24 @@ only three of the four phi are missing, 5.8 of 258.6 GFLOP. `off` pools C_5 itse
 
 MDLA (section III-D), multihead dual-branch latent attention: each head has a branch with positions and one without.
 
-    q = up rms(down x), and so k and v       down: D -> D/H, up: D/H -> L; `fused`: one down, rms and up for several   (M1)
-    q_h = [q_n; q_r],  k_h = [k_n; k_r]      halves of a head; of q_r and k_r the first `rope_dims` turn by position   (M2)
-    A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)                   (M3)
-    Z = [A_1 v_1; ...; A_H v_H] W_out                                                                                  (M4)
+    q = up rms(down x), and so k and v       down: D -> D/H, up: D/H -> L; `fused`: one down, rms and up for several   (2)
+    q_h = [q_n; q_r],  k_h = [k_n; k_r]      halves of a head; of q_r and k_r the first `rope_dims` turn by position   (3a)
+    A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)                   (3b)
+    Z = [A_1 v_1; ...; A_H v_H] W_out                                                                                  (3c)
 
-Fused, self-attention has one bottleneck of 3 D/H, and cross-attention one for q (text) and one for k and v (image). By (M2)
-the two products of (M3) are one product of whole heads.
+Fused, self-attention has one bottleneck of 3 D/H, and cross-attention one for q (text) and one for k and v (image). By (3a)
+the two products of (3b) are one product of whole heads.
 
 Fusion (section III-F, equation 5): cross-attention, and a gate between what it sees and the text.
 
     I_n = rms(I),  X_n = rms(X)
-    A = MDLA(X_n, I_n) + X                                                                    (F1)
-    G = W_g [mean(I_n); max(I_n)] + b_g          over the places                              (F2)
-    g = sigmoid(MLP([rms(A); X_n]))                                                           (F3)
-    F = g rms(A) + (1 - g) X_n                                                                (F4)
-    Z = drop(MLP([F; A'; G])) + A                A' = rms(A) (published code) or A (paper)    (F5)
+    A = MDLA(X_n, I_n) + X                                                                    (5a)
+    G = W_g [mean(I_n); max(I_n)] + b_g          over the places                              (5b)
+    g = sigmoid(MLP([rms(A); X_n]))                                                           (5c)
+    F = g rms(A) + (1 - g) X_n                                                                (5d)
+    Z = drop(MLP([F; A'; G])) + A                A' = rms(A) (published code) or A (paper)    (5e)
 
-By (5) the decoder adds X to Z once more. `attention` has MDLA(X_n, I_n) in place of Z.
+By (4b) the decoder adds X to Z once more. `attention` has MDLA(X_n, I_n) in place of Z.
 
 Shapes: B captions or images, C channels of a stage, T tokens, P places, W channels of the pyramid, D width, L latent width,
 H heads, E experts, or L/H numbers of a head, S tokens that ask, K that are seen, k experts a token, V vocabulary.
@@ -81,7 +82,7 @@ class MicarTrace(NamedTuple):
 
 
 class MicarNetwork(Captioner):
-    """Equations (1)-(7)."""
+    """Equations (III-C) to (7)."""
 
     sinusoids: Tensor  # (LONGEST, D)
 
@@ -119,12 +120,12 @@ class MicarNetwork(Captioner):
         return self.answer(x_BTD[:, -1]), (*past.now, *(part for one in seen for part in one))
 
     def see(self, images: Tensor) -> list[SeenImage]:
-        """Equations (1)-(2), and what each layer of the decoder keeps of them."""
+        """Equations (III-C) and (1), and what each layer of the decoder keeps of them."""
         i_BPD = self.encoder(self.project(self.eyes(images)))
         return [layer.fusion.see(i_BPD) for layer in self._layers()]
 
     def decode(self, tokens: Tensor, seen: list[SeenImage], past: Past | None = None) -> tuple[Tensor, Tensor]:
-        """Equations (3)-(7) without W_o, (B, T, D), for tokens that follow those of `past`; and the mean of L_b, ()."""
+        """Equations (III-E) to (7) without W_o, (B, T, D), for tokens that follow those of `past`; and the mean of L_b, ()."""
         start, losses = 0 if past is None else past.length, []
         x_BTD, mask_BTT = self.inputs(tokens, start), None if start else earlier(tokens)
         for layer, one in zip(self._layers(), seen, strict=True):
@@ -133,7 +134,7 @@ class MicarNetwork(Captioner):
         return self.norm(x_BTD), torch.stack(losses).mean()
 
     def inputs(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """Equation (3) for tokens whose first one stands at `start`."""
+        """Equation (III-E) for tokens whose first one stands at `start`."""
         words_BTD = math.sqrt(self.config.width) * self.embed(tokens)
         return self.dropout(words_BTD + self.sinusoids[start : start + tokens.shape[1]].to(words_BTD.dtype))
 
@@ -156,7 +157,7 @@ class MicarNetwork(Captioner):
 
 
 class LatentEncoderLayer(nn.Module):
-    """Equation (2)."""
+    """Equation (1)."""
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
@@ -169,7 +170,7 @@ class LatentEncoderLayer(nn.Module):
 
 
 class ExpertDecoderLayer(nn.Module):
-    """Equations (4)-(6)."""
+    """Equations (4a)-(4c)."""
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
@@ -178,10 +179,10 @@ class ExpertDecoderLayer(nn.Module):
 
     def forward(self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor]:
         start = 0 if past is None else past.length
-        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # (4)
-        x_BTD = x_BTD + self.fusion(x_BTD, seen, start)  # (5)
+        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # (4a)
+        x_BTD = x_BTD + self.fusion(x_BTD, seen, start)  # (4b)
         y_BTD, loss = self.moe(self.norm2(x_BTD))
-        return x_BTD + y_BTD, loss  # (6)
+        return x_BTD + y_BTD, loss  # (4c)
 
     def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past | None = None) -> Tensor:
         q, k, v = self.attention.whole(self.norm1(x_BTD), 0 if past is None else past.length)
@@ -214,7 +215,7 @@ def earlier(tokens: Tensor) -> Tensor:
 
 
 class Bottleneck(nn.Module):
-    """Equation (M1): (B, S, D) -> so many `parts` (B, H, S, E)."""
+    """Equation (2): (B, S, D) -> so many `parts` (B, H, S, E)."""
 
     def __init__(self, config: MicarVLMoE, parts: int) -> None:
         super().__init__()
@@ -230,7 +231,7 @@ class Bottleneck(nn.Module):
 
 
 class MDLA(nn.Module):
-    """Equations (M1)-(M4).
+    """Equations (2)-(3c).
 
     Args:
         config: sizes and layout.
@@ -245,7 +246,7 @@ class MDLA(nn.Module):
         self.out = nn.Linear(config.latent, config.width, bias=False)
         self.rotary, self.dropout = rotary, config.attention_dropout
         head = config.latent // config.heads
-        self.branches = [head // 2, config.rope_dims, head - head // 2 - config.rope_dims]  # of a head: (M2)
+        self.branches = [head // 2, config.rope_dims, head - head // 2 - config.rope_dims]  # of a head: (3a)
         self.scale = 1 / math.sqrt(head if config.scale == "head" else config.latent)
 
     def whole(self, x_BSD: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -263,12 +264,12 @@ class MDLA(nn.Module):
         return self.turned(k), v
 
     def turned(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
-        """Equation (M2)."""
+        """Equation (3a)."""
         still, turning, rest = x_BHSE.split(self.branches, dim=-1)
         return torch.cat([still, self.rotary(turning, start), rest], dim=-1)
 
     def forward(self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
-        """Equations (M3)-(M4), (B, S, D); with a mask a token sees what is True."""
+        """Equations (3b)-(3c), (B, S, D); with a mask a token sees what is True."""
         mixed_BHSE = F.scaled_dot_product_attention(
             q_BHSE, k_BHKE, v_BHKE,
             attn_mask=None if mask_BSK is None else mask_BSK[:, None],
@@ -277,7 +278,7 @@ class MDLA(nn.Module):
         return self.out(mixed_BHSE.transpose(1, 2).flatten(2))
 
     def maps(self, q_BHSE: Tensor, k_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
-        """Equation (M3), (B, H, S, K): what `forward` does not keep."""
+        """Equation (3b), (B, H, S, K): what `forward` does not keep."""
         scores_BHSK = self.scale * q_BHSE @ k_BHKE.transpose(-2, -1)
         if mask_BSK is not None:
             scores_BHSK = scores_BHSK.masked_fill(~mask_BSK[:, None], -torch.inf)
@@ -289,11 +290,11 @@ class SeenImage(NamedTuple):
 
     keys: Tensor  # (B, H, P, E)
     values: Tensor  # (B, H, P, E)
-    context: Tensor  # (B, D) G of equation (F2); (B, 0) without a gate
+    context: Tensor  # (B, D) G of equation (5b); (B, 0) without a gate
 
 
 class Fusion(nn.Module):
-    """Equations (F1)-(F5), or cross-attention alone."""
+    """Equations (5a)-(5e), or cross-attention alone."""
 
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
@@ -318,7 +319,7 @@ class Fusion(nn.Module):
 
 
 class Gate(nn.Module):
-    """Equations (F2)-(F5), given A and X_n."""
+    """Equations (5b)-(5e), given A and X_n."""
 
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
@@ -331,14 +332,14 @@ class Gate(nn.Module):
         self.fuse = nn.Sequential(nn.Linear(3 * d, d), activation(), first, nn.Linear(d, d), last)
 
     def context(self, i_BPD: Tensor) -> Tensor:
-        return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))  # (F2)
+        return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))  # (5b)
 
     def forward(self, a_BTD: Tensor, x_n: Tensor, context_BD: Tensor) -> Tensor:
         a_n = self.norm(a_BTD)
-        g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()  # (F3)
-        f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n  # (F4)
+        g_BTD = self.opening(torch.cat([a_n, x_n], dim=-1)).sigmoid()  # (5c)
+        f_BTD = g_BTD * a_n + (1 - g_BTD) * x_n  # (5d)
         context = context_BD[:, None].expand_as(f_BTD)
-        return self.fuse(torch.cat([f_BTD, a_BTD if self.plain else a_n, context], dim=-1)) + a_BTD  # (F5)
+        return self.fuse(torch.cat([f_BTD, a_BTD if self.plain else a_n, context], dim=-1)) + a_BTD  # (5e)
 
 
 class MultiscaleEncoder(VisionEncoder):
