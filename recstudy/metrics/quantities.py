@@ -14,6 +14,8 @@ METRICS.add_all(
         **{f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",)) for k in (1, 5, 10)},
         "cosine_before": quantity("Cosine, before", form=".3f", of_text=True),
         "cosine_after": quantity("Cosine, after", form=".3f", of_text=True),
+        "contrast_before": quantity("Matched minus mismatched cosine, before", form=".3f", of_text=True),
+        "contrast_after": quantity("Matched minus mismatched cosine, after", form=".3f", of_text=True),
         "caption_loss": quantity("Caption loss", "nats/token", "lower", ".3f", of_text=True),
         "extra_loss": quantity("Loss beside the task's", "", "lower", ".3f"),
         "router_entropy": quantity("Router entropy", "nats", form=".3f", of_text=True),

@@ -11,12 +11,13 @@ from recstudy.models.captioners import (
     ShowTell,
 )
 from recstudy.models.classifiers import CNN, DenseNet, HRMImage, ResNet, ViT, ViTRM
-from recstudy.models.fuselip import VQ, Aligner, FuseLIP
+from recstudy.models.fuselip import FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
 from recstudy.models.micar import MicarVLMoE
 from recstudy.models.sequence import HRM, TRM, Transformer, parameter_growth
 
 __all__ = [
     "CNN",
+    "FUSELIP_ON_BYTES",
     "HRM",
     "TRM",
     "VQ",

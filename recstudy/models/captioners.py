@@ -43,7 +43,10 @@ BACKBONES = {
 
 
 class FuseLIPBackboneConfig(Config):
-    """A FuseLIP encoder in a backbone's place, aligned on the captions of the training split before the captioner is trained."""
+    """A FuseLIP encoder as the backbone. It is aligned on the captions of the training split before the captioner is trained.
+
+    With `tuned` of the captioner the encoder is then trained with the captioner, at its learning rate. Otherwise it is frozen.
+    """
 
     revision: ClassVar[int] = 2  # gains, biases and the scale do not decay
 
@@ -89,7 +92,7 @@ class CaptionModel(ModelConfig):
 
     @property
     def reads_pixels(self) -> bool:
-        return self.tuned
+        return self.tuned and self.fuselip is None
 
     @property
     def leaks(self) -> bool:
@@ -122,7 +125,7 @@ class CaptionModel(ModelConfig):
     def vision(self) -> str:
         """Return what sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random, tuned`."""
         if self.fuselip is not None:
-            return f"FuseLIP on {self.fuselip.aligner.tokenizer.name}" + ", LEAKY" * self.leaks
+            return f"FuseLIP on {self.fuselip.aligner.tokenizer.name}" + ", tuned" * self.tuned + ", LEAKY" * self.leaks
         marks = [BACKBONES[self.backbone].title, "random" * (self.weights == "random"), "tuned" * self.tuned]
         return ", ".join(filter(None, marks))
 
@@ -143,8 +146,8 @@ class CaptionModel(ModelConfig):
             raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {data.tokens:,}")
         if (self.backbone == "fuselip") != (self.fuselip is not None):
             raise ValueError("model.fuselip goes with model.backbone 'fuselip', and that with it")
-        if self.fuselip is not None and (self.tuned or not self.recursive):
-            raise ValueError("model.backbone 'fuselip' is for recursive captioners, and frozen: tuned must be false")
+        if self.fuselip is not None and not self.recursive:
+            raise ValueError("model.backbone 'fuselip' is for recursive captioners: image_hrm and image_trm")
         if self.fuselip is not None:
             aligner, whole = self.fuselip.aligner, self.fuselip.mode != "image_only"
             aligner.check(data)

@@ -181,6 +181,13 @@ class Aligner(ModelConfig):
             )
 
 
+# For captions of up to 512 bytes and images of 224 x 224 pixels, as those of 000. It starts from random weights.
+FUSELIP_ON_BYTES = Aligner(
+    encoder=FuseLIP(text_vocabulary=260, bos=1, eos=2, codes=128, codebook=4096, context=640),
+    tokenizer=VQ(size=224, patch=16, codes=128, codebook=4096, width=384, heads=6),
+)
+
+
 def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> None:
     """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's texts, or one that
     cannot read a whole caption with as many tokens `beside` it."""

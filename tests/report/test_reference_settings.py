@@ -129,13 +129,25 @@ def every_target():
     return [one for table in tables for one in published(table)]
 
 
-def contradictions(name, changes):
-    """What the `paper` preset of a study contradicts with these changes, of the settings that its published rows have."""
-    plan = make_plan(load(name), "paper", changes)
+def placement(name, changes=()):
+    """Where the published values of a study's report are in its `paper` preset with these changes."""
+    plan = make_plan(load(name), "paper", dict(changes))
     records = records_of(Results(Path("none")), plan_record(plan))
     targets = [one for part in plan.report for one in getattr(part, "targets", ())]
-    placement = place(records, targets, range(len(records.variants)), [one.metric for one in targets])
-    return {reason for ones in placement.placed.values() for one in ones for reason in one.reasons}
+    return place(records, targets, range(len(records.variants)), [one.metric for one in targets])
+
+
+def contradictions(name, changes):
+    """What the `paper` preset of a study contradicts with these changes, of the settings that its published rows have."""
+    return {reason for ones in placement(name, changes).placed.values() for one in ones for reason in one.reasons}
+
+
+@pytest.mark.parametrize("name", ["imagehrm_loops", "imagetrm_backbones"])
+def test_each_row_of_the_tables_of_000_has_its_variant(name):
+    places = placement(name)
+
+    assert places.unmatched_targets == ()
+    assert {one.target.value for ones in places.placed.values() for one in ones if "tuned" in str(one.reasons)} == set()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from recstudy.config import ModelConfig, RunConfig
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import FuseLIPBackboneConfig
-from recstudy.tasks.captioning.retrieval import recalls
+from recstudy.tasks.captioning.retrieval import contrast, recalls
 from recstudy.tasks.captioning.writing import captions, written_at_once
 from recstudy.testing import make_training, tiny_model, tiny_run, trained
 from recstudy.train.losses import token_hits, token_share
@@ -56,7 +56,15 @@ def test_each_kind_of_captioner_takes_the_whole_way(name):
     found = training.finish()
 
     if name == "aligner":
-        assert {"recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after"} == set(found["metrics"])
+        assert {
+            "recall_1",
+            "recall_5",
+            "recall_10",
+            "cosine_before",
+            "cosine_after",
+            "contrast_before",
+            "contrast_after",
+        } == set(found["metrics"])
         assert len(training.kept["alignment.json"]["pairs"]) == 24
     else:
         assert {"bleu_4", "rouge_l", "cider", "token_accuracy", "caption_loss"} <= set(found["metrics"])
@@ -77,12 +85,18 @@ def test_halting_by_sample_works_on_captions():
     assert training.state.slots.batch.told.shape == (8, 31)
 
 
-def test_the_frozen_encoder_is_not_trained():
-    training = trained(config("fused"))
-    encoder = training.state.network.eyes.injection.encoder.state_dict()
-    again = trained(config("fused", learning_rate=1e-2)).state.network.eyes.injection.encoder.state_dict()
+@pytest.mark.parametrize("tuned", [False, True])
+def test_an_encoder_is_trained_with_its_captioner_where_it_is_tuned(tuned):
+    """The head for hidden tokens and the contrastive scale are of the encoder's own training and stay as they are."""
+    encoders = [
+        trained(config("fused", learning_rate=rate).with_changes({"model.tuned": tuned})).state.network.eyes.injection.encoder
+        for rate in (1e-3, 1e-2)
+    ]
 
-    assert all(torch.equal(encoder[name], again[name]) for name in encoder)
+    first, second = (encoder.state_dict() for encoder in encoders)
+
+    changed = {name.partition(".")[0] for name in first if not torch.equal(first[name], second[name])}
+    assert changed == ({"embed", "places", "layers", "norm"} if tuned else set())
 
 
 def test_recall_by_hand():
@@ -98,11 +112,20 @@ def test_recall_by_hand():
     assert found[5] == 100
 
 
+def test_the_contrast_by_hand():
+    """Cosines of the pairs 1, 0.6 and 1; of the others, but for equal captions, 0, 0.8, 0.8 and 0."""
+    images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
+    texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    tokens = torch.tensor([[1, 5], [1, 6], [1, 5]])
+
+    assert contrast(images, texts, tokens) == pytest.approx((1 + 0.6 + 1) / 3 - (0 + 0.8 + 0.8 + 0) / 4)
+    assert contrast(images[::2], texts[::2], tokens[::2]) is None  # all captions are equal
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"model.fuselip": None}, "model.fuselip goes with model.backbone 'fuselip'"),
-        ({"model.tuned": True}, "tuned must be false"),
         ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
         ({"data.length": 37}, "context must hold the 37 tokens of data.length and 4 codes of the image, but got 40"),
     ],

@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.models.fuselip import Aligner, FuseLIP
-from recstudy.models.networks.contract import Carry, Network, Output, on_paper
+from recstudy.models.networks.contract import Carry, Network, Output, VisionEncoder, on_paper
 from recstudy.models.networks.layers import ClipLayer, Past, init_as_clip, own_precision
 
 Mode = Literal["prefix_causal", "image_only", "leaky"]
@@ -62,7 +62,7 @@ class MaskHead(nn.Module):
         return F.linear(self.norm(F.gelu(self.dense(h_XW))), embedding_VW, self.bias)
 
 
-class FuseLIPNetwork(nn.Module):
+class FuseLIPNetwork(VisionEncoder):
     """Equations (2)-(5)."""
 
     def __init__(self, config: FuseLIP) -> None:

@@ -65,12 +65,19 @@ class CaptionCore(Protocol):
 
 
 class FusedProjection(nn.Module):
-    """Equation (C5): codes (B, K) and tokens -> (B, T, D). The encoder is frozen; its weights come from its own training."""
+    """Equation (C5): codes (B, K) and tokens -> (B, T, D). The encoder begins with weights of its own training.
+
+    Its head for hidden tokens and its contrastive scale take no part, and are never trained here.
+    """
 
     def __init__(self, config: CaptionModel, width: int) -> None:
         super().__init__()
         assert config.fuselip is not None
-        self.injection = Injection(FuseLIPNetwork(config.fuselip.aligner.encoder), config.fuselip.mode).requires_grad_(False)
+        encoder = FuseLIPNetwork(config.fuselip.aligner.encoder).requires_grad_(False)
+        for part in (encoder.embed, encoder.layers, encoder.norm):
+            part.requires_grad_(config.tuned)
+        encoder.places.requires_grad_(config.tuned)
+        self.injection = Injection(encoder, config.fuselip.mode)
         self.project = nn.Linear(config.features, width, bias=False)
         lecun_normal(self.project)
         self.scale = math.sqrt(config.features) if config.fuselip.mode == "image_only" else 1.0  # from length 1 to unit size
@@ -82,14 +89,11 @@ class FusedProjection(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return what is looked at with the tokens."""
-        with torch.no_grad():
-            return self.injection.see(images.long())
+        return self.injection.see(images.long())
 
     def fused(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
         """Return (B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
-        with torch.no_grad():
-            f_BTW = self.injection(seen, tokens, past)[:, first - tokens.shape[1] :]
-        return self.project(self.scale * f_BTW)
+        return self.project(self.scale * self.injection(seen, tokens, past)[:, first - tokens.shape[1] :])
 
 
 class RecursiveCaptioner(Captioner):

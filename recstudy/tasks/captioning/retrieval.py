@@ -3,6 +3,9 @@
 Of N pairs, an image's own caption is found within k where fewer than k other captions lie as close to the image (recall@k);
 captions that are word for word the same count as one. Both directions count half.
 
+The paper (000, section III.D) prints cosines of matched pairs. Those of mismatched pairs can rise with them, so the contrast of
+the two is measured as well: the mean cosine of an image and its caption, minus that of an image and the caption of another.
+
 Shapes: N pairs, W width.
 """
 
@@ -61,9 +64,7 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
 
 def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, float]:
     """Return recall@k in percent, mean of both directions; equal captions are one."""
-    cosines_NN = images_NW @ texts_NW.T
-    captions_N = tokens.unique(dim=0, return_inverse=True)[1]  # a number for each: N x N of tokens would be N x N x T
-    same_NN = captions_N[:, None] == captions_N[None]
+    cosines_NN, same_NN = images_NW @ texts_NW.T, equal_captions(tokens)
     found = {}
     for k in RANKS:
         shares = []
@@ -73,6 +74,18 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
             shares.append(in_float64(closer < k).mean().item())
         found[k] = 100 * sum(shares) / len(shares)
     return found
+
+
+def contrast(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> float | None:
+    """Return the mean cosine of matched pairs minus that of mismatched ones; None if all captions are equal."""
+    others = (images_NW @ texts_NW.T)[~equal_captions(tokens)]
+    return ((images_NW * texts_NW).sum(-1).mean() - others.mean()).item() if len(others) else None
+
+
+def equal_captions(tokens: Tensor) -> Tensor:
+    """Return which captions are equal word for word, (N, N)."""
+    captions_N = tokens.unique(dim=0, return_inverse=True)[1]  # a number for each: N x N of tokens would be N x N x T
+    return captions_N[:, None] == captions_N[None]
 
 
 def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
@@ -97,6 +110,8 @@ def findings(task: "Task", network: Network, test: Batches, train: Batches, data
     own = {when: (left * right).sum(-1).tolist() for when, (left, right) in cosines.items()}
     found = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
     found |= {f"cosine_{when}": float(np.mean(values)) for when, values in own.items()}
+    contrasts = {f"contrast_{when}": contrast(left, right, tokens) for when, (left, right) in cosines.items()}
+    found |= {name: value for name, value in contrasts.items() if value is not None}
     assert data.test.captions is not None
     rows = data.test.rows[:PAIRS]
     pairs = [
