@@ -128,9 +128,9 @@ def test_the_cells_on_real_data_that_readme_names_are_as_they_were_taken():
 @pytest.fixture
 def typed(monkeypatch, capsys):
     """A line as it is typed -> exit code and what it said, without doing anything."""
-    monkeypatch.setattr(cli, "carry_out", planned)
-    for name in command.COMMANDS:
+    for name in command.COMMANDS:  # imports modules that import `carry_out`, so before that is replaced
         monkeypatch.setattr(command.command_class(name, "", True), "run", lambda *_: 0)
+    monkeypatch.setattr(cli, "carry_out", planned)
     monkeypatch.chdir(ROOT)
 
     def run(line: str) -> tuple[int, str]:
