@@ -8,7 +8,8 @@ experts unweighted, as the published code does, which leaves its router untaught
 Our network follows the published code in four settings in which the paper's text differs (003-8): fused projections, attention
 scores divided by the root of a head's width, 24 rotary dimensions of 48, and a normalized input of the fusion. On MedPix 2.0 and
 COVCTR, a row each has the text's value, and one row has all four: 155,416,768 parameters with 1,000 words, not 156,793,024.
-Quick runs on synthetic captions, with a small model and without these five rows.
+Quick runs on generated captions, with a small model and without these five rows. It demonstrates the run and decides no claim:
+its 95 % intervals are ±0.2 wide, the claims' margin is 0.005.
 Cost: quick, 9 minutes on 2 cores (measured); standard (MedPix 2.0), hours of a GPU; paper (COVCTR and MMR, 100 epochs), see
 --dry-run.
 
