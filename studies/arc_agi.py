@@ -123,6 +123,12 @@ study = Study(
         *deviations("trm_code"),
         *deviations("direct_prediction"),
         Deviation(
+            field="pairs of a puzzle for which a batch has no room",
+            paper="dropped",
+            ours="in the next batch",
+            why="read in the sampler of HRM and TRM, not run",
+        ),
+        Deviation(
             field="votes",
             paper="of ten evaluations, added up",
             ours="of the last one",

@@ -52,7 +52,7 @@ from recstudy.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection
 from recstudy.models.networks.layers import Attention, Past, PostNorm, Rotary, Stack, SwiGLU, lecun_normal, truncated_normal
-from recstudy.models.networks.recursion import nested, schedule
+from recstudy.models.networks.recursion import TopDown, nested, schedule
 from recstudy.models.sequence import hidden_width
 
 
@@ -164,51 +164,41 @@ def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> St
     return Stack(made)
 
 
-class FromVectors(nn.Module):
-    """A core whose states start at one vector each, the same at every place."""
+class LevelsCore(nn.Module):
+    """Equations (1)-(4) or (T1)-(T2): levels and states the lowest first; each state starts at one vector.
 
-    starts: Tensor  # (states, D)
+    Args:
+        config: the model's.
+        f: the stack of each level, or one for all.
+        cycles: of each level.
+        top_down: what a level takes from those above.
+    """
+
+    starts: Tensor  # (levels, D)
+
+    def __init__(self, config: ImageHRM | ImageTRM, f: nn.Module, cycles: Sequence[int], top_down: TopDown) -> None:
+        super().__init__()
+        self.config, self.f, self.top_down = config, f, top_down
+        self.turns = tuple(schedule(cycles))
+        lecun_normal(self)
+        self.register_buffer("starts", truncated_normal(torch.empty(len(cycles), config.width), 1.0))
 
     def start(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         return tuple(start_D.expand_as(x_BTD) for start_D in self.starts)
 
-
-class ImageHRMCore(FromVectors):
-    """Equations (1)-(4); levels and states the lowest first."""
-
-    def __init__(self, config: ImageHRM) -> None:
-        super().__init__()
-        self.config = config
-        rotary = Rotary(LONGEST, config.width // config.heads)
-        self.f = nn.ModuleDict({name: make_stack(config, layers, rotary) for name, (_, layers) in config.levels.items()})
-        self.turns = tuple(schedule([cycles for cycles, _ in config.levels.values()]))
-        lecun_normal(self)
-        self.register_buffer("starts", truncated_normal(torch.empty(len(self.f), config.width), 1.0))
-
     def forward(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> tuple[Tensor, ...]:
-        updates = [partial(f, past=past) for f in self.f.values()]
-        return nested(updates, self.turns, x_BTD, states, self.config.top_down, self.config.gradient)  # (1)-(4)
+        stacks = self.f.values() if isinstance(self.f, nn.ModuleDict) else [self.f] * len(states)
+        updates = [partial(stack, past=past) for stack in stacks]
+        return nested(updates, self.turns, x_BTD, states, self.top_down, self.config.gradient)
 
 
 def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
-    return RecursiveCaptioner(config, classes, ImageHRMCore(config))
-
-
-class ImageTRMCore(FromVectors):
-    """Equations (T1)-(T2); the states are z and y, of which y is read."""
-
-    def __init__(self, config: ImageTRM) -> None:
-        super().__init__()
-        self.config = config
-        self.f = make_stack(config, config.layers, Rotary(LONGEST, config.width // config.heads))
-        self.turns = tuple(schedule([config.latent_steps, config.cycles]))
-        lecun_normal(self)
-        self.register_buffer("starts", truncated_normal(torch.empty(2, config.width), 1.0))
-
-    def forward(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> tuple[Tensor, ...]:
-        updates = [partial(self.f, past=past)] * 2
-        return nested(updates, self.turns, x_BTD, states, "chain", self.config.gradient)  # (T1)-(T2)
+    rotary = Rotary(LONGEST, config.width // config.heads)
+    f = nn.ModuleDict({name: make_stack(config, layers, rotary) for name, (_, layers) in config.levels.items()})
+    core = LevelsCore(config, f, [cycles for cycles, _ in config.levels.values()], config.top_down)
+    return RecursiveCaptioner(config, classes, core)
 
 
 def image_trm(config: ImageTRM, classes: int) -> RecursiveCaptioner:
-    return RecursiveCaptioner(config, classes, ImageTRMCore(config))
+    f = make_stack(config, config.layers, Rotary(LONGEST, config.width // config.heads))
+    return RecursiveCaptioner(config, classes, LevelsCore(config, f, [config.latent_steps, config.cycles], "chain"))
