@@ -7,7 +7,7 @@ and keeps its traceback.
 import sysconfig
 import traceback
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from types import TracebackType
 
@@ -117,6 +117,17 @@ def nearest(word: str, known: Iterable[str]) -> str:
     match = [name if name in words else f"{part}.{name}" for part, _, name in usual if {part, name} & {*words}]
     match = match or get_close_matches(word, words, n=1, cutoff=0.6)
     return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def nearest_first(word: str, known: Iterable[str]) -> str:
+    """Return at most eight known words in one line, the most similar first; of a dotted path its last name counts."""
+    words, name = list(known), word.rpartition(".")[2]
+    hint = nearest(word, words)
+
+    def distance(path: str) -> tuple[bool, float]:
+        return repr(path) not in hint, -SequenceMatcher(None, name, path.rpartition(".")[2]).ratio()
+
+    return choices(sorted(words, key=distance), most=8)
 
 
 def choices(known: Iterable[str], most: int = 30) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.dataclasses import rebuild_dataclass
 
-from recstudy.errors import ConfigError, Misfit, choices, nearest
+from recstudy.errors import ConfigError, Misfit, choices, nearest, nearest_first
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
@@ -94,7 +94,7 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         for name in outer:  # the class that holds the field, for its list of names
             kind = kind.model_fields[name].annotation
         known = sorted(_takes(kind))
-        return f"no field {path!r}: {kind.__name__} has {choices(known)}.{nearest(last, known)}"
+        return f"no field {path!r}: {kind.__name__} has {nearest_first(last, known)}.{nearest(last, known)}"
     if first["type"] in MISSING:
         return f"{kind.__name__} needs {path!r}"
     if first["type"] == "value_error":

@@ -1,6 +1,7 @@
 """One run: its parts, whether they fit together, its id, and where it runs, which decides none of its numbers."""
 
 from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
@@ -8,7 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from recstudy.config.ids import deciding
 from recstudy.config.parts import DATASETS, FAMILIES, DataConfig, ModelConfig
 from recstudy.config.train import TrainConfig
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, choices, nearest, nearest_first
 from recstudy.metrics import TASKS
 from recstudy.plugins import Registry
 from recstudy.programs.base import Program, load_program
@@ -206,15 +207,33 @@ class RunConfig(RunSettings):
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
         """Return `with_changes` of each of several changes."""
         own = self.model_dump(mode="json")
+        fields = dict.fromkeys([*own, *flatten(own)])
         configs = []
         for changes in several:
             if "place.max_workers_per_run" in changes:
                 raise ConfigError("place.max_workers_per_run was removed. Set place.workers_per_run to a number")
             values = dict(own)
             for path, value in changes.items():
+                if path.count(".") < 2 and path not in fields:
+                    _refuse_elsewhere(path, fields, changes)
                 _replace(values, path, value)
             configs.append(configure(RunConfig, values))
         return configs
+
+
+def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, Any]) -> None:
+    """Refuse (ConfigError) a field without its part, or one that only another part has."""
+    part, _, name = path.rpartition(".")
+    if (
+        (part and part not in fields) or part in changes or any(f"{part}.{kind}" in changes for kind in KINDS)
+    ):  # which has other fields then
+        return
+    names = {field.rpartition(".")[2]: field for field in fields}
+    if not part or name in names:
+        close = [names[match] for match in get_close_matches(name, names, n=1)]
+        hint = "" if name in names else nearest(name, fields)
+        hint = hint or "".join(f" Did you mean {field!r}?" for field in close)
+        raise ConfigError(f"no field {path!r}: there are {nearest_first(name, fields)}.{hint}")
 
 
 def _replace(values: dict[str, Any], path: str, value: Any) -> None:

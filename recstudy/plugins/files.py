@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, nearest
 from recstudy.files import cache_folder, caching, sha, whole
 
 PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
@@ -230,7 +230,10 @@ def named(place: str) -> Any:
     module, _, name = place.partition(":")
     study = study_file()
     running = study is not None and study.name == module and module not in sys.modules
-    return getattr(sys.modules["__main__"] if running else import_module(module), name)
+    names = vars(sys.modules["__main__"] if running else import_module(module))
+    if name not in names:
+        raise ConfigError(f"{place!r}: the module {module} has no {name!r}.{nearest(name, names)}")
+    return names[name]
 
 
 def files_of_study(modules: list[str]) -> UserFiles:

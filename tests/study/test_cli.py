@@ -122,6 +122,9 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     [
         ("train: {lr: 0.1}", "no field 'train.lr': TrainConfig has .*Did you mean 'learning_rate'"),
         ("train.epochs: 5\nmodel:\n  widht: 8", "no field 'model.widht': ViTRM has .*Did you mean 'width'"),
+        ("width: 8", "no field 'width': there are model.width, .*Did you mean 'model.width'"),
+        ("train: {width: 8}", "no field 'train.width': there are model.width, .*Did you mean 'model.width'"),
+        ("lr: 8", r"no field 'lr': there are train.learning_rate, (\S+, ){7}\.\.\. .*Did you mean 'train.learning_rate'"),
         ("train.epochs: many", "'train.epochs' must be an integer, but got 'many'"),
         (None, "No such file or directory"),
         ("train:\n  epochs: 7\nmodel:\n  width: 64\ntrain:\n  batch_size: 8", "line 5: 'train' is given twice, first in line 1"),

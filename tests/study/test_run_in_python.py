@@ -9,7 +9,15 @@ import tiny
 from notebooks import executed
 
 import recstudy
+from recstudy.errors import ConfigError
 from recstudy.testing import write_study
+
+
+def test_what_is_no_study_is_refused_in_one_line():
+    with pytest.raises(
+        ConfigError, match=r"^run takes a Study, but got <built-in function len>\. Give a function as its program"
+    ):
+        recstudy.run(len)
 
 
 def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
