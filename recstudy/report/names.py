@@ -143,7 +143,11 @@ def with_word_labels(variants: Sequence[VariantRecord]) -> tuple[VariantRecord, 
 
 def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
     generated = {f"{axis}={level}": axis for axis, level in variant.levels.items()}
-    parts = [(generated.get(part, ""), part) for part in variant.label.split(", ")]
+    parts, rest = [], variant.label
+    while rest:  # a level may contain a comma, as in `model=ViT, equal FLOPs`
+        part = next((text for text in generated if f"{rest}, ".startswith(f"{text}, ")), rest.partition(", ")[0])
+        parts.append((generated.get(part, ""), part))
+        rest = rest[len(part) :].removeprefix(", ")
     varying = [pair for pair in parts if pair[0] not in constant] or parts
     return ", ".join(level_words(axis, variant.levels[axis]) if axis else part for axis, part in varying)
 

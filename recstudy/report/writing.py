@@ -228,7 +228,7 @@ def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str]
         "paper.tex.jinja",
         paper=paper,
         packages=PACKAGES,
-        title=breakable(f"{plan.study} ({plan.folder})"),
+        title=breakable(f"{plan.study} ({plan.folder})".replace("_", " ")),
         question=breakable(by_name(plan.question)),
         findings=[(breakable(finding.word), breakable(sentence(finding.said))) for finding in findings(records)],
         parts=[part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if part in written],

@@ -1,6 +1,7 @@
 import pytest
 
-from recstudy.report.names import metric, number, quantity
+from recstudy.records.study_schema import VariantRecord
+from recstudy.report.names import metric, number, quantity, with_word_labels
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,13 @@ def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
 )
 def test_a_quantity_alone_is_in_a_unit_that_can_be_read(name, value, said):
     assert quantity(name, value) == said
+
+
+def test_a_generated_label_is_words_where_a_level_has_a_comma():
+    levels = [{"model": "ViT, equal FLOPs", "batch_size": size} for size in (32, 64)]
+    labels = [", ".join(f"{axis}={level}" for axis, level in each.items()) for each in levels]
+    variants = [VariantRecord(label, each) for label, each in zip(labels, levels, strict=True)]
+
+    assert [variant.label for variant in with_word_labels(variants)] == ["batch size 32", "batch size 64"]
+    variants.append(VariantRecord("model=ViTRM, batch_size=32", {"model": "ViTRM", "batch_size": 32}))
+    assert with_word_labels(variants)[0].label == "ViT, equal FLOPs, batch size 32"

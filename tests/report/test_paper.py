@@ -82,6 +82,7 @@ def test_a_paper_of_all_parts_compiles_and_a_command_makes_it(tmp_path):
     folder = results.study("made_up", "paper") / "report"
     text = (folder / "paper.tex").read_text()
     assert "textwidth=3.2500in" in text
+    assert r"\section*{\raggedright made up (paper)}" in text
     assert [part in text for part in ("{tables/scores.tex}", "{tables/table1.tex}", "{tables/drops.tex}")] == [True] * 3
     assert "Forward" not in (folder / "tables" / "scores.tex").read_text().partition("tabular")[2].partition("\\midrule")[0]
     assert min(letters(run(folder / "paper.tex"))) >= 6  # in figures
