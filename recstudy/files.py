@@ -47,6 +47,12 @@ def stand_in(path: Path) -> str:
     return ""
 
 
+def refuse_stand_in(path: Path) -> None:
+    """Refuse (DataError) a file that only stands for the wanted file."""
+    if problem := stand_in(path):
+        raise DataError(f"{path} {problem}")
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays where that fails.

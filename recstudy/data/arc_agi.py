@@ -24,8 +24,9 @@ from recstudy.config import DATASETS, Shape
 from recstudy.data.cache import IMAGES
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Decoded, Reader, np
+from recstudy.data.splits import utf8
 from recstudy.errors import DataError, choices
-from recstudy.files import cache_folder, caching, stand_in
+from recstudy.files import cache_folder, caching
 from recstudy.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 from recstudy.records.schema import REPEATED
 
@@ -137,14 +138,6 @@ class ArcAgiReader(Reader):
         return ()
 
 
-class LaidPairs(NamedTuple):
-    """The pairs of a split with their augmentations: all as they are, then all under the first of their task, and so on."""
-
-    pairs: Labels  # (N,)
-    tasks: Labels  # (N,)
-    ids: Labels  # (N,) of the puzzle: a task under one augmentation; 0 is nobody's
-
-
 class Pairs(NamedTuple):
     """The pairs of all tasks."""
 
@@ -162,48 +155,50 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
         DataError: a file is damaged, or no task is small enough.
     """
     side, names = config.side, config.set_names(folder)
-    every = {name: read_tasks(folder, name) for name in names}
+    tasks_by_set = {name: read_tasks(folder, name) for name in names}
     other_version = 3 - config.version
-    if len(every[names[1]]) == EVALUATED[other_version]:
+    if len(tasks_by_set[names[1]]) == EVALUATED[other_version]:
         raise DataError(
             f"{folder}/arc-agi_{names[1]}_challenges.json has {EVALUATED[other_version]} tasks, as ARC-AGI-{other_version} has: "
             f"set data.version={other_version}."
         )
-    sets = {name: [task for task in own if task.side <= side] for name, own in every.items()}
-    if none := next((name for name, own in sets.items() if not own), None):
-        raise DataError(
-            f"{folder}/arc-agi_{none}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
-        )
-    tasks = [task for own in sets.values() for task in own]
-    evaluated = np.array([name == names[1] for name, own in sets.items() for _ in own])
-    pairs = in_corner(tasks, config.side)
+    tasks: list[ArcTask] = []
+    evaluated: list[bool] = []
+    for name in names:
+        small_tasks = [task for task in tasks_by_set[name] if task.side <= side]
+        if not small_tasks:
+            raise DataError(
+                f"{folder}/arc-agi_{name}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
+            )
+        tasks += small_tasks
+        evaluated += [name == names[1]] * len(small_tasks)
+    pairs = in_corner(tasks, side)
     drawn = [augmentations(task, config) for task in tasks]
-    puzzles = [one for own in drawn for one in own]
-    tested = pairs.asked & evaluated[pairs.tasks]
-    train, test = (rows_of(pairs, chosen, [len(own) for own in drawn]) for chosen in (~tested, tested))
-    held, tests = pairs.asked[train.pairs], pairs.asked[test.pairs]
-    apart = held & (not config.whole_tasks)  # puzzles, and groups, of their own
-    images, labels = laid_out(pairs, train, puzzles, moved(pairs, train, puzzles, config))
-    test_images, test_labels = laid_out(pairs, test, puzzles, np.zeros((len(test.ids), 2), np.int64))
+    puzzles = [puzzle for task_puzzles in drawn for puzzle in task_puzzles]
+    tested = pairs.asked & np.array(evaluated)[pairs.tasks]
+    columns: dict[str, Any] = {}
+    for part, chosen in (("train", ~tested), ("test", tested)):
+        rows, ids = rows_of(pairs, chosen, [len(task_puzzles) for task_puzzles in drawn])
+        steps = moved(pairs, rows, ids, puzzles, config) if part == "train" else np.zeros((len(ids), 2), np.int64)
+        row_puzzles = [puzzles[puzzle_id - 1] for puzzle_id in ids.tolist()]
+        columns[f"{part}_images"], columns[f"{part}_labels"] = laid_out(pairs, rows, row_puzzles, steps)
+        held = pairs.asked[rows]
+        # Test pairs are puzzles, and groups, of their own.
+        is_apart = held & (not config.whole_tasks or part == "test")
+        columns[f"{part}_groups"] = pairs.tasks[rows] + len(tasks) * is_apart
+        columns[f"{part}_puzzles"] = ids + len(puzzles) * is_apart
+        columns[f"{part}_ids"] = ids
+        if part == "train" and not config.whole_tasks:
+            columns["train_held"] = held
     return Decoded(
-        images,
-        labels,
-        test_images,
-        test_labels,
-        train_groups=train.tasks + len(tasks) * apart,
-        test_groups=test.tasks + len(tasks) * tests,
-        train_puzzles=train.ids + len(puzzles) * apart,
-        test_puzzles=test.ids + len(puzzles) * tests,
-        train_ids=train.ids,
-        test_ids=test.ids,
-        train_held=None if config.whole_tasks else held,
-        identifiers=["<blank>", *(one.name for one in puzzles)],
+        **columns,
+        identifiers=["<blank>", *(puzzle.name for puzzle in puzzles)],
         notes=(
-            f"Of {len(tasks):,} tasks {evaluated.sum():,} are for evaluation: their demonstration pairs train, as in HRM's "
+            f"Of {len(tasks):,} tasks {sum(evaluated):,} are for evaluation: their demonstration pairs train, as in HRM's "
             "protocol.",
             _repeat_note(tasks, pairs, tested),
             f"{tested.sum():,} test inputs are answered under every augmentation of their task, "
-            f"{len(test.ids):,} times in all. pass@1 and pass@2 count tasks; exact accuracy counts answers.",
+            f"{len(columns['test_ids']):,} times in all. pass@1 and pass@2 count tasks; exact accuracy counts answers.",
         ),
     )
 
@@ -213,14 +208,10 @@ def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
     contents = [
         (size.tobytes(), grids.tobytes()) for size, grids in zip(pairs.sizes, pairs.grids, strict=True)
     ]  # colours in the corner: equal grids have equal bytes
-    trained = {contents[row]: row for row in np.flatnonzero(~tested).tolist()}
-    names = [task.name for task in tasks]
+    names = [tasks[index].name for index in pairs.tasks.tolist()]  # of the task of each pair
+    trained = {contents[row]: names[row] for row in np.flatnonzero(~tested).tolist()}
     test_rows = np.flatnonzero(tested).tolist()
-    repeats = [
-        f"{names[pairs.tasks[row]]} = {names[pairs.tasks[trained[contents[row]]]]}"
-        for row in test_rows
-        if contents[row] in trained
-    ]
+    repeats = [f"{names[row]} = {trained[contents[row]]}" for row in test_rows if contents[row] in trained]
     if not repeats:
         return "None of their test pairs is an exact copy of a training pair."
     count = f"{len(repeats):,} of {len(test_rows):,}"
@@ -256,51 +247,56 @@ def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
     return Pairs(grids, sizes, of, places, places >= np.array([len(task.shown) for task in tasks])[of])
 
 
-def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> LaidPairs:
-    """Return the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,)."""
+def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, Labels]:
+    """Lay the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,).
+
+    Returns:
+        Rows of the pairs (N,): all as they are, then all under the first augmentation of their task, and so on; and the ids
+        (N,) of their puzzles. A puzzle is a task under one augmentation; 0 is nobody's.
+    """
     first = np.cumsum([1, *counts])
-    every = np.flatnonzero(chosen)
-    times = np.array(counts)[pairs.tasks[every]]
+    rows = np.flatnonzero(chosen)
+    times = np.array(counts)[pairs.tasks[rows]]
     turns = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-    every = np.repeat(every, times)
-    order = np.lexsort((every, turns))
-    tasks = pairs.tasks[every[order]]
-    return LaidPairs(every[order], tasks, first[tasks] + turns[order])
+    rows = np.repeat(rows, times)
+    order = np.lexsort((rows, turns))
+    rows = rows[order]
+    return rows, first[pairs.tasks[rows]] + turns[order]
 
 
-def moved(pairs: Pairs, rows: LaidPairs, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
+def moved(pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
     """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle stays in the corner."""
-    seed, ids, places = config.drawing_seed, rows.ids, pairs.places[rows.pairs]
-    across = np.array([False, *(TURNS[one.turn][0] for one in puzzles)], bool)[ids, None]
-    largest = pairs.sizes.max(1)[rows.pairs]
-    room = config.side + 1 - np.where(across, largest[:, ::-1], largest)
+    seed, places = config.drawing_seed, pairs.places[rows]
+    is_across = np.array([False, *(TURNS[puzzle.turn][0] for puzzle in puzzles)], bool)[ids, None]
+    largest = pairs.sizes.max(1)[rows]
+    room = config.side + 1 - np.where(is_across, largest[:, ::-1], largest)
     stays = (numbers(seed, ids, np.zeros_like(ids), 1)[:, 0] * np.bincount(ids)[ids]).astype(np.int64)
     steps = (numbers(seed, ids, 1 + places, 2) * room).astype(np.int64)
     return np.where((places == stays)[:, None], 0, steps)
 
 
-def laid_out(pairs: Pairs, rows: LaidPairs, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
+def laid_out(pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
     """Lay out inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
 
     Args:
         pairs: all of them.
-        rows: which stand here.
-        puzzles: by id, from 1 on.
+        rows: (N,) which stand here.
+        puzzles: the puzzle of each of the N.
         steps: (N, 2) how far each goes from the corner.
     """
-    folder, count, side = cache_folder(), len(rows.ids), pairs.grids.shape[-1]
+    folder, count, side = cache_folder(), len(rows), pairs.grids.shape[-1]
     with caching(IMAGES, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder) as given, TemporaryFile(dir=folder) as answers:
             for start in range(0, count, CHUNK):
-                own = slice(start, start + CHUNK)
-                some, under = rows.pairs[own], [puzzles[one - 1] for one in rows.ids[own].tolist()]
-                for which, file in enumerate((given, answers)):
-                    file.write(canvas(pairs.grids[some, which], pairs.sizes[some, which], under, steps[own]).tobytes())
+                chunk = slice(start, start + CHUNK)
+                for side_of_pair, file in enumerate((given, answers)):
+                    grids, sizes = pairs.grids[rows[chunk], side_of_pair], pairs.sizes[rows[chunk], side_of_pair]
+                    file.write(canvas(grids, sizes, puzzles[chunk], steps[chunk]).tobytes())
             given.flush()
             answers.flush()
-            shapes = (count, 1, side, side), (count, side**2)
-            return np.memmap(given, np.uint8, "r", shape=shapes[0]), np.memmap(answers, np.uint8, "r", shape=shapes[1])
+            images = np.memmap(given, np.uint8, "r", shape=(count, 1, side, side))
+            return images, np.memmap(answers, np.uint8, "r", shape=(count, side**2))
 
 
 def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: Labels) -> Pixels:
@@ -343,48 +339,44 @@ def read_tasks(folder: Path, name: str) -> list[ArcTask]:
         DataError: a file is damaged, a task has no solutions, or a grid is none.
     """
     files = [folder / f"arc-agi_{name}_{kind}.json" for kind in ("challenges", "solutions")]
-    found: list[dict[str, Any]] = []
+    contents = []
     for file in files:
-        if problem := stand_in(file):
-            raise DataError(f"{file} {problem}")
         try:
-            found.append(json.loads(file.read_bytes()))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{file} cannot be read ({' '.join(str(error).split())}). Unpack or download it again.") from None
-        if not isinstance(found[-1], dict):
+            contents.append(json.loads(utf8(file)))
+        except ValueError as error:
+            raise DataError(f"{file} cannot be read ({error}). Unpack or download it again.") from None
+        if not isinstance(contents[-1], dict):
             raise DataError(f"{file} must hold tasks by their names. Unpack or download it again.")
-    challenges, solutions = found
-    return [_task(task, told, solutions.get(task), *files) for task, told in challenges.items()]
+    challenges, solutions = contents
+    return [_task(name, task, solutions.get(name), *files) for name, task in challenges.items()]
 
 
-def _task(name: str, told: Any, solutions: Any, challenges: Path, solved: Path) -> ArcTask:
-    try:
-        shown, asked = [(pair["input"], pair["output"]) for pair in told["train"]], [pair["input"] for pair in told["test"]]
-    except (KeyError, TypeError):
-        raise DataError(f"{challenges}, task {name}: it must have pairs in `train` and inputs in `test`. Mend it.") from None
-    if not isinstance(solutions, list) or len(solutions) != len(asked):
-        found = len(solutions) if isinstance(solutions, list) else "none"
-        raise DataError(f"{solved}, task {name}: there must be {len(asked)} solutions, but there are {found}. Add them.")
-    if not shown or not asked:
-        raise DataError(f"{challenges}, task {name}: it has no {'pairs' if not shown else 'test inputs'}. Mend it.")
+def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) -> ArcTask:
     place = f"{challenges}, task {name}"
-    return ArcTask(
-        name,
-        [
-            (_grid(given, f"{place}, pair {at}, input"), _grid(answer, f"{place}, pair {at}, output"))
-            for at, (given, answer) in enumerate(shown)
-        ],
-        [
-            (_grid(given, f"{place}, test input {at}"), _grid(answer, f"{solved}, task {name}, solution {at}"))
-            for at, (given, answer) in enumerate(zip(asked, solutions, strict=True))
-        ],
-    )
+    try:
+        pairs, inputs = [(pair["input"], pair["output"]) for pair in task["train"]], [pair["input"] for pair in task["test"]]
+    except (KeyError, TypeError):
+        raise DataError(f"{place}: it must have pairs in `train` and inputs in `test`. Mend it.") from None
+    count = len(solutions) if isinstance(solutions, list) else "none"
+    if count != len(inputs):
+        raise DataError(f"{solved}, task {name}: there must be {len(inputs)} solutions, but there are {count}. Add them.")
+    if not pairs or not inputs:
+        raise DataError(f"{place}: it has no {'pairs' if not pairs else 'test inputs'}. Mend it.")
+    shown = [
+        (_grid(given, f"{place}, pair {number}, input"), _grid(answer, f"{place}, pair {number}, output"))
+        for number, (given, answer) in enumerate(pairs)
+    ]
+    asked = [
+        (_grid(given, f"{place}, test input {number}"), _grid(answer, f"{solved}, task {name}, solution {number}"))
+        for number, (given, answer) in enumerate(zip(inputs, solutions, strict=True))
+    ]
+    return ArcTask(name, shown, asked)
 
 
 def _grid(rows: Any, place: str) -> Pixels:
     try:
         grid = np.array(rows)
-    except ValueError:
+    except ValueError:  # rows of several lengths
         grid = np.empty(0)
     if grid.ndim != 2 or not grid.size or grid.dtype.kind != "i" or grid.min() < 0 or grid.max() >= COLOURS:
         raise DataError(f"{place}: a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it.")

@@ -96,7 +96,10 @@ def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
     sent = send(torch.stack([order, codes[order]]), images.device)
     changed = images.index_select(0, sent[0])
     moved = slice(ends[1], ends[2 * len(MOVES) + 1])
-    changed[moved] = _move(changed[moved], sent[1, moved] - 2, magnitude)
+    B, C, H, W = changed[moved].shape
+    maps_BP = _source_pixels(H, W, magnitude, images.device).index_select(0, sent[1, moved] - 2)
+    padded_BCP = torch.nn.functional.pad(changed[moved].flatten(2), (1, 0))  # pixel 0 is outside the image
+    changed[moved] = padded_BCP.gather(2, maps_BP[:, None].expand(B, C, H * W)).view(B, C, H, W)
     for code in range(2 * len(MOVES) + 2, 2 * len(OPERATIONS)):
         group = slice(ends[code - 1], ends[code])
         if group.start < group.stop:
@@ -111,13 +114,6 @@ def level(name: str, magnitude: int) -> float:
     if name == "Solarize":
         return float(torch.linspace(1, 0, LEVELS)[magnitude])  # the share of 255 from which on values are inverted
     return float(torch.linspace(0, HIGHEST[name], LEVELS)[magnitude])
-
-
-def _move(images: Tensor, maps: Tensor, magnitude: int) -> Tensor:
-    """Return image b with its pixels taken from where map `maps[b]` says."""
-    B, C, H, W = images.shape
-    from_B1P = _source_pixels(H, W, magnitude, images.device).index_select(0, maps)[:, None]
-    return torch.nn.functional.pad(images.flatten(2), (1, 0)).gather(2, from_B1P.expand(B, C, H * W)).view(B, C, H, W)
 
 
 @lru_cache(maxsize=8)
@@ -188,23 +184,19 @@ def mix(images: Tensor, labels: Tensor, classes: int, settings: Augment, generat
     draw = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))  # torch has no seeded Beta
     partners = send(torch.randperm(len(images), generator=generator), images.device)
     if settings.cutmix and (not settings.mixup or draw.random() < 0.5):
-        mixed, share = _cutmix(images, images[partners], settings.cutmix, draw)
+        # CutMix pastes a box with the share 1 - lambda of the image and any centre; what is clipped at the border is given back.
+        H, W = images.shape[-2:]
+        half = 0.5 * math.sqrt(1 - draw.beta(settings.cutmix, settings.cutmix))
+        y, x = int(draw.integers(H)), int(draw.integers(W))
+        rows, columns = (slice(max(c - int(half * n), 0), min(c + int(half * n), n)) for c, n in ((y, H), (x, W)))
+        mixed = images.clone()
+        mixed[:, :, rows, columns] = images[partners, :, rows, columns]
+        share = 1 - (rows.stop - rows.start) * (columns.stop - columns.start) / (H * W)
     else:
         share = float(draw.beta(settings.mixup, settings.mixup))
         mixed = torch.lerp(images[partners], images, share)
     own = torch.zeros(len(images), classes, device=images.device).scatter_(1, labels[:, None], 1.0)
     return mixed, torch.lerp(own[partners], own, share)
-
-
-def _cutmix(images: Tensor, others: Tensor, alpha: float, draw: np.random.Generator) -> tuple[Tensor, float]:
-    """Paste a box with the share 1 - lambda of the image and any centre; what is clipped at the border is given back."""
-    H, W = images.shape[-2:]
-    half = 0.5 * math.sqrt(1 - draw.beta(alpha, alpha))
-    y, x = int(draw.integers(H)), int(draw.integers(W))
-    rows, columns = (slice(max(c - int(half * n), 0), min(c + int(half * n), n)) for c, n in ((y, H), (x, W)))
-    mixed = images.clone()
-    mixed[:, :, rows, columns] = others[:, :, rows, columns]
-    return mixed, 1 - (rows.stop - rows.start) * (columns.stop - columns.start) / (H * W)
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -76,7 +76,7 @@ class Batches:
         self.showings = 1 if data is None else data.showings
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
-        self.groups, self.ids = _tensor(split.groups), _tensor(split.ids)
+        self.groups, self.ids = (None if numbers is None else torch.from_numpy(numbers) for numbers in (split.groups, split.ids))
         self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
         self.device, self.rank, self.world = device, rank, world
         deviation = torch.tensor(std).view(-1, 1, 1)
@@ -114,7 +114,8 @@ class Batches:
                 part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
                 mixed, targets = mix(part, own, self.classes, self.augment, generator)
                 beside = None if told is None else told[start : start + self.batch_size]
-                yield self._own(Batch(mixed, own, targets, len(own), beside))
+                batch, share = Batch(mixed, own, targets, len(own), beside), self._share(len(own))
+                yield Batch._make(value[share] if isinstance(value, Tensor) else value for value in batch)
 
     def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
         """Yield all images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
@@ -147,11 +148,6 @@ class Batches:
             return values.index_select(0, send(rows, self.device))
         return send(values.index_select(0, rows), self.device)
 
-    def _own(self, batch: Batch) -> Batch:
-        """Return this worker's share of what all of them see."""
-        share = self._share(batch.total)
-        return Batch._make(part[share] if isinstance(part, Tensor) else part for part in batch)
-
     def _standardise(self, images: Tensor) -> Tensor:
         if images.dim() < 4:  # features, or codes
             return images
@@ -171,10 +167,6 @@ class Batches:
         return Generator().manual_seed(int(state[0]))
 
 
-def _tensor(values: "np.typing.NDArray[np.int64] | None") -> Tensor | None:
-    return None if values is None else torch.from_numpy(values)
-
-
 def _pieces(rows: Tensor, size: int) -> Iterator[Tensor]:
     """Split as torch.split does, which makes one empty piece of nothing; here nothing has no pieces."""
     return (rows[start : start + size] for start in range(0, len(rows), size))
@@ -187,7 +179,8 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
         return here
     key = (split.source, device)
     if key not in _ON_GPU:
-        for other in [other for other in _ON_GPU if _reading(other[0]) != _reading(split.source)]:
+        reading = split.source.split("/", 2)[::2]  # of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING
+        for other in [other for other in _ON_GPU if other[0].split("/", 2)[::2] != reading]:
             del _ON_GPU[other]  # other data, or other features of the same, would only take memory from this run
         free = sys.maxsize  # bytes of the GPU that nobody uses, what torch keeps for later among them
         if device.type == "cuda":
@@ -196,9 +189,3 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
         images = here[0].to(device) if here[0].nbytes <= SHARE * free else here[0]
         _ON_GPU[key] = images, here[1].to(device)
     return _ON_GPU[key]
-
-
-def _reading(source: str) -> tuple[str, str]:
-    """Return the data set and what is read of its images, of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING."""
-    checksum, _, rest = source.partition("/")
-    return checksum, rest.partition("/")[2]

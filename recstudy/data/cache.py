@@ -23,12 +23,12 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from recstudy.config import DataConfig
-from recstudy.data.reader import Decoded, Labels, Pixels, Reader, Tokens, np
+from recstudy.data.reader import Labels, Pixels, Reader, Tokens, np
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
 
 FORMAT = 2  # of a data set's entry; raise it when the same sources decode to other bytes
 IMAGES = "decoded images"
-T = TypeVar("T")
 
 
-class Texts(Sequence[T]):
+class Texts(Sequence[Any]):
     """The captions of each image of an official split, by row, or names; read from the cache when the first is asked for."""
 
     def __init__(self, file: Path) -> None:
@@ -62,7 +61,7 @@ class Texts(Sequence[T]):
         return len(self._texts)
 
     @cached_property
-    def _texts(self) -> list[T]:
+    def _texts(self) -> list[Any]:
         return list(json.loads(self.file.read_bytes()))
 
 
@@ -75,7 +74,7 @@ class Split:
     rows: Labels  # which of the N belong to this split
     source: str  # checksum and official split: equal sources hold equal images
     groups: Labels | None = None  # (N,) the patient of each image; None for sets without patients
-    captions: Texts[list[str]] | None = None  # N lists of texts, the references of an image; None for sets without captions
+    captions: Texts | None = None  # N lists of texts, the references of an image; None for sets without captions
     puzzles: Labels | None = None  # (N,) of several examples of a puzzle which it is; None where each is one of its own
     ids: Labels | None = None  # (N,) a puzzle's row in a table of embeddings; None for sets without such
 
@@ -98,7 +97,7 @@ class DataSet:
     notes: tuple[str, ...] = ()  # what the reader changed or left out
     group_count: int = 0  # patients, or ids of puzzles, of both official splits together, which are numbered from 0
     tokenizer: Tokenizer | None = None  # what made the labels of the captions; None for sets without captions
-    identifiers: Texts[str] | None = None  # what each id stands for; None where ids have no names
+    identifiers: Texts | None = None  # what each id stands for; None where ids have no names
 
     def selection(self, by: str) -> Split:
         """Return the split that selects epochs, by `train.selection`."""
@@ -147,23 +146,24 @@ def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
         reader.check(folder)
         entry = entry_of(reader, folder)
 
-    def build(path: Path) -> None:
-        try:
-            decoded = reader.read(folder)
-        except (RecstudyError, MemoryError):
-            raise
-        except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
-            raise DataError(f"the reader of {config.title} failed: {raised_at(error)}") from error
-        _build(path, decoded)
-
-    return cached(entry, build, config.name)
+    return cached(entry, partial(_build, reader, folder), config.name)
 
 
-def _build(entry: Path, decoded: Decoded) -> None:
+def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
     """Write the files of an entry; its checksum is over all arrays, then all texts."""
-    arrays = {name: part for name, part in decoded._asdict().items() if isinstance(part, np.ndarray)}
-    named = {name: getattr(decoded, name) for name in ("train_captions", "test_captions", "tokenizer", "identifiers")}
-    texts = {name: canonical(values) + "\n" for name, values in named.items() if values is not None}
+    try:
+        decoded = reader.read(data_folder)
+    except (RecstudyError, MemoryError):
+        raise
+    except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
+        raise DataError(f"the reader of {reader.config.title} failed: {raised_at(error)}") from error
+    parts = decoded._asdict()
+    arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+    texts = {
+        name: canonical(parts[name]) + "\n"
+        for name in ("train_captions", "test_captions", "tokenizer", "identifiers")
+        if parts[name] is not None
+    }
     with making(entry) as folder:
         folder.mkdir()
         hashed = hashlib.sha256()
@@ -204,7 +204,7 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
     images, labels = (np.load(entry / f"{part}_{what}.npy", mmap_mode="c") for what in ("images", "labels"))
     groups, puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("groups", "puzzles", "ids"))
     file = entry / f"{part}_captions.json"
-    captions: Texts[list[str]] | None = Texts(file) if file.exists() else None
+    captions = Texts(file) if file.exists() else None
     return Split(images, np.asarray(labels), np.arange(len(labels)), f"{checksum}/{part}", groups, captions, puzzles, ids)
 
 

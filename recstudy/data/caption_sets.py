@@ -112,9 +112,9 @@ class CovCtr(OfficialCaptions):
     several: ClassVar = True
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        rows = Rows(place / "reports_ZH_EN.csv")
-        for (line, image), (_, caption) in zip(rows.keys("image_id"), rows.column("reports_En"), strict=True):
-            yield CaptionRow(rows.file, f"line {line}", (image, f"images/{image}"), caption, group=image.partition("%")[0])
+        file = place / "reports_ZH_EN.csv"
+        for where, image, caption in Rows(file).pairs("image_id", "reports_En"):
+            yield CaptionRow(file, where, (image, f"images/{image}"), caption, group=image.partition("%")[0])
 
 
 @DATASETS.add("medpix")
@@ -138,13 +138,13 @@ class MedPix(OfficialCaptions):
             file = place / f"splitted_dataset/descriptions_{name}.jsonl"
             for line, text in enumerate(utf8(file).split("\n"), 1):
                 if text.strip():
-                    values = dict(json_object(file, text, line))
+                    where, values = f"line {line}", dict(json_object(file, text, line))
                     for key, kind in (("image", str), ("U_id", str), ("Description", list)):
                         if not isinstance(values.get(key), kind):
                             fix = "Give each image its name, case and description."
-                            raise DataError(f"{file}, line {line}: {key!r} is missing. {fix}")
-                    caption = as_text(file, f"line {line}", dict(values["Description"]).get("Caption"))
-                    yield CaptionRow(file, f"line {line}", (f"images/{values['image']}",), caption, split, values["U_id"])
+                            raise DataError(f"{file}, {where}: {key!r} is missing. {fix}")
+                    caption = as_text(file, where, dict(values["Description"]).get("Caption"))
+                    yield CaptionRow(file, where, (f"images/{values['image']}",), caption, split, values["U_id"])
 
 
 @DATASETS.add("mm_retinal")
@@ -168,10 +168,10 @@ class MmRetinal(OfficialCaptions):
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         for modality in MODALITIES:
-            rows = Rows(place / f"{modality}_translated_v1.csv")
-            for (line, key), (_, caption) in zip(rows.keys("Image_ID"), rows.column("en_caption"), strict=True):
+            file = place / f"{modality}_translated_v1.csv"
+            for where, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
                 image = f"{modality}/{key}"
-                yield CaptionRow(rows.file, f"line {line}", (image,), caption, group=FIGURE_PART.sub("", image))
+                yield CaptionRow(file, where, (image,), caption, group=FIGURE_PART.sub("", image))
 
 
 @DATASETS.add("peir_gross")
@@ -194,9 +194,8 @@ class PeirGross(OfficialCaptions):
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         file = place / "peir_gross_captions.json"
         for image, caption in json_object(file, utf8(file)):
-            yield CaptionRow(
-                file, f"key {image!r}", (f"peir_gross_images/{image}", f"images/{image}"), as_text(file, image, caption)
-            )
+            images = (f"peir_gross_images/{image}", f"images/{image}")
+            yield CaptionRow(file, f"key {image!r}", images, as_text(file, image, caption))
 
 
 @DATASETS.add("roco")
@@ -220,17 +219,15 @@ class Roco(OfficialCaptions):
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in ROCO_SPLITS.items():
-            folder = place / f"data/{name}/radiology"
-            files = {}
-            for _, key, (_, command, file) in _tabbed(folder / "dlinks.txt", 3):
-                archive = re.search(
-                    r"([^/\s]+)\.tar\.gz", command
-                )  # `PMC1_a.jpg` of PMC1.tar.gz and a.jpg in it (scripts/fetch.py)
-                files[key] = f"{archive[1] if archive else ''}_{file.strip()}"
-            for line, key, cells in _tabbed(folder / "captions.txt", 2):
-                at = f"data/{name}/radiology/images"
-                images = tuple(f"{at}/{file}" for file in (files.get(key), key) if file)
-                yield CaptionRow(folder / "captions.txt", f"line {line}", images, cells[1].strip(), split)
+            folder, file_names = f"data/{name}/radiology", {}
+            for _, key, (_, command, file_name) in _tabbed(place / folder / "dlinks.txt", 3):
+                # `PMC1_a.jpg` of PMC1.tar.gz and a.jpg in it (scripts/fetch.py)
+                archive = re.search(r"([^/\s]+)\.tar\.gz", command)
+                file_names[key] = f"{archive[1] if archive else ''}_{file_name.strip()}"
+            captions = place / folder / "captions.txt"
+            for line, key, (_, caption) in _tabbed(captions, 2):
+                images = [f"{folder}/images/{image}" for image in (file_names.get(key), key) if image]
+                yield CaptionRow(captions, f"line {line}", tuple(images), caption.strip(), split)
 
 
 def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
@@ -261,10 +258,10 @@ class RocoV2(OfficialCaptions):
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in ROCO_V2_SPLITS.items():
-            rows = Rows(place / f"{name}_captions.csv")
-            for (line, key), (_, caption) in zip(rows.keys("ID"), rows.column("Caption"), strict=True):
+            file = place / f"{name}_captions.csv"
+            for where, key, caption in Rows(file).pairs("ID", "Caption"):
                 images = tuple(f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}"))
-                yield CaptionRow(rows.file, f"line {line}", images, caption, split)
+                yield CaptionRow(file, where, images, caption, split)
 
 
 @DATASETS.add("phantom_captions")
@@ -331,19 +328,22 @@ def draw_cases(seed: int) -> DrawnShapes:
 
 
 def describe(cases: DrawnShapes, row: int) -> list[str]:
-    """Return two or three captions of one image."""
-    return [_say(cases, row, way) for way in cases.ways[row, : cases.several[row]].tolist()]
-
-
-def _say(cases: DrawnShapes, row: int, way: int) -> str:
-    """Say a finding in one of three ways, and an impression in one of three."""
+    """Return two or three captions of one image: a finding in one of three ways, and an impression in one of three."""
     shape, size, level, side = cases.case[row].tolist()
     count = int(cases.number[row])
-    s, are, many = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
-    what = f"{many}{TISSUES[level]} {NAMES[SHAPES[shape]][size]}{s}" if count else "normal"
-    sentences = f"{(FINDINGS if count else NOTHING)[way // 3]} {IMPRESSIONS[way % 3]}"
-    of = {"count": COUNTS[count], "size": SIZES[size], "level": LEVELS[level], "side": SIDES[side]}
-    return sentences.format(shapes=SHAPES[shape] + s, are=are, what=what, **of)
+    plural, verb, many = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
+    words = {
+        "shapes": SHAPES[shape] + plural,
+        "are": verb,
+        "count": COUNTS[count],
+        "size": SIZES[size],
+        "level": LEVELS[level],
+        "side": SIDES[side],
+        "what": f"{many}{TISSUES[level]} {NAMES[SHAPES[shape]][size]}{plural}" if count else "normal",
+    }
+    findings = FINDINGS if count else NOTHING
+    ways = cases.ways[row, : cases.several[row]].tolist()
+    return [f"{findings[way // 3]} {IMPRESSIONS[way % 3]}".format(**words) for way in ways]
 
 
 def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import compress
 from pathlib import Path, PurePath
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -21,10 +21,10 @@ from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
 from recstudy.data.checking import check_encodable
-from recstudy.data.images import ENDINGS, DecodedImage, decode_image, image_notes, images_are, images_missing, in_threads
-from recstudy.data.reader import Decoded, Labels, Pixels, Reader, np
+from recstudy.data.images import ENDINGS, DecodedImage, decode_all, decode_image, image_notes, images_are, images_missing
+from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
 from recstudy.data.splits import SPLITS, Rows, as_text, check_filled, check_whole, draw, json_object, numbered, utf8
-from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, with_tokens
+from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, plain, with_tokens
 from recstudy.errors import DataError
 
 NONE = "the tables name none"  # of the images of a split
@@ -106,6 +106,7 @@ class CaptionReader(Reader):
     """Reads captioned images in files. A layout is the tables it has, and how their rows are read."""
 
     config: CaptionFiles
+    advice = PATH_ADVICE
     tables: tuple[str, ...]  # all of them below PATH
     several: bool = False  # an image named again has several captions; elsewhere that is a mistake
     shares: tuple[float, float] = (0.1, 0.1)  # of validation and test, where the split is drawn
@@ -119,29 +120,43 @@ class CaptionReader(Reader):
         """Yield all rows of the tables below `place`; a DataError names the file and line of what is wrong."""
 
     def sources(self, folder: Path) -> Sequence[str]:
-        return self._choose(folder).sources
+        return self._choose(folder)[2]
 
     def check(self, folder: Path) -> None:
         self._choose(folder)
 
     def decode(self, folder: Path) -> Decoded:
         """Clean captions, pixels, tokens. Memory: the uint8 images, and what the threads have open."""
-        config, (chosen, notes, _) = self.config, self._choose(folder)
-        place, clean, noted = folder / config.path, CLEANERS[config.clean], list(notes)
+        config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
+        chosen, chosen_notes, _ = self._choose(folder)
+        notes = list(chosen_notes)
         cleaned = [image._replace(captions=[clean(caption) for caption in image.captions]) for image in chosen]
         check_captions(config, cleaned, f"nothing is left of the caption with data.clean {config.clean!r}")
-        written = [image for image in cleaned if all_written(image.captions)]
-        if bare := len(cleaned) - len(written):
-            noted.append(f"{images_are(bare)} without a caption once it is cleaned: left out")
-        pixels, images, image_remarks = _decode_all(config, place, written)
-        noted += image_remarks
+        images = [image for image in cleaned if all(image.captions)]
+        if bare := len(cleaned) - len(images):
+            notes.append(f"{images_are(bare)} without a caption once it is cleaned: left out")
+
+        def decode(image: CaptionedImage) -> DecodedImage:
+            try:
+                return decode_image(place / image.file, config.size, "RGB")
+            except DataError as error:
+                if config.allow_missing:
+                    return DecodedImage(np.zeros(1, np.uint8), ("unreadable",))
+                where = f"{image.row.file.name}, {image.row.where}"
+                raise DataError(f"{error} {where} names it; --allow-missing leaves it out.") from None
+
+        pixels, remarks = decode_all(decode, images, config.shape)
+        notes += image_notes(remarks)
+        readable = ["unreadable" not in words for words in remarks]
+        if not all(readable):
+            pixels, images = pixels[readable], list(compress(images, readable))
         check_filled([image.split for image in chosen], [image.split for image in images], place, NONE)
         train = sum(image.split != "test" for image in images)
         held = np.array([image.split == "val" for image in images[:train]])
         rows = [image.row for image in images]
         groups = None if all(row.group is None for row in rows) else _numbers(rows)
         captions = [image.captions for image in images]
-        return with_tokens(config, folder, pixels, captions, train, groups, held if held.any() else None, tuple(noted))
+        return with_tokens(config, folder, pixels, captions, train, groups, held if held.any() else None, tuple(notes))
 
 
 @DATASETS.add("captions")
@@ -180,12 +195,11 @@ class CaptionFolderReader(CaptionReader):
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         rows = Rows(place / self.tables[0])
-        images, captions = rows.keys("image"), rows.column("caption")
-        group = next((name for name in GROUPS if rows.has(name)), None)
-        groups = (cell for _, cell in rows.column(group)) if group else iter([""] * len(rows.rows))
+        column = next((name for name in GROUPS if rows.has(name)), None)
+        groups = [cell or None for _, cell in rows.column(column)] if column else [None] * len(rows.rows)
         splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
-        for (line, image), (_, caption), split, patient in zip(images, captions, splits, groups, strict=True):
-            yield CaptionRow(rows.file, f"line {line}", _places(image), caption, split, patient or None)
+        for (where, image, caption), split, group in zip(rows.pairs("image", "caption"), splits, groups, strict=True):
+            yield CaptionRow(rows.file, where, _places(image), caption, split, group)
 
 
 class CaptionTextReader(CaptionFolderReader):
@@ -226,20 +240,16 @@ class CaptionedImage(NamedTuple):
 
     row: CaptionRow  # the first that names it
     file: str  # below PATH; blank where it is missing
-    captions: list[str]  # as the tables have them, or cleaned
+    captions: list[str]  # cleaned; blank where one is missing
     split: str  # train, val or test
 
 
-class ChosenImages(NamedTuple):
-    """The images that are read, and what decides them."""
-
-    images: list[CaptionedImage]  # training images first, each split in the tables' order
-    notes: tuple[str, ...]
-    sources: list[str]  # below the data folder: CLIP's files, the tables and the images
-
-
-def choose(reader: CaptionReader, folder: Path) -> ChosenImages:
+def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], list[str], list[str]]:
     """Choose the images of each split. Reads the tables and lists the folder, but opens no image.
+
+    Returns:
+        The images, those that train first and each split in the tables' order; notes; and the sources below the data
+        folder: CLIP's files, the tables and the images.
 
     Raises:
         DataError: a missing or broken table, a caption or image that is missing, an image named twice, a group in two splits,
@@ -250,20 +260,33 @@ def choose(reader: CaptionReader, folder: Path) -> ChosenImages:
     clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
     named = _by_image(layout, place)
     firsts = [rows[0] for rows in named]
-    given = [row.split for row in firsts if row.split is not None]
-    splits = given if len(given) == len(firsts) else _drawn(layout, firsts)
+    splits = [row.split for row in firsts if row.split is not None]
+    are_drawn = len(splits) < len(firsts)
+    if are_drawn:
+        groups = _numbers(firsts)
+        if groups.max() < len(SPLITS) - 1:
+            few = "has fewer than 3 groups, too few to draw a split from. Add others, or give the split."
+            raise DataError(f"{firsts[0].file} {few}")
+        splits = draw(groups, *layout.shares).tolist()
     check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-    images = [CaptionedImage(own[0], "", [row.caption for row in own], split) for own, split in zip(named, splits, strict=True)]
-    check_captions(config, images, "no caption")
+    texts = [[plain(row.caption) for row in rows] for rows in named]
     files = _find(config, place, firsts)
-    images = [image._replace(file=file) for image, file in zip(images, files, strict=True)]
-    kept = [image for image in images if image.file and all_written(image.captions)]
-    check_filled(splits, [image.split for image in kept], place, NONE)
-    below = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
-    below += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
-    return ChosenImages(
-        sorted(kept, key=lambda image: image.split == "test"), tuple(_notes(images, drawn=splits is not given)), below
-    )
+    images = [CaptionedImage(*parts) for parts in zip(firsts, files, texts, splits, strict=True)]
+    check_captions(config, images, "no caption")
+    chosen = [image for image in images if image.file and all(image.captions)]
+    check_filled(splits, [image.split for image in chosen], place, NONE)
+    notes = []
+    if missing := files.count(""):
+        notes.append(f"{images_are(missing)} named in a table and missing: left out")
+    if empty := sum(not all(captions) for captions in texts):
+        notes.append(f"{images_are(empty)} without a caption: left out")
+    if several := sum(len(captions) > 1 for captions in texts):
+        notes.append(f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are references")
+    if are_drawn:
+        notes.append("no splits are given: drawn by group")
+    sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
+    sources += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
+    return sorted(chosen, key=lambda image: image.split == "test"), notes, sources
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
@@ -274,10 +297,7 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
         if all((place / name).exists() for name in layout.tables):
             return layout
     missing = next(name for name in reader.tables if not (place / name).exists())
-    named = f"{config.path}/{missing}" if place.is_dir() else config.path
-    raise DataError(
-        f"{config.title} not found under {folder} ({named} is missing). Pass --data DIR, set RECSTUDY_DATA or data.path."
-    )
+    raise reader.not_found(folder, f"{config.path}/{missing}" if place.is_dir() else config.path)
 
 
 def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
@@ -305,14 +325,6 @@ def _again(row: CaptionRow, first: CaptionRow) -> DataError:
     return DataError(f"{row.file}, {row.where}: names {row.images[-1]!r} again, which {where} has. Keep one of the two.")
 
 
-def _drawn(layout: CaptionReader, rows: list[CaptionRow]) -> list[str]:
-    """Draw a split by group."""
-    groups = _numbers(rows)
-    if len(np.unique(groups)) < len(SPLITS):
-        raise DataError(f"{rows[0].file} has fewer than 3 groups, too few to draw a split from. Add others, or give the split.")
-    return draw(groups, *layout.shares).tolist()
-
-
 def _numbers(rows: list[CaptionRow]) -> Labels:
     """Number the groups; an image without a group is one of its own."""
     return numbered(f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows)
@@ -321,16 +333,11 @@ def _numbers(rows: list[CaptionRow]) -> Labels:
 def check_captions(config: CaptionFiles, images: list[CaptionedImage], what: str) -> None:
     """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it lacks one."""
     for image in images:
-        if not all_written(image.captions) and not config.allow_missing:
+        if not all(image.captions) and not config.allow_missing:
             raise DataError(
                 f"{image.row.file}, {image.row.where}: {what}. Write one, remove the row, or go on without such images with "
                 "--allow-missing."
             )
-
-
-def all_written(texts: list[str]) -> bool:
-    """Return whether none of an image's captions is blank."""
-    return all(text and not text.isspace() for text in texts)
 
 
 def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
@@ -365,41 +372,3 @@ def _files(place: Path) -> dict[str, str]:
             found[path] = path
             found.setdefault(os.path.splitext(path)[0], path)  # noqa: PTH122  an image before another file of its name
     return found
-
-
-def _notes(images: list[CaptionedImage], drawn: bool) -> Iterator[str]:
-    if missing := sum(not image.file for image in images):
-        yield f"{images_are(missing)} named in a table and missing: left out"
-    if empty := sum(not all_written(image.captions) for image in images):
-        yield f"{images_are(empty)} without a caption: left out"
-    if several := sum(len(image.captions) > 1 for image in images):
-        yield f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are references"
-    if drawn:
-        yield "no splits are given: drawn by group"
-
-
-def _decode_all(
-    config: CaptionFiles, place: Path, images: list[CaptionedImage]
-) -> tuple[Pixels, list[CaptionedImage], list[str]]:
-    """Decode (N, 3, S, S); return the pixels, the images that could be decoded (all, unless gaps are allowed), and notes."""
-
-    def decode_row(image: CaptionedImage) -> DecodedImage | None:
-        try:
-            return decode_image(place / image.file, config.size, "RGB")
-        except DataError as error:
-            if config.allow_missing:
-                return None
-            where = f"{image.row.file.name}, {image.row.where}"
-            raise DataError(f"{error} {where} names it; --allow-missing leaves it out.") from None
-
-    pixels, decoded_images = np.empty((len(images), *config.shape), np.uint8), list[CaptionedImage]()
-    remarks = Counter[str]()
-    for image, decoded in zip(images, in_threads(decode_row, images), strict=True):
-        if decoded is not None:
-            pixels[len(decoded_images)] = decoded.pixels
-            remarks.update(decoded.remarks)
-            decoded_images.append(image)
-    notes = image_notes(remarks)
-    if unreadable := len(images) - len(decoded_images):
-        notes.append(f"{images_are(unreadable)} not readable: left out")
-    return pixels[: len(decoded_images)], decoded_images, notes

@@ -28,59 +28,71 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
     """
     if not isinstance(decoded, Decoded):
         raise DataError(f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}.")
+    try:
+        decoded = _checked(decoded, config)
+    except WrongDataError as error:
+        raise DataError(f"the reader of {config.title} gave wrong data: {error}.") from None
+    return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
+
+
+class WrongDataError(Exception):
+    """Says which part of what a reader gives is wrong."""
+
+
+def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
     takes, changed = TASKS[config.task].takes, dict[str, Any]()
     for part in PARTS:
         images, labels, captions = (getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "captions"))
         dtypes = IMAGE_TYPES if TASKS[config.task].output == "image" else ("uint8",)
-        _array(f"{part}_images", images, dtypes, (None, *config.shape), "N, C, H, W", config)
+        _array(f"{part}_images", images, dtypes, (None, *config.shape), "N, C, H, W")
         if not len(images):
-            raise _wrong(config, f"{part}_images", "must not be empty")
+            raise WrongDataError(f"{part}_images must not be empty")
         if images.dtype != decoded.train_images.dtype:
-            raise _wrong(
-                config, f"{part}_images", f"must be {decoded.train_images.dtype}, as train_images are, but are {images.dtype}"
+            raise WrongDataError(
+                f"{part}_images must be {decoded.train_images.dtype}, as train_images are, but are {images.dtype}"
             )
         if images.dtype.kind == "f" and not np.isfinite(images).all():
-            raise _wrong(config, f"{part}_images", "must be finite")
+            raise WrongDataError(f"{part}_images must be finite")
         changed[f"{part}_images"] = images / np.float32(65_535) if images.dtype == np.uint16 else images
         changed[f"{part}_labels"] = _labels(f"{part}_labels", labels, len(images), config)
         if (captions is not None) != ("captions" in takes):
-            raise _wrong(config, f"{part}_captions", "must be there for captions, and for nothing else")
+            raise WrongDataError(f"{part}_captions must be there for captions, and for nothing else")
         if captions is not None and len(captions) != len(images):
-            raise _wrong(config, f"{part}_captions", f"must be of {len(images):,} images, but are of {len(captions):,}")
+            raise WrongDataError(f"{part}_captions must be of {len(images):,} images, but are of {len(captions):,}")
         for row, texts in enumerate(captions or ()):
             if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
                 wrong = f"must be a list of texts, at least one, but is {str(texts)[:40]!r}"
-                raise _wrong(config, f"{part}_captions[{row}]", wrong)
+                raise WrongDataError(f"{part}_captions[{row}] {wrong}")
             for text in texts:
                 check_encodable(text, f"the reader of {config.title} gave wrong data: {part}_captions[{row}]")
     for name in ("groups", "puzzles", "ids"):
-        _numbers(name, decoded, config, name == "groups" or name in takes)
+        _numbers(name, decoded, name == "groups" or name in takes)
     if decoded.train_groups is not None and len(both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))):
-        raise _wrong(config, "test_groups", f"must not have groups of train_groups, but both have {both[0]}")
+        raise WrongDataError(f"test_groups must not have groups of train_groups, but both have {both[0]}")
     if (held := decoded.train_held) is not None:
-        _array("train_held", held, ("bool",), (len(decoded.train_labels),), "N", config)
+        _array("train_held", held, ("bool",), (len(decoded.train_labels),), "N")
         if held.all() or not held.any():
-            raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
+            raise WrongDataError("train_held must hold out some images and leave some; None where the set holds out none")
         groups = decoded.train_groups
         if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
-            raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
+            raise WrongDataError(f"train_held must hold out whole groups, but divides group {both[0]}")
     if (decoded.tokenizer is not None) != ("captions" in takes):
-        raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
+        raise WrongDataError("tokenizer must be there for captions, and for nothing else")
     for row, name in enumerate(decoded.identifiers or ()):
         check_encodable(name, f"the reader of {config.title} gave wrong data: identifiers[{row}]")
     decoded = decoded._replace(**changed)
     if TASKS[config.task].output == "cells":
-        decoded = _without_blank_answers(decoded, config)
-    return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
+        return _without_blank_answers(decoded)
+    return decoded
 
 
-def _without_blank_answers(decoded: Decoded, config: DataConfig) -> Decoded:
+def _without_blank_answers(decoded: Decoded) -> Decoded:
     """Leave out puzzles that ask for no cell, which any answer would solve. HRM's and TRM's code scores none of them either."""
     for part in PARTS:
         labels: Any = getattr(decoded, f"{part}_labels")
         asking = labels.any(1)
         if not asking.any():
-            raise _wrong(config, f"{part}_labels", "must ask for a cell of at least one puzzle")
+            raise WrongDataError(f"{part}_labels must ask for a cell of at least one puzzle")
         if not asking.all():
             note = f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles ask for no cell and are left out"
             decoded = decoded.taking(part, np.flatnonzero(asking))._replace(notes=(*decoded.notes, note))
@@ -101,30 +113,30 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
     wanted = TASKS[config.task].labels
     axes, task = ", ".join(["N", *map(str, wanted.shape)]), f" for the task {config.task!r}"
     dtypes = INTEGERS if np.dtype(wanted.dtype).kind in "iu" else (wanted.dtype,)
-    _array(name, labels, dtypes, (count, *wanted.sides(config)), axes, config, task)
+    _array(name, labels, dtypes, (count, *wanted.sides(config)), axes, task)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise _wrong(config, name, "must be finite")
+        raise WrongDataError(f"{name} must be finite")
     least, below = wanted.least, wanted.bound(config)
     if (least is not None and labels.min() < least) or (below is not None and labels.max() >= below):
         most = "" if below is None else f" to {below - 1}" if labels.dtype.kind in "iu" else f" to below {below}"
         lowest = "any" if least is None else str(least)
-        raise _wrong(config, name, f"must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
+        raise WrongDataError(f"{name} must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
     return labels.astype(wanted.dtype, copy=False)
 
 
-def _numbers(name: str, decoded: Decoded, config: DataConfig, taken: bool) -> None:
+def _numbers(name: str, decoded: Decoded, is_taken: bool) -> None:
     """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take them."""
     both: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
     if all(numbers is None for numbers in both.values()):
         return
-    if not taken:
-        raise _wrong(config, f"train_{name}", "must be there for puzzles, and for nothing else")
+    if not is_taken:
+        raise WrongDataError(f"train_{name} must be there for puzzles, and for nothing else")
     for part, numbers in both.items():
         if numbers is None:
-            raise _wrong(config, f"{part}_{name}", f"are missing: give both splits' {name}, or none")
-        _array(f"{part}_{name}", numbers, ("int64",), (len(getattr(decoded, f"{part}_labels")),), "N", config)
+            raise WrongDataError(f"{part}_{name} are missing: give both splits' {name}, or none")
+        _array(f"{part}_{name}", numbers, ("int64",), (len(getattr(decoded, f"{part}_labels")),), "N")
         if numbers.min() < 0:
-            raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
+            raise WrongDataError(f"{part}_{name} must be numbered from 0 on, but one is {numbers.min()}")
 
 
 def _array(
@@ -133,19 +145,14 @@ def _array(
     dtypes: Sequence[str],
     shape: tuple[int | None, ...],
     axes: str,
-    config: DataConfig,
     task: str = "",
 ) -> None:
     """Refuse what is no array of one of the types and of this shape, where None is any size."""
     wanted = f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
     if not isinstance(array, np.ndarray):
-        raise _wrong(config, name, f"must be a numpy array ({axes}), but is {type(array).__name__}")
+        raise WrongDataError(f"{name} must be a numpy array ({axes}), but is {type(array).__name__}")
     if array.dtype.name not in dtypes:
-        known = "integers" if dtypes == INTEGERS else " or ".join([*filter(None, [", ".join(dtypes[:-1])]), dtypes[-1]])
-        raise _wrong(config, name, f"must be {known}{task}, but are {array.dtype}")
+        known = "integers" if dtypes == INTEGERS else " or ".join(", ".join(dtypes).rsplit(", ", 1))
+        raise WrongDataError(f"{name} must be {known}{task}, but are {array.dtype}")
     if array.ndim != len(shape) or any(side not in (None, given) for side, given in zip(shape, array.shape, strict=True)):
-        raise _wrong(config, name, f"must have the shape {wanted} ({axes}){task}, but have {array.shape}")
-
-
-def _wrong(config: DataConfig, name: str, what: str) -> DataError:
-    return DataError(f"the reader of {config.title} gave wrong data: {name} {what}.")
+        raise WrongDataError(f"{name} must have the shape {wanted} ({axes}){task}, but have {array.shape}")

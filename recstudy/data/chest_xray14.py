@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
@@ -23,8 +22,8 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
-from recstudy.data.images import DEPTHS, ENDINGS, decode_grey, image_notes, images_are, images_missing, in_threads
-from recstudy.data.reader import Decoded, Labels, Mask, Reader, np
+from recstudy.data.images import DEPTHS, ENDINGS, decode_all, decode_image, image_notes, images_are, images_missing
+from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
 from recstudy.data.splits import Rows, check_filled, check_whole, letters, numbered, utf8, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
@@ -111,9 +110,11 @@ class ChestXray14(ChestFindings):
 class ChestReader(Reader):
     """Reads and checks everything but the pixels before a run starts: see `choose`."""
 
+    advice = PATH_ADVICE
+
     def __init__(self, config: ChestXray14) -> None:
         super().__init__(config)
-        self._choose = lru_cache(maxsize=1)(partial(choose, config))
+        self._choose = lru_cache(maxsize=1)(partial(choose, self))
 
     def sources(self, folder: Path) -> Sequence[str]:
         return self._choose(folder).sources
@@ -123,22 +124,19 @@ class ChestReader(Reader):
 
     def decode(self, folder: Path) -> Decoded:
         """Decode what was chosen. Memory: the uint8 images, and what the threads have open."""
-        chosen, size = self._choose(folder), self.config.size
-        images, remarks = np.empty((len(chosen.files), 1, size, size), np.uint8), Counter[str]()
-        paths = [folder / self.config.path / file for file in chosen.files]
-        wide: dict[int, int] = {}  # by row: bits of the values of an image of 16 bits
-        for row, image in enumerate(in_threads(partial(decode_grey, size=size), paths)):
-            images[row] = image.pixels
-            remarks.update(image.remarks)
-            if depths := [depth for depth in DEPTHS if f"{depth}-bit" in image.remarks]:
-                wide[row] = depths[0]
+        chosen, config = self._choose(folder), self.config
+        paths = [folder / config.path / file for file in chosen.files]
+        decode = partial(decode_image, size=config.size, mode="L")
+        images, remarks = decode_all(partial(decode, bits=16), paths, config.shape)
         notes = [*chosen.notes, *image_notes(remarks)]
-        if wide:
-            bits = max(wide.values())  # of the whole set, so that equal values stay equal
+        # By row: the bits of the values of each image of 16 bits.
+        depths = {row: depth for row, words in enumerate(remarks) for depth in DEPTHS if f"{depth}-bit" in words}
+        if depths:
+            bits = max(depths.values())  # of the whole set, so that equal values stay equal
             scale = "value / 257" if bits == 16 else f"value * 255 / {2**bits - 1:,}, for no value has more than {bits} bits"
-            notes.append(f"{images_are(len(wide))} of 16 bits: scaled to 8 by {scale}")
-            for row in wide if bits < 16 else ():
-                images[row] = decode_grey(paths[row], size, bits).pixels
+            notes.append(f"{images_are(len(depths))} of 16 bits: scaled to 8 by {scale}")
+            for row in depths if bits < 16 else ():
+                images[row] = decode(paths[row], bits=bits).pixels
         train = len(chosen.splits) - chosen.splits.count("test")
         held = np.array([split == "val" for split in chosen.splits[:train]])
         decoded = Decoded.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
@@ -152,110 +150,91 @@ class ChosenXrays(NamedTuple):
     labels: Labels  # (N, 18), or (N,) for single findings
     groups: Labels  # (N,) patients, numbered as they come
     splits: list[str]  # train, val or test
-    notes: tuple[str, ...]
+    notes: list[str]
     sources: list[str]  # below the data folder: the table, the lists of splits and the images
 
 
-def choose(config: ChestXray14, folder: Path) -> ChosenXrays:
+def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
     """Choose the images of each split. Opens the table and lists the image folders, but opens no image.
 
     Raises:
         DataError: a missing or broken table, missing images, a label that is none, a patient in two splits, an empty split.
     """
+    config: ChestXray14 = reader.config
     place = folder / config.path
-    file, found = _table_file(config, folder), _images(place)
-    table = read_table(file, found)
-    if (missing := [name for name in table.images if name not in found]) and not config.allow_missing:
-        of = f"{len(missing):,} of {len(table.images):,} images named in {table.file.name}"
-        raise images_missing(place, len(missing), of, f"{(_image_folders(place) or ['images'])[0]}/{missing[0]}")
-    splits = table.splits or _drawn(table)
-    check_whole("patient", table.patients, splits, f"{place}: by {table.split_files}, ")
-    there = np.array([name in found for name in table.images])
+    tables = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]  # of either layout
+    if not tables:
+        either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
+        raise reader.not_found(folder, either if place.is_dir() else config.path)
+    if len(tables) > 1:
+        raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep the one that counts.")
+    rows, paths = Rows(tables[0]), _images(place)
+    images, patients, labels, given_splits = read_table(rows, paths)
+    table_name = rows.file.name
+    split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
+    notes = []
+    if missing := [name for name in images if name not in paths]:
+        if not config.allow_missing:
+            of = f"{len(missing):,} of {len(images):,} images named in {table_name}"
+            raise images_missing(place, len(missing), of, f"images/{missing[0]}")
+        notes.append(f"{images_are(len(missing))} named in {table_name} and missing: left out")
+    groups = numbered(patients)
+    splits = given_splits or _drawn(rows, groups)
+    check_whole("patient", patients, splits, f"{place}: by {split_files}, ")
+    chosen = np.array([name in paths for name in images])
     single = config.findings == "single"
-    kept = there & ((table.labels == 1).sum(1) == 1) if single else there
-    rows = sorted(np.flatnonzero(kept).tolist(), key=lambda row: splits[row] == "test")
-    check_filled(splits, [splits[row] for row in rows], place, f"none is named in {table.split_files}")
-    files = [found[table.images[row]] for row in rows]
+    if single:
+        several = chosen & ((labels == 1).sum(1) != 1)
+        chosen &= ~several
+        if several.any():
+            notes.append(f"{images_are(several.sum())} without exactly one known finding: left out")
+    if not given_splits:
+        notes.append("no splits are given: drawn by patient, 20 % of the images for test")
+    if unknown := [name for name, column in zip(FINDINGS, labels[chosen].T, strict=True) if (column == -1).all()]:
+        notes.append(f"no image has a label of {', '.join(unknown)}")
+    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda row: splits[row] == "test")
+    chosen_splits = [splits[row] for row in order]
+    check_filled(splits, chosen_splits, place, f"none is named in {split_files}")
+    files = [paths[images[row]] for row in order]
     lists = [name for name in LISTS if (place / name).exists()]
     return ChosenXrays(
         files=files,
-        labels=table.labels[rows].argmax(1) if single else table.labels[rows],
-        groups=numbered([table.patients[row] for row in rows]),
-        splits=[splits[row] for row in rows],
-        notes=tuple(_notes(table, there, kept)),
-        sources=[f"{config.path}/{name}" for name in (table.file.name, *lists, *files)],
+        labels=labels[order].argmax(1) if single else labels[order],
+        groups=numbered(groups[order]),
+        splits=chosen_splits,
+        notes=notes,
+        sources=[f"{config.path}/{name}" for name in (table_name, *lists, *files)],
     )
-
-
-def _table_file(config: ChestXray14, folder: Path) -> Path:
-    place = folder / config.path
-    files = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]  # of either layout
-    if not files:
-        missing = f"{config.path}/labels.csv or Data_Entry_2017*.csv" if place.is_dir() else config.path
-        raise DataError(
-            f"{config.title} not found under {folder} ({missing} is missing). Pass --data DIR, set RECSTUDY_DATA or data.path."
-        )
-    if len(files) > 1:
-        raise DataError(f"{place} has {' and '.join(file.name for file in files)}. Keep the one that counts.")
-    return files[0]
 
 
 def _images(place: Path) -> dict[str, str]:
     """Return file name to path below `place`; each folder is listed once, as looking for each of 112,120 files takes long."""
-    found: dict[str, str] = {}
-    for below in _image_folders(place):
-        with os.scandir(place / below) as entries:
-            here = {entry.name: f"{below}/{entry.name}" for entry in entries if entry.is_file()}
-        if twice := sorted(here.keys() & found.keys()):
-            raise DataError(f"{place} has {twice[0]} twice: {found[twice[0]]} and {here[twice[0]]}. Keep one of the two.")
-        found |= here
-    return found
+    paths: dict[str, str] = {}
+    for folder in [place / "images", *sorted(place.glob("images_*/images"))]:
+        for entry in list(os.scandir(folder)) if folder.is_dir() else ():
+            path = f"{folder.relative_to(place)}/{entry.name}"
+            if entry.is_file() and paths.setdefault(entry.name, path) != path:
+                raise DataError(f"{place} has {entry.name} twice: {paths[entry.name]} and {path}. Keep one of the two.")
+    return paths
 
 
-def _image_folders(place: Path) -> list[str]:
-    folders = ["images", *sorted(f"{part.name}/images" for part in place.glob("images_*"))]
-    return [below for below in folders if (place / below).is_dir()]
-
-
-def _drawn(table: ChestTable) -> list[str]:
+def _drawn(rows: Rows, groups: Labels) -> list[str]:
     """Draw a split by patient, where none is given; `load` holds the validation split out of the training images."""
-    groups = numbered(table.patients)
     if groups.max() == 0:
-        raise DataError(f"{table.file} has one patient only, who cannot be in both train and test. Add others, or a split.")
+        raise DataError(f"{rows.file} has one patient only, who cannot be in both train and test. Add others, or a split.")
     test = whole_groups(groups, max(1, round(TEST_SHARE * len(groups))), seed=0)
-    return ["test" if out else "train" for out in test]
+    return np.where(test, "test", "train").tolist()
 
 
-def _notes(table: ChestTable, there: Mask, kept: Mask) -> Iterable[str]:
-    missing, others = np.count_nonzero(~there), np.count_nonzero(there & ~kept)
-    if missing:
-        yield f"{images_are(missing)} named in {table.file.name} and missing: left out"
-    if others:
-        yield f"{images_are(others)} without exactly one known finding: left out"
-    if table.splits is None:
-        yield "no splits are given: drawn by patient, 20 % of the images for test"
-    if unknown := [name for name, column in zip(FINDINGS, table.labels[kept].T, strict=True) if (column == -1).all()]:
-        yield f"no image has a label of {', '.join(unknown)}"
-
-
-class ChestTable(NamedTuple):
-    """The cells of the table, in its order."""
-
-    file: Path
-    images: list[str]  # file names
-    patients: list[str]
-    labels: Labels  # (N, K)
-    splits: list[str] | None  # train, val or test; None where none are given
-    split_files: str  # where the splits stand
-
-
-def read_table(file: Path, files: Collection[str]) -> ChestTable:
+def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str], Labels, list[str] | None]:
     """Read the table, checked row by row; a DataError names the line and the column of what is wrong.
 
     An `id` without an ending is that of one of the image `files` of the folder, else of a missing PNG file.
+
+    Returns:
+        For each row the file name, the patient, the labels (N, K) and the split, or None if no splits are given.
     """
-    rows = Rows(file)
-    if file.name == "labels.csv":  # one column a finding; those that are missing are unknown
+    if rows.file.name == "labels.csv":  # one column a finding; those that are missing are unknown
         named = {PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS}
         named |= {name: name for name in files}
 
@@ -263,8 +242,7 @@ def read_table(file: Path, files: Collection[str]) -> ChestTable:
             return named.get(cell, cell if PurePath(cell).suffix.lower() in ENDINGS else f"{cell}.png")
 
         images = _unique(rows, "id", file_name)
-        patients = [patient for _, patient in rows.keys("patient_id")]
-        return ChestTable(file, images, patients, _columns(rows), rows.splits(), file.name)
+        return images, [patient for _, patient in rows.keys("patient_id")], _columns(rows), rows.splits()
     images = _unique(rows, "Image Index")  # one column of finding names; the findings that NIH does not label are unknown
     patients = [patient for _, patient in rows.keys("Patient ID")]
     known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
@@ -272,7 +250,7 @@ def read_table(file: Path, files: Collection[str]) -> ChestTable:
         if cell not in known:
             known[cell] = _names(rows, line, cell)
     labels = np.array([known[cell] for _, cell in rows.column("Finding Labels")], np.int64)
-    return ChestTable(file, images, patients, labels, _listed(file.parent, images), " and ".join(LISTS))
+    return images, patients, labels, _listed(rows.file.parent, images)
 
 
 def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
@@ -287,19 +265,19 @@ def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> l
 
 def _columns(rows: Rows) -> Labels:
     for name in rows.header:
-        if (finding := near_finding(name)) and name not in OTHER_COLUMNS:
+        if name not in OTHER_COLUMNS and (finding := near_finding(name)):
             raise DataError(
                 f"{rows.file} has a column {name!r}, which is no finding. Did you mean {finding!r}? Rename or remove it."
             )
+    labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
     names = [name for name in FINDINGS if name in rows.header]
     if not names:
         raise DataError(f"{rows.file} has no column of a finding: of {choices(FINDINGS)}.")
-    labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
     for name in names:
-        cells = list(rows.column(name))
-        if wrong := next(((line, cell) for line, cell in cells if cell not in VALUES), None):
-            raise rows.error(wrong[0], name, f"must be 0, 1 or blank (unknown), but got {wrong[1]!r}")
-        labels[:, FINDINGS.index(name)] = [VALUES[cell] for _, cell in cells]
+        for row, (line, cell) in enumerate(rows.column(name)):
+            if cell not in VALUES:
+                raise rows.error(line, name, f"must be 0, 1 or blank (unknown), but got {cell!r}")
+            labels[row, FINDINGS.index(name)] = VALUES[cell]
     return labels
 
 
@@ -307,12 +285,13 @@ def near_finding(name: str) -> str:
     """Return the finding whose words a column's name has (`Pleural Effusion`), or nearly so; empty if it is one, or near none."""
     if name in FINDINGS:
         return ""
-    words, plain = set(re.split(r"[\W_]+", name.lower())), letters(name)
+    words = set(re.split(r"[\W_]+", name.lower()))
     for finding in FINDINGS:
-        if letters(finding) == plain or words.issuperset(re.split(r"[\W_]+", finding.lower())):
+        if words.issuperset(re.split(r"[\W_]+", finding.lower())):
             return finding
-    near = get_close_matches(plain, map(letters, FINDINGS), n=1, cutoff=0.8)
-    return next((finding for finding in FINDINGS if letters(finding) in near), "")
+    by_letters = {letters(finding): finding for finding in FINDINGS}
+    matches = get_close_matches(letters(name), by_letters, n=1, cutoff=0.8)
+    return by_letters[matches[0]] if matches else ""
 
 
 def _names(rows: Rows, line: int, cell: str) -> list[int]:

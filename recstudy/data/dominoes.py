@@ -12,7 +12,7 @@ Shapes: N images, M dominoes of a board, P pixels a side of a domino.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -71,14 +71,6 @@ class Dominoes(DataConfig):
         return DrawingReader(self, lambda folder: draw_set(self), "dominoes", 1)
 
 
-class Boards(NamedTuple):
-    """Dominoes in the order of their places."""
-
-    signs: Labels  # (N, M) of the upper halves
-    following: Labels  # (N, M) of the lower halves: the sign of the next domino, or -1 - COLOUR
-    marked: Mask  # (N, M) where the chain begins
-
-
 def draw_set(config: Dominoes) -> Decoded:
     """Draw a set in which no two images are the same."""
     own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
@@ -109,7 +101,7 @@ def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pix
     following[:, :ENDS] = -1 - colours
     signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))  # `order`: the domino of each place
     marked = order == np.where(steps > 0, ENDS - 1 + steps, 0)[:, None]
-    return picture(Boards(signs, following, marked)), colours[:, 0]
+    return picture(signs, following, marked), colours[:, 0]
 
 
 def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
@@ -122,14 +114,20 @@ def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
     return leads
 
 
-def picture(boards: Boards) -> Pixels:
-    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a negative upper half."""
-    count, dominoes = boards.signs.shape
-    shown = np.stack([boards.signs, boards.following], 2)
+def picture(signs: Labels, following: Labels, marked: Mask) -> Pixels:
+    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a negative upper half.
+
+    Args:
+        signs: (N, M) of the upper halves, in the order of the places.
+        following: (N, M) of the lower halves: the sign of the next domino, or -1 - COLOUR.
+        marked: (N, M) where the chain begins.
+    """
+    count, dominoes = signs.shape
+    shown = np.stack([signs, following], 2)
     dashes = np.arange(HALF) // (HALF // dominoes) == shown[..., None]  # (N, M, 2, HALF)
     halves = np.repeat(np.where(dashes, 255, 0).astype(np.uint8)[..., None], 3, axis=-1)
-    ends = boards.following < 0
-    halves[ends, 1] = np.array(list(COLOURS.values()), np.uint8)[-1 - boards.following[ends], None]
-    halves[boards.marked, 0] ^= 255
+    ends = following < 0
+    halves[ends, 1] = np.array(list(COLOURS.values()), np.uint8)[-1 - following[ends], None]
+    halves[marked, 0] ^= 255
     pixels = halves.reshape(count, 2, dominoes // 2, DOMINO, DOMINO, 3)
     return pixels.transpose(0, 5, 1, 3, 2, 4).reshape(count, 3, 2 * DOMINO, dominoes // 2 * DOMINO)

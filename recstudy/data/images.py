@@ -9,35 +9,33 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.reader import Decoded, Pixels, Reader, np
 from recstudy.errors import DataError
-from recstudy.files import stand_in
+from recstudy.files import refuse_stand_in
 
 if TYPE_CHECKING:
     from PIL import Image
 
-Item = TypeVar("Item")
-Done = TypeVar("Done")
 PIECE = 1024  # images that wait to be decoded at a time
 GREY_MODES = ("1", "L", "LA", "La")
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".jp2", ".pgm", ".ppm"})
-
-
-def in_threads(function: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
-    """Yield the result for each item, in order, on all cores: Pillow lets other threads run while it decodes."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in range(0, len(items), PIECE):
-            yield from pool.map(function, items[start : start + PIECE])
+DEPTHS = (8, 10, 12, 14, 16)  # bits of the values of scanners and cameras, which files of 16 bits store
+REMARKS = {
+    "transparent": "transparent in part: shown on white",
+    "several frames": "of several frames or pages: the first is read",
+    "colour": "in colour: converted to grey",
+    "unreadable": "not readable: left out",
+}
 
 
 def images_are(count: int | np.integer[Any]) -> str:
@@ -51,74 +49,87 @@ def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
 
 
 class DecodedImage(NamedTuple):
-    """The pixels of one file, and what a note must say of it: keys of `REMARKS`, or the bits that its values take."""
+    """The pixels of one file, and the remarks on it for a note: keys of `REMARKS`, or the bits that its values take."""
 
     pixels: Pixels  # (C, size, size)
     remarks: tuple[str, ...]
 
 
-REMARKS = {
-    "transparent": "transparent in part: shown on white",
-    "several frames": "of several frames or pages: the first is read",
-    "colour": "in colour: converted to grey",
-}
-DEPTHS = (8, 10, 12, 14, 16)  # bits of the values of scanners and cameras, which files of 16 bits store
+def decode_all(decode: Callable[[Any], DecodedImage], items: Sequence[Any], shape: Shape) -> tuple[Pixels, list[tuple[str, ...]]]:
+    """Decode all items, in order, on all cores: Pillow lets other threads run while it decodes.
+
+    Returns:
+        The pixels (N, C, H, W), and the remarks on each image.
+    """
+    pixels, remarks = np.empty((len(items), *shape), np.uint8), list[tuple[str, ...]]()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(items), PIECE):
+            for image in pool.map(decode, items[start : start + PIECE]):
+                pixels[len(remarks)] = image.pixels
+                remarks.append(image.remarks)
+    return pixels, remarks
 
 
-def image_notes(remarks: Counter[str]) -> list[str]:
+def image_notes(remarks: Iterable[tuple[str, ...]]) -> list[str]:
     """Return the notes of a data set on what was changed in how many of its images."""
-    return [f"{images_are(remarks[name])} {words}" for name, words in REMARKS.items() if remarks[name]]
+    counts = Counter(chain.from_iterable(remarks))
+    return [f"{images_are(counts[name])} {words}" for name, words in REMARKS.items() if counts[name]]
 
 
-def decode(file: Path, size: int, mode: str) -> Pixels:
-    """Return the pixels (C, size, size) of `decode_image`."""
-    return decode_image(file, size, mode).pixels
-
-
-def decode_image(file: Path, size: int, mode: str) -> DecodedImage:
+def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImage:
     """Decode a file as a viewer shows it: turned by its EXIF mark, a transparent ground as white, the first frame.
 
     The shorter side is resized (bilinear, antialiased) and the centre cut out, as torchvision does.
 
-    Raises:
-        DataError: no image, or one of more than 8 bits a channel, whose values Pillow would cut off.
-    """
-    with _opened(file) as image:
-        if image.mode.startswith(("I", "F")) or _is_deep(image):
-            raise DataError(f"{file} has more than 8 bits a channel ({_depth(image)}). Save it with 8.")
-        shown, remarks = _as_shown(image)
-        square = _square(shown.convert(mode), size)
-        return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)
-
-
-def decode_grey(file: Path, size: int, bits: int = 16) -> DecodedImage:
-    """Decode (1, size, size) as `decode_image` does; grey values of 16 bits are scaled so that `bits` of them become 8.
-
-    Of such an image the remark is the least of `DEPTHS` that its values fit into, such as `12-bit`.
+    Args:
+        file: The image.
+        size: Pixels a side.
+        mode: "RGB" or "L", as Pillow calls them.
+        bits: If given, the image becomes grey, and grey values of 16 bits are scaled so that `bits` of them become 8. The
+            remark on such an image is the least of `DEPTHS` that its values fit into, such as `12-bit`.
 
     Raises:
-        DataError: no image, or one of other values than 8 bits a channel or 16 bits of grey.
+        DataError: The file is no image, or one of more than 8 bits a channel, whose values Pillow would cut off. Grey
+            values of 16 bits are read if `bits` are given.
     """
     from PIL import Image
+    from torchvision.transforms.v2 import functional as F
 
-    with _opened(file) as image:
-        if image.mode.startswith("F") or _is_deep(image):
-            raise DataError(f"{file} is no grey image of 8 or 16 bits ({_depth(image)}). Save it as one.")
-        is_wide = image.mode.startswith("I")
-        image, remarks = _as_shown(image)
-        if is_wide:
-            values = np.asarray(image).astype(np.int64)
-            if values.min() < 0 or values.max() > 65_535:
-                raise DataError(
-                    f"{file} has values from {values.min():,} to {values.max():,}, outside of 16 bits (0 to 65,535). "
-                    "Save it with 8 or 16 bits."
-                )
-            depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
-            image = Image.fromarray(np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8))
-            remarks += (f"{depth}-bit",)
-        elif image.mode not in GREY_MODES:
-            remarks += ("colour",)
-        return DecodedImage(np.asarray(_square(image.convert("L"), size))[None], remarks)
+    try:
+        with Image.open(file) as image:
+            is_wide = image.mode.startswith("I")
+            # Pillow drops the low half of 16 bits a channel, but in images of grey alone.
+            is_deep = not image.mode.startswith(("I", "F")) and ";16" in str(getattr(image, "tile", ""))
+            if image.mode.startswith("F") or is_deep or (is_wide and not bits):
+                depth = f"(mode {image.mode}{', 16 bits a channel' * is_deep})"
+                if bits:
+                    raise DataError(f"{file} is no grey image of 8 or 16 bits {depth}. Save it as one.")
+                raise DataError(f"{file} has more than 8 bits a channel {depth}. Save it with 8.")
+            shown, remarks = _as_shown(image)
+            if is_wide:
+                shown, depth_remark = _scaled(shown, file, bits)
+                remarks += (depth_remark,)
+            elif bits and shown.mode not in GREY_MODES:
+                remarks += ("colour",)
+            square = F.center_crop(F.resize(shown.convert(mode), [size]), [size])
+            return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)
+    except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        refuse_stand_in(file)
+        raise DataError(f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it.") from None
+
+
+def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str]:
+    """Return grey values of 16 bits scaled so that `bits` of them become 8, and the remark on them."""
+    from PIL import Image
+
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65_535:
+        raise DataError(
+            f"{file} has values from {values.min():,} to {values.max():,}, outside of 16 bits (0 to 65,535). "
+            "Save it with 8 or 16 bits."
+        )
+    depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
+    return Image.fromarray(np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)), f"{depth}-bit"
 
 
 def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
@@ -137,38 +148,6 @@ def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
             image = on_white.convert("L" if image.mode in GREY_MODES else "RGB")
             remarks += ("transparent",)
     return image, remarks
-
-
-def _is_deep(image: Image.Image) -> bool:
-    """Return whether Pillow drops the low half of 16 bits a channel, as it does but in images of grey alone."""
-    return not image.mode.startswith(("I", "F")) and ";16" in str(getattr(image, "tile", ""))
-
-
-def _depth(image: Image.Image) -> str:
-    return f"mode {image.mode}, 16 bits a channel" if _is_deep(image) else f"mode {image.mode}"
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Image.Image]:
-    from PIL import Image
-
-    try:
-        with Image.open(file) as image:
-            yield image
-    except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        problem = stand_in(file) or f"cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it."
-        raise DataError(f"{file} {problem}") from None
-
-
-def _square(image: Image.Image, size: int) -> Image.Image:
-    from PIL import Image
-
-    shorter = min(image.size)
-    width, height = (size * side // shorter for side in image.size)
-    if shorter != size:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = round((width - size) / 2), round((height - size) / 2)
-    return image.crop((left, top, left + size, top + size))
 
 
 @DATASETS.add("folder")
@@ -206,53 +185,52 @@ class ImageFolderReader(Reader):
         return [f"{self.config.path}/{part}/{file}" for part in ("train", "test") for file, _ in self._files(folder, part)]
 
     def decode(self, folder: Path) -> Decoded:
-        mode = "RGB" if self.config.channels == 3 else "L"
+        config = self.config
+        decode = partial(decode_image, size=config.size, mode="RGB" if config.channels == 3 else "L")
         parts: list[Any] = []
-        remarks = Counter[str]()
+        remarks: list[tuple[str, ...]] = []
         for part in ("train", "test"):
             files = self._files(folder, part)
-            paths = [folder / self.config.path / part / file for file, _ in files]
-            images = np.empty((len(files), *self.config.shape), np.uint8)
-            for row, image in enumerate(in_threads(partial(decode_image, size=self.config.size, mode=mode), paths)):
-                images[row] = image.pixels
-                remarks.update(image.remarks)
+            images, image_remarks = decode_all(decode, [folder / config.path / part / file for file, _ in files], config.shape)
             parts += [images, np.array([label for _, label in files], np.int64)]
+            remarks += image_remarks
         return Decoded(*parts)._replace(notes=tuple(image_notes(remarks)))
 
     def check(self, folder: Path) -> None:
         """Refuse (DataError) parts that have not the classes that the config counts, each with an image."""
         train, test = (set(self._classes(folder, part)) for part in ("train", "test"))
-        place, found = folder / self.config.path, len(train)
+        place, count = folder / self.config.path, len(train)
         for name in sorted(train ^ test):
             has, lacks = ("train", "test") if name in train else ("test", "train")
             raise DataError(
                 f"{place / lacks / name} is missing: class {name!r} is in {has} only. Give both the same class folders."
             )
-        if found != self.config.class_count:
+        if count != self.config.class_count:
             raise DataError(
-                f"{place / 'train'} has {found} class folders, but data.class_count is {self.config.class_count}. "
-                f"Set it to {found}."
+                f"{place / 'train'} has {count} class folders, but data.class_count is {self.config.class_count}. "
+                f"Set it to {count}."
             )
         for part in ("train", "test"):
-            known = {file.partition("/")[0] for file, _ in self._files(folder, part)}
-            for kind in sorted(train - known):
+            for name in sorted(train - {file.partition("/")[0] for file, _ in self._files(folder, part)}):
                 raise DataError(
-                    f"{place / part / kind} has no images. Put those of its class there, in no folder below it, or remove the "
+                    f"{place / part / name} has no images. Put those of its class there, in no folder below it, or remove the "
                     "class from train and test."
                 )
 
     def _classes(self, folder: Path, part: str) -> list[str]:
         try:
-            with os.scandir(folder / self.config.path / part) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+            return _names(folder / self.config.path / part, are_folders=True)
         except (FileNotFoundError, NotADirectoryError):
             raise self.not_found(folder, f"{self.config.path}/{part}") from None
 
     def _files(self, folder: Path, part: str) -> list[tuple[str, int]]:
         """Return the images of a part, with their labels. Every visible file counts, so that a stray one is named."""
-        found: list[tuple[str, int]] = []
-        for label, kind in enumerate(self._classes(folder, part)):
-            with os.scandir(folder / self.config.path / part / kind) as entries:
-                names = sorted(entry.name for entry in entries if not entry.is_dir() and not entry.name.startswith("."))
-            found += [(f"{kind}/{name}", label) for name in names]
-        return found
+        place = folder / self.config.path / part
+        classes = enumerate(self._classes(folder, part))
+        return [(f"{name}/{file}", label) for label, name in classes for file in _names(place / name, are_folders=False)]
+
+
+def _names(place: Path, are_folders: bool) -> list[str]:
+    """Return the visible files, or the folders, in `place`."""
+    with os.scandir(place) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() == are_folders and not entry.name.startswith("."))

@@ -6,9 +6,8 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -90,14 +89,6 @@ class Maze(GeneratedPuzzles, Mazes):
         return DrawingReader(self, lambda folder: make_set(self), "maze", 1, ignores=frozenset(Puzzles.model_fields))
 
 
-class Way(NamedTuple):
-    """How a cell is reached from the start."""
-
-    steps: int
-    before: int  # the cell before it
-    only: bool  # there is no other way as short
-
-
 def make_set(config: Maze) -> Decoded:
     """Make mazes and their paths of both splits.
 
@@ -105,42 +96,41 @@ def make_set(config: Maze) -> Decoded:
         DataError: there are not as many mazes, or hardly.
     """
     random = np.random.default_rng([config.drawing_seed, config.side])
-    found: dict[bytes, tuple[Pixels, Pixels]] = {}
+    mazes: dict[bytes, tuple[Pixels, Pixels]] = {}
     tries = 0
-    while len(found) < config.puzzles + config.test_puzzles:
+    while len(mazes) < config.puzzles + config.test_puzzles:
         tries += 1
         free = carved(config, random)
         walls = canonical(free, config.side)
-        if walls not in found and (ends := path(free, config, random)):
-            found[walls], tries = pictures(free, ends, config.side), 0
+        if walls not in mazes and (way := path(free, config, random)):
+            given = np.full(config.cells, WALL, np.uint8)
+            given[list(free)] = SPACE
+            given[way[0]], given[way[-1]] = START, GOAL
+            answer = given.copy()
+            answer[way[1:-1]] = PATH
+            mazes[walls], tries = (given, answer), 0
         if tries == TRIES:
             raise DataError(
-                f"{config.title} has too few mazes: after {len(found):,}, {TRIES:,} in a row were known or had no single "
+                f"{config.title} has too few mazes: after {len(mazes):,}, {TRIES:,} in a row were known or had no single "
                 "shortest path of least_steps. Lower puzzles, test_puzzles, least_steps or openings, or raise side."
             )
-    given, answers = (np.stack(part) for part in zip(*found.values(), strict=True))
+    given, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
     return Decoded.cut(config.puzzles, images=given.reshape(-1, *config.shape), labels=answers)
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:
     """Return the cells that are no walls: walls go in a random order where they part two rooms, and some others (Kruskal)."""
+    from scipy.cluster.hierarchy import DisjointSet
+
     walls = between(config.side)
     open_anyway = (random.random(len(walls)) < config.openings).tolist()
-    part = list(range(config.side**2))
     free = {room for first, _, second in walls for room in (first, second)}
-    for at in random.permutation(len(walls)).tolist():
-        first, wall, second = walls[at]
-        one, other = _root(part, first), _root(part, second)
-        if one != other or open_anyway[at]:
-            part[one] = other
+    parts = DisjointSet(free)
+    for index in random.permutation(len(walls)).tolist():
+        first, wall, second = walls[index]
+        if parts.merge(first, second) or open_anyway[index]:
             free.add(wall)
     return free
-
-
-def _root(part: list[int], cell: int) -> int:
-    while part[cell] != cell:
-        part[cell] = cell = part[part[cell]]
-    return cell
 
 
 @cache
@@ -159,50 +149,32 @@ def canonical(free: set[int], side: int) -> bytes:
 
 def path(free: set[int], config: Maze, random: np.random.Generator) -> list[int]:
     """Return the one shortest path from a room drawn to another; empty where no room has one of `least_steps`."""
-    rooms = 2 * random.integers((config.side + 1) // 2, size=2)
-    ways = reached(free, config.side, int(rooms @ [config.side, 1]))
-    places = {cell: divmod(cell, config.side) for cell, way in ways.items() if way.only and way.steps >= config.least_steps}
-    goals = [cell for cell, (row, column) in places.items() if row % 2 == column % 2 == 0]  # rooms
+    side = config.side
+    start = int(2 * random.integers((side + 1) // 2, size=2) @ [side, 1])
+    steps, before, queue = {start: 0}, {start: start}, [start]
+    ambiguous: set[int] = set()  # cells with several ways that are as short
+    for here in queue:
+        for cell in beside(side)[here]:
+            if cell in free and cell not in steps:
+                steps[cell], before[cell] = steps[here] + 1, here
+                queue.append(cell)
+                if here in ambiguous:
+                    ambiguous.add(cell)
+            elif cell in free and steps[cell] == steps[here] + 1:
+                ambiguous.add(cell)
+    rooms = [cell for cell in queue if cell // side % 2 == cell % side % 2 == 0]
+    goals = [cell for cell in rooms if cell not in ambiguous and steps[cell] >= config.least_steps]
     if not goals:
         return []
     back = [goals[random.integers(len(goals))]]
-    while ways[back[-1]].steps:
-        back.append(ways[back[-1]].before)
+    while back[-1] != start:
+        back.append(before[back[-1]])
     return back[::-1]
-
-
-def reached(free: set[int], side: int, start: int) -> Mapping[int, Way]:
-    """Return the shortest ways to all cells, nearest first."""
-    ways, queue = {start: Way(0, start, True)}, [start]
-    for here in queue:
-        steps, _, only = ways[here]
-        for cell in beside(side)[here]:
-            if cell not in free:
-                continue
-            if cell not in ways:
-                ways[cell] = Way(steps + 1, here, only)
-                queue.append(cell)
-            elif ways[cell].steps == steps + 1:
-                ways[cell] = ways[cell]._replace(only=False)
-    return ways
 
 
 @cache
 def beside(side: int) -> list[list[int]]:
-    """Return the neighbours of each cell."""
-    steps = ((-1, 0), (1, 0), (0, -1), (0, 1))
-    places = [divmod(cell, side) for cell in range(side**2)]
-    return [
-        [(row + down) * side + column + right for down, right in steps if 0 <= row + down < side and 0 <= column + right < side]
-        for row, column in places
-    ]
-
-
-def pictures(free: set[int], cells: Sequence[int], side: int) -> tuple[Pixels, Pixels]:
-    """Return a maze and its answer, tokens (S,)."""
-    given = np.full(side**2, WALL, np.uint8)
-    given[list(free)] = SPACE
-    given[cells[0]], given[cells[-1]] = START, GOAL
-    answer = given.copy()
-    answer[list(cells[1:-1])] = PATH
-    return given, answer
+    """Return the neighbours of each cell: above, below, to the left and to the right."""
+    padded = np.pad(np.arange(side**2).reshape(side, side), 1, constant_values=-1)
+    sides = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
+    return [[cell for cell in cells if cell >= 0] for cells in np.stack(sides, -1).reshape(-1, 4).tolist()]

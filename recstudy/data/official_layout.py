@@ -20,8 +20,9 @@ from pydantic import BaseModel, ValidationError
 
 from recstudy.data.puzzles import Puzzles
 from recstudy.data.reader import Decoded, Labels, Pixels, np
+from recstudy.data.splits import utf8
 from recstudy.errors import DataError
-from recstudy.files import stand_in
+from recstudy.files import refuse_stand_in
 from recstudy.records.reading import fault
 
 if TYPE_CHECKING:
@@ -61,12 +62,8 @@ class PuzzleSet(NamedTuple):
 def description(folder: Path) -> Description:
     """Read the description of the split in `folder`."""
     file = folder / "dataset.json"
-    if problem := stand_in(file):
-        raise DataError(f"{file} {problem}")
     try:
-        return Description.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}). {FIX}") from None
+        return Description.model_validate_json(utf8(file))
     except ValidationError as error:
         if missing := [str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]]:
             raise DataError(
@@ -114,17 +111,17 @@ def read(folder: Path, config: Puzzles) -> Decoded:
 def _part(folder: Path, config: Puzzles) -> PuzzleSet:
     about = description(folder)
     _check(about, folder / "dataset.json", config)
-    sets = [_set(folder, name, about) for name in about.sets]
-    count = sum(int(one.groups[-1]) + 1 for one in sets)
-    if count != about.total_groups:
-        raise DataError(f"{folder / 'dataset.json'} counts {about.total_groups:,} groups, but its sets have {count:,}. {FIX}")
+    sets, puzzle_count, group_count = [], 0, 0  # one after another, their puzzles and groups numbered on
+    for name in about.sets:
+        part = _set(folder, name, about)
+        sets.append(part._replace(puzzles=part.puzzles + puzzle_count, groups=part.groups + group_count))
+        puzzle_count, group_count = int(sets[-1].puzzles[-1]) + 1, int(sets[-1].groups[-1]) + 1
+    if group_count != about.total_groups:
+        wrong = f"counts {about.total_groups:,} groups, but its sets have {group_count:,}"
+        raise DataError(f"{folder / 'dataset.json'} {wrong}. {FIX}")
     if len(sets) == 1:
         return sets[0]
-    numbered, puzzles, groups = [], 0, 0  # one after another, their puzzles and groups numbered on
-    for one in sets:
-        numbered.append(one._replace(puzzles=one.puzzles + puzzles, groups=one.groups + groups))
-        puzzles, groups = puzzles + int(one.puzzles[-1]) + 1, groups + int(one.groups[-1]) + 1
-    return PuzzleSet(*(np.concatenate(column) for column in zip(*numbered, strict=True)))
+    return PuzzleSet(*(np.concatenate(column) for column in zip(*sets, strict=True)))
 
 
 def _check(about: Description, file: Path, config: Puzzles) -> None:
@@ -151,21 +148,21 @@ def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
         if maps[array].shape != (count, about.seq_len):
             raise DataError(f"{paths[array]} must be ({count:,}, {about.seq_len}), but is {maps[array].shape}. {FIX}")
     puzzles = _members(paths["puzzle_indices"], maps["puzzle_indices"], count, paths["inputs"])
-    identifiers, known = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
-    if len(identifiers) != known:
-        raise DataError(f"{paths['puzzle_identifiers']} has {len(identifiers):,} rows, but there are {known:,} puzzles. {FIX}")
+    identifiers, puzzle_count = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
+    file = paths["puzzle_identifiers"]
+    if len(identifiers) != puzzle_count:
+        raise DataError(f"{file} has {len(identifiers):,} rows, but there are {puzzle_count:,} puzzles. {FIX}")
     if not 0 <= identifiers.min() <= identifiers.max() < about.num_puzzle_identifiers:
-        wrong = f"from {identifiers.min()} to {identifiers.max()}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}"
-        raise DataError(f"{paths['puzzle_identifiers']} has ids {wrong}. {FIX}")
-    groups = _members(paths["group_indices"], maps["group_indices"], known, paths["puzzle_identifiers"])
+        ends = f"from {identifiers.min()} to {identifiers.max()}"
+        raise DataError(f"{file} has ids {ends}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}. {FIX}")
+    groups = _members(paths["group_indices"], maps["group_indices"], puzzle_count, file)
     inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
     labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
     return PuzzleSet(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:
-    if problem := stand_in(path):
-        raise DataError(f"{path} {problem}")
+    refuse_stand_in(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
@@ -178,13 +175,15 @@ def _opened(path: Path) -> npt.NDArray[Any]:
 def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labels:
     """Return (count,) which of the parts that `bounds` cut each row is in."""
     bounds = bounds.astype(np.int64)
-    wrong = np.diff(bounds, prepend=-1) <= 0
-    wrong[:1] |= bounds[:1] != 0
-    wrong[-1:] |= bounds[-1:] != count
-    if len(bounds) < 2 or wrong.any():
-        row = int(wrong.argmax())
-        found = f", but row {row} is {bounds[row]}" if len(bounds) else ", but has no rows"
-        raise DataError(f"{path} must rise from 0 to {count:,}, the rows of {of.name}{found}. {FIX}")
+    is_wrong = np.diff(bounds, prepend=-1) <= 0
+    is_wrong[:1] |= bounds[:1] != 0
+    is_wrong[-1:] |= bounds[-1:] != count
+    if len(bounds) < 2 or is_wrong.any():
+        given = "has no rows"
+        if len(bounds):
+            row = int(is_wrong.argmax())
+            given = f"row {row} is {bounds[row]}"
+        raise DataError(f"{path} must rise from 0 to {count:,}, the rows of {of.name}, but {given}. {FIX}")
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 

@@ -13,7 +13,6 @@ Shapes: N images, S pixels a side, F findings that are drawn; what is written Ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -92,7 +91,8 @@ class DrawnPatients(NamedTuple):
 def draw_set(config: PhantomXray) -> Decoded:
     """Draw all images, or those with exactly one finding."""
     cases = draw_cases(config.drawing_seed)
-    labels = label(cases.present)
+    labels = np.full((len(cases.present), len(FINDINGS)), -1, np.int64)  # a finding that is not drawn is unknown
+    labels[:, [FINDINGS.index(name) for name in SIGNS]] = cases.present
     single = config.findings == "single"
     kept = np.flatnonzero(cases.present.sum(1) == 1) if single else np.arange(len(labels))
     images = draw_images(cases, config.size, config.drawing_seed)[kept]
@@ -102,20 +102,13 @@ def draw_set(config: PhantomXray) -> Decoded:
     return Decoded.cut(cut, images=images, labels=labels, groups=groups)
 
 
-def label(present: Mask) -> Labels:
-    """Return (N, 18) of (N, F), where what is not drawn is unknown."""
-    labels = np.full((len(present), len(FINDINGS)), -1, np.int64)
-    labels[:, [FINDINGS.index(name) for name in SIGNS]] = present
-    return labels
-
-
 def draw_cases(seed: int) -> DrawnPatients:
     """Draw one to three images a patient; the first test image begins a new one."""
     random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
     count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     return DrawnPatients(
         groups=groups,
-        present=random.random((count, len(SIGNS))) < [sign.probability for sign in SIGNS.values()],
+        present=random.random((count, len(SIGNS))) < [probability for probability, _ in SIGNS.values()],
         anatomy=random.random((groups[-1] + 1, len(MEASURES)))[groups],
         image=random.random((count, 3)),
         signs=random.random((count, len(SIGNS), 5)),
@@ -145,9 +138,9 @@ def draw(cases: DrawnPatients, size: int) -> Array:
     """Draw brightness (N, S, S) without noise."""
     scene = chest(cases.anatomy, cases.image, cases.markings, size)
     bright = healthy(scene)
-    for index, sign in enumerate(SIGNS.values()):
+    for index, (_, draw_sign) in enumerate(SIGNS.values()):
         side, *numbers = cases.signs[:, index, :, None, None].swapaxes(0, 1)
-        drawn = sign.draw(bright, scene, SignPlace(np.where(side < 0.5, -1.0, 1.0), *numbers))
+        drawn = draw_sign(bright, scene, SignPlace(np.where(side < 0.5, -1.0, 1.0), *numbers))
         bright = np.where(cases.present[:, index, None, None], drawn, bright)
     return np.asarray(bright * (0.85 + 0.3 * cases.image[:, 2, None, None]))
 
@@ -169,13 +162,6 @@ class SignPlace(NamedTuple):
     y: Array
     extent: Array
     strength: Array
-
-
-class Sign(NamedTuple):
-    """A finding's probability in an image, and what draws it onto the brightness."""
-
-    probability: float
-    draw: Callable[[Array, Chest, SignPlace], Array]
 
 
 def chest(anatomy: Array, image: Array, markings: Array, size: int) -> Chest:
@@ -200,63 +186,66 @@ def healthy(chest: Chest) -> Array:
     return np.asarray(bright + of["bone"] * _ramp(4 * abs(stripes - np.floor(stripes) - 0.5) - 1) * body)
 
 
-def _atelectasis(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _atelectasis(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a plate: a thin, slightly oblique line in the lower lung."""
-    x, y = _inside(chest, at, at.x, 0.55 + 0.4 * at.y)
-    across = chest.y - y - (0.5 * at.extent - 0.25) * (chest.x - x)
+    x, y = _inside(chest, place, place.x, 0.55 + 0.4 * place.y)
+    across = chest.y - y - (0.5 * place.extent - 0.25) * (chest.x - x)
     plate = _ramp((0.08 - abs(across)) / 0.05) * _ramp((0.26 - abs(chest.x - x)) / 0.06)
-    return bright + (0.24 + 0.2 * at.strength) * plate
+    return bright + (0.24 + 0.2 * place.strength) * plate
 
 
-def _consolidation(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a bright, patchy blob without an edge."""
-    x, y = _inside(chest, at, at.x, 0.2 + 0.6 * at.y)
-    blob = _ellipse(chest, x, y, 0.16 + 0.1 * at.extent, 0.2 + 0.12 * at.extent, soft=1.0)
-    return bright + (0.25 + 0.3 * at.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(chest, at.side)
+    x, y = _inside(chest, place, place.x, 0.2 + 0.6 * place.y)
+    blob = _ellipse(chest, x, y, 0.16 + 0.1 * place.extent, 0.2 + 0.12 * place.extent, soft=1.0)
+    return bright + (0.25 + 0.3 * place.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(chest, place.side)
 
 
-def _pneumothorax(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a black apex without markings, and the edge of the lung below it."""
-    below = chest.y - (0.35 * at.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
-    lung = _lung(chest, at.side)
-    dark = _blend(bright, 0.3 * bright * (1 - at.strength / 2), lung * _ramp(-below / 0.05))
+    below = chest.y - (0.35 * place.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
+    lung = _lung(chest, place.side)
+    dark = _blend(bright, 0.3 * bright * (1 - place.strength / 2), lung * _ramp(-below / 0.05))
     return dark + 0.12 * lung * _ramp((0.05 - abs(below)) / 0.04)
 
 
-def _effusion(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _effusion(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a bright base of one lung, whose upper edge rises towards the wall: the meniscus."""
     outward = ((abs(chest.x) - chest.of["apart"]) / chest.of["width"]).clip(-1, 1)
-    level = chest.of["base"] - (0.06 + 0.24 * at.extent) - 0.12 * (1 + outward) ** 2 / 2
-    fluid = _lung(chest, at.side) * _ramp((chest.y - level) / 0.1)
-    return _blend(bright, chest.of["tissue"] + 0.1, fluid * (0.6 + 0.4 * at.strength))
+    level = chest.of["base"] - (0.06 + 0.24 * place.extent) - 0.12 * (1 + outward) ** 2 / 2
+    fluid = _lung(chest, place.side) * _ramp((chest.y - level) / 0.1)
+    return _blend(bright, chest.of["tissue"] + 0.1, fluid * (0.6 + 0.4 * place.strength))
 
 
-def _cardiomegaly(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _cardiomegaly(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a heart of 1.15 to 1.5 times its width."""
-    heart = _blend(bright, chest.of["tissue"] + 0.12, _heart(chest, 1.15 + 0.35 * at.strength))
+    heart = _blend(bright, chest.of["tissue"] + 0.12, _heart(chest, 1.15 + 0.35 * place.strength))
     return np.maximum(bright, heart)
 
 
-def _nodule(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _nodule(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a small disc with an edge."""
-    radius = 0.09 + 0.03 * at.extent
-    return bright + (0.34 + 0.2 * at.strength) * _ellipse(chest, *_inside(chest, at, at.x, at.y), radius, radius, soft=0.6)
+    radius = 0.09 + 0.03 * place.extent
+    x, y = _inside(chest, place, place.x, place.y)
+    return bright + (0.34 + 0.2 * place.strength) * _ellipse(chest, x, y, radius, radius, soft=0.6)
 
 
-def _mass(bright: Array, chest: Chest, at: SignPlace) -> Array:
+def _mass(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a large disc with an edge."""
-    radius = 0.17 + 0.07 * at.extent
-    return bright + (0.18 + 0.2 * at.strength) * _ellipse(chest, *_inside(chest, at, at.x, at.y), radius, radius, soft=0.4)
+    radius = 0.17 + 0.07 * place.extent
+    x, y = _inside(chest, place, place.x, place.y)
+    return bright + (0.18 + 0.2 * place.strength) * _ellipse(chest, x, y, radius, radius, soft=0.4)
 
 
+# By finding: its probability in an image, and the function that draws it onto the brightness.
 SIGNS = {
-    "Atelectasis": Sign(0.2, _atelectasis),
-    "Consolidation": Sign(0.15, _consolidation),
-    "Pneumothorax": Sign(0.15, _pneumothorax),
-    "Effusion": Sign(0.25, _effusion),
-    "Cardiomegaly": Sign(0.2, _cardiomegaly),
-    "Nodule": Sign(0.2, _nodule),
-    "Mass": Sign(0.15, _mass),
+    "Atelectasis": (0.2, _atelectasis),
+    "Consolidation": (0.15, _consolidation),
+    "Pneumothorax": (0.15, _pneumothorax),
+    "Effusion": (0.25, _effusion),
+    "Cardiomegaly": (0.2, _cardiomegaly),
+    "Nodule": (0.2, _nodule),
+    "Mass": (0.15, _mass),
 }
 
 
@@ -273,10 +262,10 @@ def _heart(chest: Chest, times: float | Array) -> Array:
     return _ellipse(chest, 0.35 * chest.of["heart"], chest.of["base"] - 0.22, chest.of["heart"] * times, 0.3, soft=0.3)
 
 
-def _inside(chest: Chest, at: SignPlace, x: Array, y: Array) -> tuple[Array, Array]:
+def _inside(chest: Chest, place: SignPlace, x: Array, y: Array) -> tuple[Array, Array]:
     """Return a point of the lung on the sign's side: x from edge to edge, y from the apex to the base, both 0 to 1."""
     of = chest.of
-    return at.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (1.4 - 1.2 * y)
+    return place.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (1.4 - 1.2 * y)
 
 
 def _ellipse(chest: Chest, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float) -> Array:

@@ -123,68 +123,64 @@ class PuzzleReader(Reader):
         config, place = self.config, folder / self.config.path
         if isinstance(config, PuzzleFolder):
             return read(place, config)
-        decoded, wanted = _read_all(place, config), config.train_puzzles
-        _check_rules(decoded, config, place)
+        has_layout, wanted = is_layout(place), config.train_puzzles
+        decoded = read(place, config) if has_layout else _read_tables(place, config)
+        _check_rules(decoded, config, place, has_layout)
         if wanted is None:
             return decoded
-        if is_layout(place):
+        if has_layout:
             if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != wanted:
                 raise DataError(
                     f"{place / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is {wanted:,}. "
                     f"Set it to {groups}, or build the folder with so many."
                 )
             return decoded
-        if wanted > (known := len(decoded.train_labels)):
+        if wanted > (count := len(decoded.train_labels)):
             raise DataError(
-                f"{place / 'train.csv'} has {known:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer."
+                f"{place / 'train.csv'} has {count:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer."
             )
-        rows = np.sort(np.random.default_rng(config.drawing_seed).choice(known, wanted, replace=False))
+        rows = np.sort(np.random.default_rng(config.drawing_seed).choice(count, wanted, replace=False))
         return decoded.taking("train", rows)
 
 
-def _read_all(folder: Path, config: Puzzles) -> Decoded:
-    if is_layout(folder):
-        return read(folder, config)
+def _read_tables(folder: Path, config: Puzzles) -> Decoded:
+    columns: dict[str, Any] = {}
     for part in PARTS:
-        if not (folder / f"{part}.csv").is_file():
-            raise DataError(f"{folder} has neither train/dataset.json nor {part}.csv. Give the folder that holds the puzzles.")
-    (train, answers), (test, test_answers) = (_table(folder / f"{part}.csv", config) for part in PARTS)
-    images = [given.reshape(-1, *config.shape) for given in (train, test)]
-    blank = [np.zeros(len(given), np.int64) for given in images]  # one puzzle a group, none with an identifier of its own
-    return Decoded(images[0], answers, images[1], test_answers, train_ids=blank[0], test_ids=blank[1])
+        questions, columns[f"{part}_labels"] = _table(folder / f"{part}.csv", config)
+        columns[f"{part}_images"] = questions.reshape(-1, *config.shape)
+        # One puzzle a group, none with an identifier of its own.
+        columns[f"{part}_ids"] = np.zeros(len(questions), np.int64)
+    return Decoded(**columns)
 
 
-def _check_rules(decoded: Decoded, config: Puzzles, folder: Path) -> None:
+def _check_rules(decoded: Decoded, config: Puzzles, folder: Path, has_layout: bool) -> None:
     """Refuse (DataError) answers that break a rule and, in a sample of each split, puzzles of two solutions."""
-    layout = is_layout(folder)
     for part in PARTS:
         answers: Any = getattr(decoded, f"{part}_labels")
         given = getattr(decoded, f"{part}_images").reshape(answers.shape)
-        for row, wrong in _faults(given, answers, config):
-            place = f"{folder / part}, example {row}" if layout else f"{folder / part}.csv, line {row + 2}"
-            raise DataError(f"{place}: {wrong}. Mend or remove it.")
+        for row, fault in _faults(given, answers, config):
+            place = f"{folder / part}, example {row}" if has_layout else f"{folder / part}.csv, line {row + 2}"
+            raise DataError(f"{place}: {fault}. Mend or remove it.")
 
 
 def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[int, str]]:
-    """Yield rows of puzzles (N, S) that are wrong, and what is."""
+    """Yield rows of puzzles (N, S) that are wrong, and their faults."""
     for start in range(0, len(given), PIECE):
-        lawful = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
-        if lawful is None:
-            return
+        lawful: Any = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
         for row in (start + np.flatnonzero(lawful == 0)).tolist():
             contradicts = config.solutions(given[row]) == 0
             yield row, "what is given has no solution" if contradicts else "the answer breaks a rule, or changes what is given"
-    for row in np.unique(np.linspace(0, len(given) - 1, SAMPLE).astype(int)).tolist():
+    for row in np.linspace(0, len(given) - 1, SAMPLE).astype(int).tolist():
         if config.solutions(given[row]) == 2:
             yield row, "the puzzle has more than one solution"
 
 
 def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
     """Read questions and answers (N, S), as tokens."""
-    table = bytearray(256)  # the token of each character; 0 for characters that stand for no token
+    tokens_by_byte = bytearray(256)  # the token of each character; 0 for characters that stand for no token
     for token, characters in enumerate(config.spelled, 1):
         for character in characters:
-            table[ord(character)] = token
+            tokens_by_byte[ord(character)] = token
     rows = csv_rows(file)
     header = [title.strip().lower() for title in next(rows, (1, []))[1]]
     columns = {name: find_column(file, header, name, aliases) for name, aliases in COLUMNS.items()}
@@ -192,7 +188,7 @@ def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
     for line, row in rows:
         for name, column in columns.items():
             text = row[column] if column < len(row) else ""
-            tokens = text.encode("latin-1", "replace").translate(bytes(table))
+            tokens = text.encode("latin-1", "replace").translate(tokens_by_byte)
             if len(tokens) != config.cells or 0 in tokens:
                 problem = f"{len(text)} characters, but {config.title} has {config.cells} cells"
                 if len(text) == config.cells:

@@ -13,9 +13,9 @@ from recstudy.data.decoded import Decoded, Labels, Mask, Pixels, Tokens, np, tor
 from recstudy.data.repeats import repeat_notes
 from recstudy.errors import DataError
 
-__all__ = ["Decoded", "DrawingReader", "Labels", "Mask", "Pixels", "Reader", "Tokens", "np", "torch"]
+__all__ = ["PATH_ADVICE", "Decoded", "DrawingReader", "Labels", "Mask", "Pixels", "Reader", "Tokens", "np", "torch"]
 
-
+PATH_ADVICE = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
@@ -59,6 +59,7 @@ class Reader(ABC):
     official: Mapping[str, str] = {}
     archives: Sequence[str] = ()  # below the data folder: what it is unpacked from, if that has another name
     ignores: frozenset[str] = frozenset()  # fields of the config that decide nothing of what is decoded
+    advice = "Pass --data DIR or set RECSTUDY_DATA."  # where the files are missing
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -101,8 +102,8 @@ class Reader(ABC):
 
     @final
     def not_found(self, folder: Path, missing: str) -> DataError:
-        download = type(self).fetch is not Reader.fetch
-        fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if download else "Pass --data DIR or set RECSTUDY_DATA."
+        can_download = type(self).fetch is not Reader.fetch
+        fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if can_download else self.advice
         for archive in [*(f"{missing}{ending}" for ending in PACKED), *self.archives]:
             if (folder / archive).is_file():
                 fix = f"{archive} is there: unpack it in its folder."

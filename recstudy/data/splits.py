@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from recstudy.config import DataConfig
 from recstudy.data.reader import Labels, Mask, Tokens, np
 from recstudy.errors import DataError, choices, nearest
-from recstudy.files import stand_in
+from recstudy.files import refuse_stand_in
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,6 +62,11 @@ class Rows:
                 raise self.error(line, name, "must not be blank")
             yield line, cell
 
+    def pairs(self, key: str, text: str) -> Iterator[tuple[str, str, str]]:
+        """Yield where each row is, its cell of the column `key`, which must not be blank, and that of the column `text`."""
+        for (line, name), (_, cell) in zip(self.keys(key), self.column(text), strict=True):
+            yield f"line {line}", name, cell
+
     def splits(self) -> list[str] | None:
         """Return the split of each row; None where the column is missing or blank throughout."""
         cells = list(self.column("split")) if self.has("split") else []
@@ -90,8 +95,7 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     Raises:
         DataError: The file cannot be read, is not UTF-8, or has a quotation mark that does not close.
     """
-    if problem := stand_in(file):
-        raise DataError(f"{file} {problem}")
+    refuse_stand_in(file)
     line = 1
     try:
         with open(file, newline="", encoding="utf-8-sig") as text:
@@ -102,10 +106,8 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
                 if any(map(str.strip, cells)):
                     yield line, cells
                 line = reader.line_num + 1
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        utf8(file)  # names the line
+    except (OSError, UnicodeDecodeError):
+        utf8(file)  # names the problem
         raise
     except csv.Error as error:
         fix = "A quotation mark that opens a cell must be closed, and be doubled within the cell."
@@ -125,16 +127,14 @@ def find_column(file: Path, header: Sequence[str], name: str, aliases: Sequence[
 
 def utf8(file: Path) -> str:
     """Return the text of `file`; a DataError names the byte and line that are no UTF-8."""
-    if problem := stand_in(file):
-        raise DataError(f"{file} {problem}")
+    refuse_stand_in(file)
     try:
         data = file.read_bytes()
         return data.decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = data[error.start]
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
         raise DataError(f"{file}, line {line}: the byte 0x{byte:02X} is not UTF-8. Save the file with that encoding.") from None
 
 
@@ -168,52 +168,36 @@ def hold_out(
         config: its `limit`, `validation` and `split_seed`.
         hold_out: false leaves nothing out for validation, not even what is given.
     """
-    count = min(config.limit or len(labels), len(labels))
+    total, seed = len(labels), config.split_seed
+    count = min(config.limit or total, total)
     share = config.validation if given is None else float(given.mean())
     held = min(max(1, round(share * count)), count - 1) if hold_out else 0
     if groups is None and given is None and _are_classes(labels):
-        return _by_class(labels, count, held, config.split_seed)
-    groups = np.arange(len(labels)) if groups is None else groups
-    return _by_group(groups, given, count, held, config)
+        order = stratified_order(labels, seed)[:count]
+        return np.sort(order[:held]), np.sort(order[held:])
+    groups = np.arange(total) if groups is None else groups
+    is_out = np.zeros(total, bool)
+    if held:
+        is_out = whole_groups(groups, held, seed) if given is None else given
+    if is_out.all():
+        raise DataError(f"{config.title} has training images of one patient only: none can be held out for validation.")
+    validation, train = np.flatnonzero(is_out), np.flatnonzero(~is_out)
+    if count == total:
+        return validation, train
+    return _at_most(validation, groups, held, seed), _at_most(train, groups, count - held, seed)
 
 
 def limit(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
     """Return rows of the test split, in file order: all, or `config.limit` of them."""
-    count = min(config.limit or len(labels), len(labels))
+    rows, most, seed = np.arange(len(labels)), config.limit or len(labels), config.split_seed
     if groups is None and _are_classes(labels):
-        return np.sort(stratified_order(labels, config.split_seed, count)) if config.limit else np.arange(len(labels))
-    groups = np.arange(len(labels)) if groups is None else groups
-    return _at_most(np.arange(len(labels)), groups, count, config.split_seed)
+        return np.sort(stratified_order(labels, seed)[:most])
+    return _at_most(rows, rows if groups is None else groups, most, seed)
 
 
 def _are_classes(labels: Labels | Tokens) -> bool:
     """Return whether each image has one whole number, in whose proportions a split can be."""
     return labels.ndim == 1 and labels.dtype.kind in "iu"
-
-
-def _by_class(labels: Labels | Tokens, count: int, held: int, seed: int) -> tuple[Labels, Labels]:
-    if count == len(labels):
-        prefix = stratified_order(labels, seed, held)
-        return np.sort(prefix), np.setdiff1d(np.arange(count), prefix, assume_unique=True)
-    order = stratified_order(labels, seed, count)
-    return np.sort(order[:held]), np.sort(order[held:])
-
-
-def _by_group(groups: Labels, given: Mask | None, count: int, held: int, config: DataConfig) -> tuple[Labels, Labels]:
-    """Return held-out patients first, `held` images or nearly; then from the others up to `count` in all."""
-    seed = config.split_seed
-    if not held:
-        out = np.zeros(len(groups), bool)
-    elif given is not None:
-        out = given
-    else:
-        out = whole_groups(groups, held, seed)
-        if out.all():
-            raise DataError(f"{config.title} has training images of one patient only: none can be held out for validation.")
-    rows = np.flatnonzero(out), np.flatnonzero(~out)
-    if count == len(groups):
-        return rows
-    return _at_most(rows[0], groups, held, seed), _at_most(rows[1], groups, count - held, seed)
 
 
 def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
@@ -282,8 +266,8 @@ def check_filled(named: Sequence[str], kept: Sequence[str], place: Path, none: s
             raise DataError(f"{place} has no images for the split {split!r}: {why}. Give it some.")
 
 
-def stratified_order(labels: Labels | Tokens, seed: int, most: int | None = None) -> Labels:
-    """Return a seeded permutation of the rows, any prefix of which holds the classes in proportion; only its first `most` rows.
+def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:
+    """Return a seeded permutation of the rows, any prefix of which holds the classes in proportion.
 
     In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by position
     cannot promise that for unequal classes; Tijdeman's chairman assignment does (Discrete Mathematics 32, 1980): the j-th
@@ -298,19 +282,14 @@ def stratified_order(labels: Labels | Tokens, seed: int, most: int | None = None
     m = max(2 * int(np.count_nonzero(sizes)) - 2, 1)
     first = -(-(j * m + 1) * len(labels) // (m * n))
     last = ((j + 1) * m - 1) * len(labels) // (m * n)
-    return rows[_most_urgent_first(first, last, len(labels) if most is None else min(most, len(labels)))]
-
-
-def _most_urgent_first(first: Labels, last: Labels, count: int) -> list[int]:
-    """Order items by step: at each step, of those whose first step has come, the one whose last step is nearest."""
     arrivals = np.argsort(first, kind="stable")
-    items, steps, urgency = arrivals.tolist(), first[arrivals].tolist(), last.tolist()
+    entries = zip(first[arrivals].tolist(), last[arrivals].tolist(), arrivals.tolist(), strict=True)
+    entry = next(entries, None)
     waiting: list[tuple[int, int]] = []
-    order: list[int] = []
-    arrived = 0
-    for step in range(1, count + 1):
-        while arrived < len(items) and steps[arrived] <= step:
-            heappush(waiting, (urgency[items[arrived]], items[arrived]))
-            arrived += 1
+    order = []
+    for step in range(1, len(labels) + 1):
+        while entry and entry[0] <= step:
+            heappush(waiting, entry[1:])
+            entry = next(entries, None)
         order.append(heappop(waiting)[1])
-    return order
+    return rows[order]

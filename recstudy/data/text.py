@@ -65,13 +65,13 @@ class Tokenizer(ABC):
     def _text(self, ids: list[int]) -> str:
         """Return the text of ids among which is nothing special."""
 
-    @abstractmethod
     def _contents(self) -> Any:
         """Return what `restore` needs beside the name, as JSON values."""
+        return None
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left out."""
-        return self._text([one for one in takewhile(lambda one: one != self.eos, ids) if self._has_text(one)])
+        return self._text([token for token in takewhile(lambda token: token != self.eos, ids) if self._has_text(token)])
 
     def stored(self) -> dict[str, Any]:
         """Return JSON values, of which `restore` makes an equal tokenizer."""
@@ -82,8 +82,8 @@ class Tokenizer(ABC):
         """20 hex digits, equal for equal tokenizers only."""
         return digest(self.stored(), 20)
 
-    def _has_text(self, one: int) -> bool:
-        return SPECIALS <= one < self.size
+    def _has_text(self, token: int) -> bool:
+        return SPECIALS <= token < self.size
 
 
 class ByteTokenizer(Tokenizer):
@@ -96,10 +96,7 @@ class ByteTokenizer(Tokenizer):
         return [SPECIALS + byte for byte in text.encode()]
 
     def _text(self, ids: list[int]) -> str:
-        return bytes(one - SPECIALS for one in ids).decode(errors="replace")
-
-    def _contents(self) -> None:
-        return None
+        return bytes(token - SPECIALS for token in ids).decode(errors="replace")
 
 
 class WordTokenizer(Tokenizer):
@@ -132,7 +129,7 @@ class WordTokenizer(Tokenizer):
         return [self._ids.get(word, self.unk) for word in text.split()]
 
     def _text(self, ids: list[int]) -> str:
-        return " ".join(self.words[one - SPECIALS] for one in ids)
+        return " ".join(self.words[token - SPECIALS] for token in ids)
 
     def _contents(self) -> list[str]:
         return self.words
@@ -162,10 +159,10 @@ class BpeTokenizer(Tokenizer):
         return cls(pairs)
 
     def encode(self, text: str) -> list[int]:
-        return [SPECIALS + one for one in self._pairs.encode(text).ids]
+        return [SPECIALS + token for token in self._pairs.encode(text).ids]
 
     def _text(self, ids: list[int]) -> str:
-        return str(self._pairs.decode([one - SPECIALS for one in ids]))
+        return str(self._pairs.decode([token - SPECIALS for token in ids]))
 
     def _contents(self) -> Any:
         return json.loads(self._pairs.to_str())
@@ -181,43 +178,39 @@ class ClipTokenizer(Tokenizer):
     name = "clip"
 
     def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
+        from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+        from tokenizers import Tokenizer as Pairs
+
         self._vocabulary, self._merges = vocabulary, merges
-        self._pairs = _clip_pairs(vocabulary, merges)
         self.size = len(vocabulary)
         self.bos, self.eos = vocabulary["<|startoftext|>"], vocabulary["<|endoftext|>"]
         self.unk = self.eos
+        self._pairs = Pairs(models.BPE(vocabulary, merges, end_of_word_suffix="</w>"))
+        spaces = normalizers.Replace(Regex(r"\s+"), " ")
+        self._pairs.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
+        words = pre_tokenizers.Split(Regex(PATTERN), behavior="removed", invert=True)
+        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        self._pairs.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
+        # Ġ is the byte of a space.
+        self._pairs.decoder = decoders.Sequence([decoders.Replace("</w>", "Ġ"), decoders.ByteLevel()])
 
     def encode(self, text: str) -> list[int]:
         return list(self._pairs.encode(html.unescape(html.unescape(text)).strip()).ids)
 
     def decode(self, ids: Iterable[int]) -> str:
-        kept = list(takewhile(lambda one: one != self.eos, ids))
-        while kept and kept[-1] == self.pad:  # no word ends with id 0, which stands in front of another sign only
-            kept.pop()
-        return self._text([one for one in kept if self._has_text(one)])
+        tokens = list(takewhile(lambda token: token != self.eos, ids))
+        while tokens and tokens[-1] == self.pad:  # no word ends with id 0, which stands in front of another sign only
+            tokens.pop()
+        return super().decode(tokens)
 
-    def _has_text(self, one: int) -> bool:
-        return 0 <= one < self.size and one not in (self.bos, self.eos)
+    def _has_text(self, token: int) -> bool:
+        return 0 <= token < self.size and token not in (self.bos, self.eos)
 
     def _text(self, ids: list[int]) -> str:
         return str(self._pairs.decode(ids, skip_special_tokens=False)).strip()
 
     def _contents(self) -> Any:
         return {"vocabulary": self._vocabulary, "merges": [list(pair) for pair in self._merges]}
-
-
-def _clip_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Pairs:
-    from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
-    from tokenizers import Tokenizer as Pairs
-
-    pairs = Pairs(models.BPE(vocabulary, merges, end_of_word_suffix="</w>"))
-    spaces = normalizers.Replace(Regex(r"\s+"), " ")
-    pairs.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
-    words = pre_tokenizers.Split(Regex(PATTERN), behavior="removed", invert=True)
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    pairs.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
-    pairs.decoder = decoders.Sequence([decoders.Replace("</w>", "Ġ"), decoders.ByteLevel()])  # Ġ is the byte of a space
-    return pairs
 
 
 def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
@@ -239,7 +232,7 @@ def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
 def read_clip(vocab: Path, merges: Path) -> Tokenizer:
     """Read the tokenizer of the two files; a DataError where they are not CLIP's."""
     try:
-        vocabulary = {str(piece): int(one) for piece, one in json.loads(vocab.read_text("utf-8")).items()}
+        vocabulary = {str(piece): int(token) for piece, token in json.loads(vocab.read_text("utf-8")).items()}
         lines = [line for line in merges.read_text("utf-8").splitlines() if line and not line.startswith("#version")]
         pairs = [(left, right) for left, right in (line.split() for line in lines)]
         tokenizer = ClipTokenizer(vocabulary, pairs)
@@ -269,11 +262,12 @@ def report(text: str) -> str:
     """
     text = _PLACEHOLDER.sub(" ", plain(text).lower().replace("'", "").replace(_APOSTROPHE, ""))
     text = _ENUMERATION.sub(r"\1", text)
-    tokens = ["." if token in "!?" else token for token in _TOKEN.findall(text)]
     words: list[str] = []
-    for token in [*(one for one in tokens if not (_HIDDEN.fullmatch(one) or _MIXED.match(one))), "."]:
-        if token != "." or (words and words[-1] != "."):
-            words.append(token)
+    for token in [*_TOKEN.findall(text), "."]:
+        word = "." if token in "!?" else token
+        is_second_stop = word == "." and (not words or words[-1] == ".")
+        if not (is_second_stop or _HIDDEN.fullmatch(word) or _MIXED.match(word)):
+            words.append(word)
     return " ".join(words)
 
 
@@ -346,7 +340,7 @@ def with_tokens(
         captions_are = "1 caption is" if cut == 1 else f"{cut:,} captions are"
         noted.append(f"{captions_are} longer than data.length ({config.length} tokens): cut")
     if config.tokenizer == "word":
-        ids = [one for caption in firsts for one in tokenizer.encode(caption)]
+        ids = [token for caption in firsts for token in tokenizer.encode(caption)]
         share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
         noted.append(f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own")
     decoded = Decoded.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))

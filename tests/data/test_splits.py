@@ -167,12 +167,11 @@ def test_limit_of_the_test_split_takes_whole_patients(sizes, most, seed):
 
 @given(sizes=st.lists(st.integers(0, 30), min_size=2, max_size=12).filter(any), seed=st.integers(0, 2**32))
 def test_any_prefix_holds_each_class_in_proportion(sizes, seed):
-    """Cut short, the order is its prefix; it depends on the seed."""
+    """The order depends on the seed."""
     labels = np.repeat(np.arange(len(sizes)), sizes)
     order = stratified_order(labels, seed)
 
     assert np.array_equal(np.sort(order), np.arange(len(labels)))
-    assert np.array_equal(stratified_order(labels, seed, 5), order[:5])
     counts = np.cumsum(labels[order][:, None] == np.arange(len(sizes)), axis=0)
     share = np.arange(1, len(labels) + 1)[:, None] * np.array(sizes) / len(labels)
     assert np.abs(counts - share).max() < 1

@@ -4,6 +4,7 @@ import hashlib
 import json
 from functools import cache
 from itertools import product
+from operator import eq
 from pathlib import Path
 
 import numpy as np
@@ -28,38 +29,23 @@ def small(side, **fields):
 
 
 def solved(puzzle, most=2):
-    """Up to so many solutions of a puzzle (S,), by exact cover (Knuth's algorithm X): tokens (S,) each."""
+    """Up to so many solutions of a puzzle (S,), by trial and error: tokens (S,) each."""
     side = round(len(puzzle) ** 0.5)
     tall, wide = BOXES[side]
-    covers = {}
-    for cell, token in product(range(side * side), range(2, side + 2)):
-        row, column = divmod(cell, side)
-        if puzzle[cell] in (1, token):
-            box = row // tall, column // wide
-            covers[cell, token] = [("cell", cell), ("row", row, token), ("column", column, token), ("box", box, token)]
-    open_needs = {}
-    for choice, needs in covers.items():
-        for need in needs:
-            open_needs.setdefault(need, set()).add(choice)
-    found = []
+    places = [(row, column, (row // tall, column // wide)) for row, column in product(range(side), repeat=2)]
 
-    def search(chosen):
-        if not open_needs:
-            found.append([token for _, token in sorted(chosen)])
-        if not open_needs or len(found) == most:
-            return
-        for choice in sorted(open_needs[min(open_needs, key=lambda need: len(open_needs[need]))]):
-            taken = [(need, open_needs.pop(need)) for need in covers[choice]]
-            gone = {(need, other) for _, others in taken for other in others for need in covers[other] if need in open_needs}
-            for need, other in gone:
-                open_needs[need].remove(other)
-            search([*chosen, choice])
-            for need, other in gone:
-                open_needs[need].add(other)
-            open_needs.update(taken)
+    def candidates(cell):
+        neighbours = [other for other, place in enumerate(places) if any(map(eq, place, places[cell]))]
+        return {*range(2, side + 2)} - {puzzle[other] for other in neighbours}
 
-    search([])
-    return found
+    if 1 not in puzzle:
+        return [puzzle]
+    cell = min((cell for cell, token in enumerate(puzzle) if token == 1), key=lambda cell: len(candidates(cell)))
+    solutions = []
+    for token in candidates(cell):
+        if len(solutions) < most:
+            solutions += solved([*puzzle[:cell], token, *puzzle[cell + 1 :]], most - len(solutions))
+    return solutions
 
 
 @pytest.mark.parametrize(("side", "givens"), [(4, 9), (6, None), (9, 40)])
