@@ -34,9 +34,7 @@ class RecstudyError(Exception):
 class ConfigError(RecstudyError):
     """A study, preset, field, value or variant that does not exist or is out of range."""
 
-
-class Misfit(ConfigError):
-    """Settings of which each is allowed, but which do not fit together."""
+    is_combination = False  # whether each setting is allowed, but not all of them together
 
 
 class NotYetError(ConfigError):

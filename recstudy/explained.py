@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.dataclasses import rebuild_dataclass
 
-from recstudy.errors import ConfigError, Misfit, choices, nearest, nearest_first
+from recstudy.errors import ConfigError, choices, nearest, nearest_first
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
@@ -58,7 +58,7 @@ def explained(called: Called) -> Called:
 
 
 def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "") -> ConfigError:
-    """Return what refuses the settings: a `Misfit` if a check of a whole class fails, and not one of a single field.
+    """Return what refuses the settings: a combination, if a check of a whole class fails and not one of a single field.
 
     Args:
         error: what pydantic says.
@@ -71,8 +71,9 @@ def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "")
     for name in fault["loc"]:
         fields = getattr(annotation, "model_fields", {})
         annotation = fields[name].annotation if name in fields else None
-    is_whole = fault["type"] == "value_error" and (not fault["loc"] or hasattr(annotation, "model_fields"))
-    return (Misfit if is_whole else ConfigError)(before + explain(error, kind, part))
+    failure = ConfigError(before + explain(error, kind, part))
+    failure.is_combination = fault["type"] == "value_error" and (not fault["loc"] or hasattr(annotation, "model_fields"))
+    return failure
 
 
 def explain(error: ValidationError, kind: Any, part: str = "") -> str:

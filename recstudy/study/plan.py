@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from recstudy.errors import ConfigError, Misfit, choices, nearest
+from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import of_program
 from recstudy.programs.metric import METRICS, using_metrics
 from recstudy.programs.settings import KINDS, PREFIX, RunSettings, digest, flatten, json_value, run_ids
@@ -332,9 +332,9 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
             for value in map(readable, stated.samples):
                 try:
                     space.bases[family].with_changes({path: value})
-                except Misfit:  # which other settings may fit
-                    pass
                 except ConfigError as error:
+                    if error.is_combination:  # which other settings may fit
+                        continue
                     raise ConfigError(f"{search.name} searches {setting_name(path)} over {stated}: {error}") from None
     check_objectives(search, space.bases, stopping)
     return replace(
