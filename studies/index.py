@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
@@ -24,9 +25,10 @@ import yaml
 from recstudy import Search, Study
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
+from recstudy.errors import ConfigError, nearest
 from recstudy.papers import Target, by_name, named
 from recstudy.papers.replications import CELLS
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Place, flatten
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.family import family, published_answers
@@ -59,9 +61,17 @@ without ours; weights that were re-evaluated or fine-tuned are no new draw of a 
 be copied. Random effects by Paule and Mandel: *tau* is the spread between retrainings beside what test items and printed digits
 explain, and *one more would find* the 95 % prediction interval. Some picked their best epoch on the test set: that is in tau too.
 In a study, `Replications(cell="trm_mlp_sudoku_extreme")` draws them with its own comparable runs."""
+COVERAGE = """\
+What a reader of the five papers looks for, and where a study answers it. *exact*: the preset `paper` shows or asks it as the
+paper has it. *partial*: with the difference that is named. *missing*: no study answers it. The status is of the question.
+Answers, and settings in which the preset `paper` differs from its paper, are on the page of each study. In brackets are the
+presets that have the part, claim, variant or setting; the data of the paper are those of the preset `paper`."""
+ANSWERS = ("part", "claim", "variant", "setting")  # of a study, by which an item of coverage.yaml is answered
+STATUSES = ("exact", "partial", "missing")
 SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
 PAGES = HERE.parent / "docs" / "studies"
-PAPERS = yaml.safe_load((HERE.parent / "recstudy" / "papers" / "index.yaml").read_text(encoding="utf-8"))["papers"]
+PUBLISHED = HERE.parent / "recstudy" / "papers"
+PAPERS = yaml.safe_load((PUBLISHED / "index.yaml").read_text(encoding="utf-8"))["papers"]
 PICTURES = HERE.parent / "docs" / "pictures"
 
 
@@ -83,6 +93,7 @@ def main(options: Options) -> int:
     found, taken = load_studies(), {path.stem: json.loads(path.read_bytes()) for path in sorted(TABLES.glob("*.json"))}
     pages = {PAGES / f"{study.name}.md": page(study, taken) for study in found}
     pages[PAGES / "index.md"] = index(found, taken)
+    pages[PAGES / "coverage.md"] = coverage(found, yaml.safe_load((PUBLISHED / "coverage.yaml").read_text(encoding="utf-8")))
     for path, table in ((HERE.parent / "README.md", True), (PAGES.parent / "tour.md", False)):
         pages[path] = quick(path.read_text(encoding="utf-8"), taken[SHOWN], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
@@ -193,6 +204,7 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
         "# Studies",
         "",
         "One question a file of `studies/`; dated findings, the negative ones too, stand in `studies/LOG.md`.",
+        "[What the studies cover](coverage.md) lists the tables, figures and claims of the five papers.",
         "",
         "| study | question | presets (runs) | results taken here |",
         "| --- | --- | --- | --- |",
@@ -212,6 +224,61 @@ def papers() -> list[str]:
     linked = (f"[{paper['title']}]({paper['url']})" if paper["url"] else paper["title"] for paper in PAPERS.values())
     noted = (f". {paper['note']}" if "note" in paper else "" for paper in PAPERS.values())
     return [f"- **{paper['name']}**: {title}{note}" for paper, title, note in zip(PAPERS.values(), linked, noted, strict=True)]
+
+
+def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]]]) -> str:
+    """Return docs/studies/coverage.md.
+
+    Args:
+        studies: those that may answer an item.
+        items: by paper, those of coverage.yaml.
+
+    Raises:
+        ConfigError: an item without a reason, or with a name that its study does not have.
+    """
+    by_study = {study.name: study for study in studies}
+    answers = cache(lambda name: {preset: answers_of(by_study[name], preset) for preset in by_study[name].presets})
+    counts = ["| paper | items | exact | partial | missing |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines = []
+    for paper, stated in items.items():
+        number = Counter(item["status"] for item in stated)
+        counts.append(f"| {PAPERS[paper]['name']} | {len(stated)} | {' | '.join(str(number[status]) for status in STATUSES)} |")
+        lines += ["", f"## {PAPERS[paper]['name']}", ""]
+        lines += ["| item | status | study | answer | why |", "| --- | --- | --- | --- | --- |"]
+        for item in stated:
+            status, why, link, answer = item["status"], item.get("why", ""), DASH, DASH
+            if status not in STATUSES or bool(why) == (status == "exact"):
+                raise ConfigError(f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason `why`")
+            if status != "missing":
+                study, kind = item["study"], next(kind for kind in ANSWERS if kind in item)
+                if study not in by_study:
+                    raise ConfigError(f"coverage.yaml, {item['item']!r}: no study {study!r}{nearest(study, by_study)}")
+                name = by_name(item[kind]) if kind == "claim" else item[kind]
+                presets = [
+                    preset
+                    for preset, texts in answers(study).items()
+                    if any(name in text if kind == "claim" else name == text for text in texts[kind])
+                ]
+                if not presets or (status == "exact" and "paper" not in presets):
+                    where = "in its preset 'paper'" if presets else "in any preset"
+                    raise ConfigError(f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {where}")
+                link, answer = f"[{study}]({study}.md)", f"{kind} `{name}` ({', '.join(presets)})"
+            words = (writers.md(item["item"]), status, link, answer, writers.md(why) or DASH)
+            lines.append(f"| {' | '.join(map(by_name, words))} |")
+    return "\n".join(["# What the studies cover", "", COVERAGE, "", *counts, *lines]) + "\n"
+
+
+def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
+    """Return the names by which an item may be answered in a preset: of each kind in `ANSWERS`."""
+    plan = make_plan(study, preset)
+    levels = (str(level) for variant in plan.variants for level in variant.levels.values())
+    settings = (flatten(config.model_dump()).items() for config in plan.configs)
+    return {
+        "part": {part.name for part in study.by_preset(study.report, preset)},
+        "claim": set(stated_by(study, preset)),
+        "variant": {*levels, *(variant.label for variant in plan.variants)},
+        "setting": {f"{field}={value}" for fields in settings for field, value in fields},
+    }
 
 
 def page(study: Study | Search, taken: dict[str, Any]) -> str:

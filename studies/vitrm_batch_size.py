@@ -185,6 +185,14 @@ study = Study(
         "paper": [
             Table("table1_cifar10", rows="model", columns="batch_size", where={"data": "CIFAR-10"}, targets=TABLE1),
             Table("table2_cifar100", rows="model", columns="batch_size", where={"data": "CIFAR-100"}, targets=TABLE2),
+            Table(
+                "seconds_cifar10",
+                rows="model",
+                columns="batch_size",
+                metrics=("epoch_seconds",),
+                where={"data": "CIFAR-10"},
+                title="Seconds an epoch (section 4.2: ViTRM's are fewer than ViT-Base's)",
+            ),
             Curve("cifar10", **ACROSS, where={"data": "CIFAR-10"}, targets=TABLE1),
             Curve("cifar100", **ACROSS, where={"data": "CIFAR-100"}, targets=TABLE2),
             Curve("robustness_cifar10", **ACROSS, drop=True, where={"data": "CIFAR-10"}, targets=TABLE1),

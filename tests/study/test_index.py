@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
 from shipped import load, module
 
+from recstudy.errors import ConfigError
 from recstudy.study.plan import make_plan
 
 TAKEN = {
@@ -80,3 +82,37 @@ def test_time_is_that_in_which_any_run_was_under_way():
 
     assert INDEX.wall_seconds(spans) == 210
     assert INDEX.wall_seconds([later, *spans]) == 250
+
+
+COVERED = {"item": "Table 1", "study": "sudoku_depth", "status": "exact"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"part": "segmentz"}, "sudoku_depth has no part 'segmentz' in any preset"),
+        ({"claim": "no such sentence"}, "sudoku_depth has no claim 'no such sentence' in any preset"),
+        ({"variant": "cycles=9"}, "sudoku_depth has no variant 'cycles=9' in any preset"),
+        ({"setting": "model.cycles=99"}, "sudoku_depth has no setting 'model.cycles=99' in any preset"),
+        ({"setting": "data.name=sudoku"}, "sudoku_depth has no setting 'data.name=sudoku' in its preset 'paper'"),
+        ({"part": "segments", "study": "sudoku_dept"}, "no study 'sudoku_dept' Did you mean 'sudoku_depth'?"),
+        ({"part": "segments", "status": "partial"}, "only 'partial' and 'missing' need, and have, a reason `why`"),
+    ],
+)
+def test_the_table_of_what_is_covered_refuses_a_name_that_its_study_does_not_have(changes, message):
+    with pytest.raises(ConfigError) as refused:
+        INDEX.coverage([STUDY], {"trm": [COVERED | changes]})
+
+    assert str(refused.value) == f"coverage.yaml, 'Table 1': {message}"
+
+
+def test_the_table_of_what_is_covered_counts_by_paper_and_names_the_presets():
+    items = [COVERED | {"part": "segments"}, {"item": "Table 2", "status": "missing", "why": "not published"}]
+
+    page = INDEX.coverage([STUDY], {"trm": items})
+
+    assert "| TRM | 2 | 1 | 0 | 1 |" in page
+    assert (
+        f"| Table 1 | exact | [sudoku_depth](sudoku_depth.md) | part `segments` (quick, standard, paper) | {INDEX.DASH} |" in page
+    )
+    assert f"| Table 2 | missing | {INDEX.DASH} | {INDEX.DASH} | not published |" in page
