@@ -250,10 +250,10 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
             if status not in STATUSES or bool(why) == (status == "exact"):
                 raise ConfigError(f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason `why`")
             if status != "missing":
-                study, kind = item["study"], next(kind for kind in ANSWERS if kind in item)
+                study, kind = item.get("study", ""), next((kind for kind in ANSWERS if item.get(kind)), "part")
                 if study not in by_study:
                     raise ConfigError(f"coverage.yaml, {item['item']!r}: no study {study!r}{nearest(study, by_study)}")
-                name = by_name(item[kind]) if kind == "claim" else item[kind]
+                name = by_name(item[kind]) if kind == "claim" else item.get(kind, "")
                 presets = [
                     preset
                     for preset, texts in answers(study).items()
