@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
@@ -187,6 +187,8 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
 
         *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
         say(f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another. {price}")
+    if not options.json:
+        say(*_notes(plan, options, results))
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
@@ -207,6 +209,19 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
     if plan.is_search and any(not results.run(run.id).reason for run in runs):  # some of its settings may well diverge
         return 0
     return exit_code(reasons(runs, results)) or int(plan.is_search)
+
+
+def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:
+    """Yield what the user should know before anything runs: options without effect, and another study of the same name."""
+    from recstudy.study.record import namesake_note
+
+    if options.data and not plan.base.program.reads_data:
+        yield (
+            f"Note: --data has no effect, because the program of {plan.study.name!r} reads no data set of recstudy. "
+            "Name the folder in the program's settings."
+        )
+    if note := namesake_note(plan, results):
+        yield note
 
 
 def _usable_gpus(study: Study | Search, address: str) -> float:

@@ -27,6 +27,9 @@ FAILURES = {
 EXIT_CODES = {reason: code for code, reason in enumerate(FAILURES, 3)}
 
 
+CALLS = 3  # lines of the user's files that are shown of an error in them
+
+
 class RecstudyError(Exception):
     """Base of the errors that are shown as one line, without a traceback."""
 
@@ -142,8 +145,25 @@ def raised_at(error: BaseException) -> str:
 
 
 def user_line(trace: TracebackType | None) -> str:
-    """Return `FILE, line N: ` of the last line that is neither ours, nor Python's or a package's; empty if there is none."""
+    """Return `FILE, line N: ` of the last line of the user's files; empty if there is none."""
+    frames = _user_frames(trace)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
+
+
+def user_calls(error: BaseException | None) -> tuple[str, ...]:
+    """Return the last `CALLS` lines of the user's files that led to an error, the innermost last.
+
+    An error that was raised because of another one has the lines of that one.
+    """
+    if error is None:
+        return ()
+    frames = _user_frames(error.__traceback__)[-CALLS:]
+    lines = (f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames)
+    return user_calls(error.__cause__) or tuple(lines)
+
+
+def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    """Return the frames that lie neither in our files, nor in Python's or an installed package's."""
     others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")  # <frozen>, <string> of a dataclass
     frames = [frame for frame in traceback.extract_tb(trace) if "-packages" not in frame.filename]
-    frames = [frame for frame in frames if not frame.filename.startswith(others)]
-    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
+    return [frame for frame in frames if not frame.filename.startswith(others)]

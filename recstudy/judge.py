@@ -101,7 +101,9 @@ class Judge:
         say(_assignment(table, metrics, len(runs)), *lines)
         results = Results(self.results).pull()
         with results.holding(name, PRESET) as folder:
-            imported = merged(Imported() if self.replace else read_imported(folder), table.file, runs)
+            before = read_imported(folder)
+            imported = merged(Imported() if self.replace else before, table.file, runs)
+            say(*import_changes(before, imported, runs))
             with using_metrics(metrics):
                 targets = published(self.published.absolute()) if self.published else ()
             program = Table(name, metrics, stated.title, stated.data, imported.files)
@@ -222,6 +224,7 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
     files = (*before.files, file)
     place = [each.sha256 for each in files].index(file.sha256)
     known_runs = dict(before.runs)
+    conflicts = []
     for run_id, run in runs.items():
         earlier = known_runs.get(run_id)
         if earlier is None or earlier.status == "failed" != run.status:
@@ -229,16 +232,35 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
             continue
         measured = {name: value for name, value in earlier.metrics.items() if name in run.metrics}
         if run.status != earlier.status or measured.items() - run.metrics.items():
-            raise ConfigError(
-                f"{file.name}, line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
-                f"{earlier.status} with {measured} from {before.files[earlier.file].words}. "
-                "--replace takes this file in place of all that was imported"
+            conflicts.append(
+                f"line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
+                f"{earlier.status} with {measured} from {before.files[earlier.file].words}"
             )
-        if run.metrics.keys() - earlier.metrics.keys():
+        elif run.metrics.keys() - earlier.metrics.keys():
             known_runs[run_id] = replace(run, metrics=earlier.metrics | run.metrics, file=place)
+    if conflicts:
+        raise ConfigError(
+            f"{file.name}, {'; '.join(conflicts[:FEW])}. {plural(len(conflicts), 'imported run')} "
+            f"would change, and nothing was. --replace takes this file in place of all that was imported"
+        )
     if known_runs == before.runs:
         return before
     return Imported(files=before.files if place < len(before.files) else files, runs=known_runs)
+
+
+def import_changes(before: Imported, after: Imported, runs: Mapping[str, ImportedRun]) -> list[str]:
+    """Return a line about what a file adds to earlier imports, changes in them, and lacks; none if it does not."""
+    added, lacking = after.runs.keys() - before.runs.keys(), before.runs.keys() - runs.keys()
+    values = [{run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()} for imported in (before, after)]
+    changed = [run_id for run_id in before.runs.keys() & after.runs.keys() if values[0][run_id] != values[1][run_id]]
+    if not before.runs or not (added or changed or lacking):
+        return []
+    line = (
+        f"{plural(len(before.runs), 'run')} imported before: this file adds {len(added)} and changes {len(changed)}; "
+        f"it lacks {len(lacking)}"
+    )
+    fate = "are dropped" if lacking.isdisjoint(after.runs) else "stay in the study (--replace drops them)"
+    return [f"{line}, which {fate}" if lacking else line]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from recstudy.errors import ConfigError, RecstudyError, missing_package, user_line
+from recstudy.errors import ConfigError, RecstudyError, missing_package, raised_at, user_calls, user_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -193,7 +193,10 @@ def environment(**variables: str) -> Iterator[None]:
 
 
 def finish(work: Callable[[], int]) -> NoReturn:
-    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it."""
+    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it.
+
+    An error in the user's code is bad input: its line, and below it the last lines of the user's files that led to it.
+    """
     with output(needed=True) as printed:
         stop_on_sigterm()
         if logging.lastResort:  # what prints warnings, which name what records hold
@@ -204,23 +207,26 @@ def finish(work: Callable[[], int]) -> NoReturn:
             code = work()
             sys.stdout.flush()
             sys.exit(code)
-        except (RecstudyError, ModuleNotFoundError) as error:
-            line = missing_package(error)
-            if not (line or isinstance(error, RecstudyError)):
+        except Exception as error:
+            if error is printed.lost:
+                if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
+                    print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
+                sys.exit(1)
+            is_clear = isinstance(error, RecstudyError)
+            calls = user_calls(error.__cause__ if is_clear else error)
+            line = f"{type(error).__name__}: {error}" if is_clear else missing_package(error)
+            if not (line or calls):
                 raise
-            print(line or f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
+            print(printable(line or raised_at(error)), *(f"    {printable(call)}" for call in calls), sep="\n", file=sys.stderr)
             sys.exit(2)
-        except (OSError, ValueError) as error:
-            if error is not printed.lost:
-                raise
-            if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
-                print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
-            sys.exit(1)
         except KeyboardInterrupt:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
             print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
             sys.exit(130)
+
+
+LINE = re.compile(r"\S+, line \d+: ")
 
 
 class _Printable(logging.Formatter):
@@ -238,7 +244,8 @@ def tell_uncaught() -> None:
         line = str(error) if isinstance(error, RecstudyError) else missing_package(error)
         if not line or hasattr(sys, "ps1"):  # at a prompt one goes on
             return before(kind, error, trace)
-        print(f"{kind.__name__}: {user_line(trace)}{printable(line)}", file=sys.stderr)
+        place = "" if LINE.match(line) else user_line(trace)  # the message may name the line already
+        print(f"{kind.__name__}: {place}{printable(line)}", file=sys.stderr)
         sys.exit(2)
 
     sys.excepthook = told

@@ -82,6 +82,7 @@ class View(Listener):
         self._lines = deque[str](maxlen=SHOWN)  # of a notebook
         self._missing: dict[str, Run] = {}  # known runs that have not ended
         self._unknown = self._done = self._failed = 0  # unknown: further runs of a search
+        self._shown_calls: set[tuple[str, ...]] = set()  # lines of the user's files that led to an error
         self._best = float("-inf"), "", ""  # by which more is better, in words, and the run's label
         # Run, newest epoch, the time at which it began, the time of that epoch.
         self._running: dict[str, tuple[Run, Outcome, float, float]] = {}
@@ -191,6 +192,11 @@ class View(Listener):
                 if is_done:
                     self._best = max(self._best, (definition.sign * score, value, run.label))
         self.say(f"[{self._done + self._failed}/{self._total}] {run}: {words}   {self._remaining()}")
+        calls = tuple(outcome.get("calls", ()))
+        if calls not in self._shown_calls:  # runs that fail alike show them once
+            self._shown_calls.add(calls)
+            for call in calls:
+                self.say(f"    {call}")
 
     def again(self, runs: Sequence[Run]) -> None:
         """Failed runs that are no failures yet."""

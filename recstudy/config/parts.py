@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from recstudy.errors import ConfigError
-from recstudy.plugins import Registry, named
+from recstudy.plugins import Registry, check_call, named
 from recstudy.programs.settings import Config, digest
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ class ModelConfig(Config):
         """Return the network, with freshly drawn weights, for images of `shape` in `classes` classes."""
         if not self.network:
             raise ConfigError(f"the family {self.family!r} has no network. Name it: network = 'module:Class', or define build")
-        return named(self.network)(self, shape, classes)
+        network = named(self.network)
+        check_call(network, "config", "shape", "classes")
+        built: nn.Module = network(self, shape, classes)
+        return built
 
 
 class DataConfig(Config):

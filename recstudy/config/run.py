@@ -224,9 +224,8 @@ class RunConfig(RunSettings):
 def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, Any]) -> None:
     """Refuse (ConfigError) a field without its part, or one that only another part has."""
     part, _, name = path.rpartition(".")
-    if (
-        (part and part not in fields) or part in changes or any(f"{part}.{kind}" in changes for kind in KINDS)
-    ):  # which has other fields then
+    is_replaced = part in changes or any(f"{part}.{kind}" in changes for kind in KINDS)  # by one with other fields
+    if is_replaced or (part and part not in fields):
         return
     names = {field.rpartition(".")[2]: field for field in fields}
     if not part or name in names:

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from recstudy.errors import ConfigError, choices, missing_package
 from recstudy.metrics.answers import TASKS, Answers
-from recstudy.plugins.files import INSTALLED
+from recstudy.plugins.files import INSTALLED, check_call
 from recstudy.plugins.registry import OWN
 from recstudy.programs.metric import METRICS, Better, Metric, NotAvailable, NotInstalled
 
@@ -35,7 +35,11 @@ def metric(
     ...     return float(((answers.probabilities - right) ** 2).sum(1).mean())
     """
 
-    return lambda of: quantity(title, tasks=tasks, of=of, **fields)
+    def of_function(function: Callable[[Answers], Value]) -> Metric:
+        check_call(function, "answers")
+        return quantity(title, tasks=tasks, of=function, **fields)
+
+    return of_function
 
 
 class MeasuredMetrics(NamedTuple):

@@ -9,7 +9,17 @@ recstudy, in a study's file, in a module beside it, or in an installed package (
     reader   `reading(record, trust)` imports them on request, while a block runs; `loaded(files)` loads one file
 """
 
-from recstudy.plugins.files import UserFiles, caller, code_digests, file_digest, module_files, named, study_file, user_files_of
+from recstudy.plugins.files import (
+    UserFiles,
+    caller,
+    check_call,
+    code_digests,
+    file_digest,
+    module_files,
+    named,
+    study_file,
+    user_files_of,
+)
 from recstudy.plugins.loading import (
     current_files,
     import_all,
@@ -28,6 +38,7 @@ __all__ = [
     "UserFiles",
     "absent",
     "caller",
+    "check_call",
     "code_digests",
     "current_files",
     "file_digest",

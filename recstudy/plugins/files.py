@@ -8,17 +8,18 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from inspect import getsourcefile, getsourcelines, signature
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recstudy.errors import ConfigError, nearest
+from recstudy.errors import ConfigError, choices, missing_package, nearest, raised_at
 from recstudy.files import cache_folder, caching, sha, whole
 
 PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
@@ -230,10 +231,49 @@ def named(place: str) -> Any:
     module, _, name = place.partition(":")
     study = study_file()
     running = study is not None and study.name == module and module not in sys.modules
-    names = vars(sys.modules["__main__"] if running else import_module(module))
+    try:
+        names = vars(sys.modules["__main__"] if running else import_module(module))
+    except (ImportError, SyntaxError) as error:
+        if module.startswith("recstudy.") or missing_package(error):
+            raise
+        modules = [file.stem for file in (study.root if study else Path()).glob("*.py")]
+        hint = nearest(module, modules) if getattr(error, "name", "") == module else ""
+        raise ConfigError(f"{place!r}: {module} cannot be imported: {raised_at(error)}.{hint}") from error
     if name not in names:
         raise ConfigError(f"{place!r}: the module {module} has no {name!r}.{nearest(name, names)}")
     return names[name]
+
+
+def check_call(function: Callable[..., Any], *arguments: str, options: Iterable[str] = ()) -> None:
+    """Refuse a class or a function of a user's that cannot be called with these arguments, named for the message.
+
+    Raises:
+        ConfigError: A method is missing, or the signature has fewer or more arguments. The message names file and line.
+    """
+    name = getattr(function, "__qualname__", str(function))
+    if missing := sorted(getattr(function, "__abstractmethods__", ())):
+        methods = [method for method, value in vars(function).items() if callable(value) and not method.startswith("_")]
+        hint = nearest(missing[0], methods)
+        raise ConfigError(
+            f"{_defined(function)}{name} lacks {choices(missing)}: it has {choices(methods) or 'no methods'}.{hint}"
+        )
+    try:
+        taken = signature(function)
+    except (TypeError, ValueError):  # of C
+        return
+    try:
+        taken.bind(*arguments, **dict.fromkeys(options))
+    except TypeError as error:
+        given = ", ".join([*arguments, *(f"{option}=..." for option in options)])
+        raise ConfigError(f"{_defined(function)}{name}{taken} is called as {name}({given}): {error}") from None
+
+
+def _defined(function: Any) -> str:
+    """Return `FILE, line N: ` of a definition; empty where there is no file."""
+    try:
+        return f"{Path(getsourcefile(function) or '').name}, line {getsourcelines(function)[1]}: "
+    except (OSError, TypeError):  # typed at a prompt, or an object that can be called
+        return ""
 
 
 def files_of_study(modules: list[str]) -> UserFiles:

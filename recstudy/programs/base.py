@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, raised_at
 from recstudy.plugins.registry import Registry
 from recstudy.programs.settings import RunSettings, set_at
 from recstudy.records.files import Json
@@ -93,6 +93,7 @@ class Program:
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()  # the files that its runs were imported from; none where they are run
     packages: tuple[str, ...] = ()  # whose versions the results of its runs have
+    reads_data: bool = False  # whether it reads data sets below the folder of --data
 
     def read(self, values: Json) -> RunSettings:
         """Return settings of plain JSON values, as a record has them (ConfigError)."""
@@ -112,7 +113,7 @@ class Program:
 
     def explain(self, error: Exception) -> str:
         """Return an exception that ended a run, in one line."""
-        return f"{type(error).__name__}: {error}"
+        return raised_at(error)
 
     def group(self) -> Group:
         """Return the workers that share a run, as seen by one of them."""

@@ -11,7 +11,7 @@ from inspect import getclosurevars
 from typing import Any
 
 from recstudy.errors import ConfigError, raised_at
-from recstudy.plugins import named, study_file
+from recstudy.plugins import check_call, named, study_file
 from recstudy.programs.base import Execution, Program
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, measured, not_finite, number, python_scalar
@@ -186,6 +186,7 @@ class FunctionProgram(TrainingProgram):
     def __init__(self, given: Function, settings: Any, metrics: Mapping[str, Metric]) -> None:
         if not callable(given.function):
             raise ConfigError(f"a program must be a function, a Function or a Command, but got {given.function!r}")
+        check_call(given.function, "run")
         self.spec, self.function = given, given.function
         super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
 

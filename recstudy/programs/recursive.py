@@ -38,6 +38,7 @@ class RecursiveModels(Program):
     """HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines, trained by our loop."""
 
     packages = ("torch", "torchvision", "ray", "numpy")
+    reads_data = True
 
     def read(self, values: Json) -> RunConfig:
         return configure(RunConfig, values)

@@ -23,7 +23,7 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
-from recstudy.errors import ConfigError, DataError, RunError, StorageError
+from recstudy.errors import ConfigError, DataError, RunError, StorageError, user_calls
 from recstudy.plugins import import_sent
 from recstudy.programs.base import Execution, Group, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
@@ -156,7 +156,7 @@ def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
 
 def failed(failure: Failure) -> Json:
     """Return the outcome of a run that failed."""
-    return {"status": "failed", "class": failure.error_class, "error": failure.error}
+    return {"status": "failed", "class": failure.error_class, "error": failure.error, "calls": list(failure.calls)}
 
 
 def _failed(error: Exception, trial: Trial, group: Group, folder: RunFolder | None = None) -> Json:
@@ -165,7 +165,7 @@ def _failed(error: Exception, trial: Trial, group: Group, folder: RunFolder | No
     with suppress(ConfigError):  # a program that cannot be imported explains nothing
         line = program_of(trial.config).explain(error)
     output = error.output if isinstance(error, RunError) else traceback.format_exc()
-    failure = Failure(error_class=failure_class(error), error=line, traceback=output)
+    failure = Failure(error_class=failure_class(error), error=line, traceback=output, calls=user_calls(error))
     with suppress(StorageError):  # then only the outcome says so
         if folder is not None and folder.path.exists():
             folder.fail(failure)

@@ -20,7 +20,16 @@ from typing import Any
 
 AWAY = ".../"  # begins a path that was removed, of which the last part is left
 PERSONAL = ("host", "process")  # fields that describe the machine alone
-WRITTEN = ("error", "traceback", "notes", "data_notes", "unavailable", "source", "why_missing")  # fields that programs write
+WRITTEN = (
+    "error",
+    "traceback",
+    "calls",
+    "notes",
+    "data_notes",
+    "unavailable",
+    "source",
+    "why_missing",
+)  # fields that programs write
 COMMAND = re.compile(  # variables before a command, and options that name places of a machine
     r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+|\s*--(?:results|address|data|log|init-from|optuna-storage)(?:=\S+|(?:\s+(?!--)\S+)*)(?!\S)"
 )

@@ -95,6 +95,11 @@ class Row:
         return self.failure.traceback if self.failure else ""
 
     @property
+    def calls(self) -> tuple[str, ...]:
+        """The last lines of the user's files that led to its failure."""
+        return self.failure.calls if self.failure else ()
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """The names of its metrics and costs."""
         return tuple(dict.fromkeys((*self.found.metrics, *self.found.cost)))

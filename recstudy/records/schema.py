@@ -269,6 +269,8 @@ class Failure:
     error_class: str = Field(validation_alias=AliasChoices("class", "error_class"), serialization_alias="class")
     error: str = ""
     traceback: str = ""
+    # The last lines of the user's files in it, the innermost last: see `recstudy.errors.user_calls`.
+    calls: tuple[str, ...] = ()
     attempts: Whole | None = None
 
 

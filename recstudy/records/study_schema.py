@@ -247,7 +247,7 @@ class PlanRecord:
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     files: dict[str, str] = Field(default_factory=dict)  # the SHA-256 of each user file, by its path below the study file
-    code: dict[str, str] = Field(default_factory=dict)  # SHA-256 of a user file, now or earlier -> of its code alone
+    code_digests: dict[str, str] = Field(default_factory=dict)  # SHA-256 of a user file, now or earlier -> of its code alone
     stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
     registered: Registered | None = None
     dropped: dict[str, tuple[str, Whole]] = Field(default_factory=dict)  # digest of a question -> its words, how many questions

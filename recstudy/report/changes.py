@@ -59,7 +59,7 @@ def study_changes(records: "StudyRecords") -> list[Change]:
     made = {row.id: row.provenance for row in records.rows if row.result}
     variants = {row.id: records.variants[row.variant] for row in records.rows}
     data = {run_id: (variant.data, variant.data_checksum) for run_id, variant in variants.items()}
-    return find_changes(made, records.plan.files, data, records.plan.code)
+    return find_changes(made, records.plan.files, data, records.plan.code_digests)
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:

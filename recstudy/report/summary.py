@@ -213,7 +213,7 @@ def failures(records: StudyRecords) -> str:
             "kind": kind,
             "message": message,
             "count": plural(len(rows), "run"),
-            "last": "\n".join(rows[0].traceback.strip().splitlines()[-LAST_LINES:]),
+            "last": "\n".join(rows[0].calls or rows[0].traceback.strip().splitlines()[-LAST_LINES:]),
             "runs": [(row.label, str(row.seed), row.id, plain(row.attempts)) for row in rows],
         }
         for (kind, message), rows in groups.items()

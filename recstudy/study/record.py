@@ -73,7 +73,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
             files=(files := user_files(plan.base.program)),
-            code={digest: code_digests[digest] for digest in files.values() if digest in code_digests},
+            code_digests={digest: code_digests[digest] for digest in files.values() if digest in code_digests},
             axes=axes_of(plan.variants),
             deviations=tuple(study.deviations),
             variants=tuple(
@@ -167,7 +167,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         known |= {variant.label: variant.pflop for variant in last.variants}
     record = replace(
         record,
-        code=earlier_code(plan, results) | record.code,
+        code_digests=earlier_code(plan, results) | record.code_digests,
         stated=first_dates(record, definitions),
         dropped=dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs)) if newest else {},
         registered=registration(record)[1] or next((plan.registered for plan in definitions if plan.registered), None),
@@ -183,7 +183,21 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
 def earlier_code(plan: Plan, results: Results) -> dict[str, str]:
     """Return SHA-256 -> that of its code, for each user file of the study's last plan and of those before it."""
     last = _readable(_files(plan, results)[0])
-    return last.code if last else {}
+    return last.code_digests if last else {}
+
+
+def namesake_note(plan: Plan, results: Results) -> str:
+    """Return a note that another file made the results of a study of this name; empty if this file or none did."""
+    last, file = _readable(_files(plan, results)[0]), study_file()
+    if last is None or file is None:
+        return ""
+    scripts = [Path(word).name for word in shlex.split(last.command) if word.endswith(".py")]
+    if not scripts or scripts[0] == file.path.name:
+        return ""
+    return (
+        f"Note: {scripts[0]} made the results of the study {plan.study.name!r} in {results.root}, and {file.path.name} has a "
+        "study of the same name. Unless the file was renamed, rename one of the studies or give another folder with --results."
+    )
 
 
 def recorded(plan: Plan, results: Results) -> bool:

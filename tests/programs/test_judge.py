@@ -89,12 +89,14 @@ def test_every_run_is_marked_with_the_file_that_it_is_from(judge):
     assert not any(str(Path.cwd()) in path.read_text() for path in Path("results").rglob("*.json"))
 
 
-def test_the_same_file_changes_nothing_and_a_longer_one_adds_runs(judge):
+def test_the_same_file_changes_nothing_and_a_longer_one_adds_runs(judge, capsys):
     folder = judge(ROWS[:6])
     before = (folder / "imported.json").read_bytes()
     judge(ROWS[:6])
     assert (folder / "imported.json").read_bytes() == before
+    assert "imported before" not in capsys.readouterr().out
     judge(ROWS)
+    assert "6 runs imported before: this file adds 6 and changes 0; it lacks 0" in capsys.readouterr().out
     after = json.loads((folder / "imported.json").read_text())
     assert after["runs"].items() >= json.loads(before)["runs"].items()
     assert len(after["runs"]) == 12

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from recstudy.config import DataConfig, ModelConfig
+from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
+from recstudy.plugins import check_call
 
 Carry = tuple[Tensor, ...]
 
@@ -71,5 +73,10 @@ def on_paper(tensor: Tensor) -> bool:
 def build(model: ModelConfig, data: DataConfig) -> Network:
     """Return the network of a model config for the images of a data set, with freshly drawn weights."""
     network = model.build(data.shape, data.classes)
-    assert isinstance(network, Network), f"{model.family} gives no Network"
+    if not isinstance(network, Network):
+        raise ConfigError(
+            f"the family {model.family!r} gives a {type(network).__name__}, which is no recstudy.models.networks.contract.Network"
+        )
+    check_call(network.start, "images", "told")
+    check_call(network.forward, "images", "carry")
     return network

@@ -1,0 +1,119 @@
+"""What a user sees of mistakes in a program of their own: lines of their files, and no frames of ours."""
+
+import os
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import pytest
+
+from recstudy.errors import ConfigError
+from recstudy.plugins import check_call, named
+
+STUDY = """
+from recstudy import Metric, Study, grid, main
+
+
+def inverse(run):
+    return 1 / run.settings["depth"]
+
+
+def train({arguments}):
+    return {{"accuracy": inverse(run)}}
+
+
+study = Study("own", program=train, settings={{"depth": 1}}, metrics={{"accuracy": Metric("%", items=100)}},
+              variants=grid({{"depth": {depths}}}), seeds=1)
+
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def write_study(folder: Path, name: str, depths: str = "[0, 1]", arguments: str = "run") -> Path:
+    file = folder / name
+    file.write_text(STUDY.format(depths=depths, arguments=arguments))
+    return file
+
+
+def run_file(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a study without Ray, with its results in its folder."""
+    start = [sys.executable, file.name, "--no-ray", "--results", "results", *words]
+    return subprocess.run(start, cwd=file.parent, capture_output=True, text=True, env={**os.environ, "COLUMNS": "300"})
+
+
+def test_an_error_in_a_training_function_is_shown_with_the_last_lines_of_the_users_files(tmp_path):
+    ended = run_file(write_study(tmp_path, "mine.py"))
+
+    assert ended.returncode == 8
+    message, *calls = [line for line in ended.stdout.splitlines() if "mine.py" in line]
+    assert "mine.py, line 6: ZeroDivisionError: division by zero" in message
+    assert calls == [
+        '    mine.py, line 10, in train: return {"accuracy": inverse(run)}',
+        '    mine.py, line 6, in inverse: return 1 / run.settings["depth"]',
+    ]
+
+
+def test_an_error_in_a_study_file_shows_its_lines_and_no_frames_of_recstudy(tmp_path):
+    file = write_study(tmp_path, "mine.py")
+    file.write_text(file.read_text().replace('grid({"depth"', 'grid({"dept"'))
+
+    ended = run_file(file)
+
+    assert ended.returncode == 2
+    assert "dept" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_training_function_with_other_arguments_is_refused_before_anything_runs(tmp_path):
+    ended = run_file(write_study(tmp_path, "mine.py", arguments="run, epochs"))
+
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        "ConfigError: mine.py, line 9: train(run, epochs) is called as train(run): missing a required argument: 'epochs'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (("--data", "folder"), "Note: --data has no effect, because the program of 'own' reads no data set of recstudy."),
+        ((), "Note: first.py made the results of the study 'own' in "),
+    ],
+)
+def test_an_option_without_effect_and_a_study_of_the_same_name_are_noted(tmp_path, words, note):
+    run_file(write_study(tmp_path, "first.py", "[1, 2]"))
+
+    second = run_file(write_study(tmp_path, "second.py", "[1, 2]"), "--dry-run", *words)
+
+    assert second.returncode == 0, second.stderr
+    assert note in second.stdout
+
+
+def test_a_study_that_is_run_again_has_no_notes(tmp_path):
+    file = write_study(tmp_path, "mine.py", "[1, 2]")
+    run_file(file)
+
+    assert "Note:" not in run_file(file, "--dry-run").stdout
+
+
+class Shape(ABC):
+    @abstractmethod
+    def read(self): ...
+
+
+class Square(Shape):
+    def reads(self): ...
+
+
+def test_a_class_without_a_method_names_the_method_and_the_nearest():
+    with pytest.raises(
+        ConfigError, match=r"^test_user_code.py, line \d+: Square lacks read: it has reads\. Did you mean 'reads'\?$"
+    ):
+        check_call(Square)
+
+
+def test_a_class_that_a_module_lacks_is_named_with_the_nearest():
+    with pytest.raises(ConfigError, match=r"the module pathlib has no 'Pth'\. Did you mean 'Path'\?"):
+        named("pathlib:Pth")
