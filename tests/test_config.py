@@ -94,6 +94,10 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
             "device 'mps' is for one worker in Tune's process, or with --no-ray",
         ),
         ({"place.device": "mps", "place.compile": "on"}, r"networks that are not compiled\. Leave workers_per_run"),
+        (
+            {"place.device": "cpu", "place.compile_mode": "reduce-overhead"},
+            "compile_mode 'reduce-overhead' is CUDA graphs, which device 'cpu' does not have. Leave compile_mode out",
+        ),
         ({"place.device": "cuda", "place.gpus_per_run": 0}, "device 'cuda' has a GPU, but gpus_per_run is 0"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
         ({"train.amsgrad": True, "train.optimizer": "adam_atan2"}, "amsgrad must be false with optimizer 'adam_atan2'"),

@@ -11,7 +11,7 @@ import tyro
 
 ROOT = Path(__file__).parents[1]
 BENCH = ROOT / "studies" / "bench"
-STEPS = ["contract", "resume", "trm", "hrm", "vitrm", "small-images", "sudoku"]
+STEPS = ["contract", "resume", "trm", "fast", "hrm", "vitrm", "small-images", "sudoku"]
 
 
 def day(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -118,6 +118,7 @@ METRICS.update(
         "images_per_second": Metric("images/s", None, title="Throughput", timed=True),
         "peak_memory_mb": Metric("MB", None, title="Peak memory"),
         "cores_used": Metric("cores", None, title="Cores in use", form=".1f", timed=True),
+        "mfu": Metric("%", None, title="MFU", timed=True),
         "gpu_use": Metric("%", None, title="GPU in use", form=".0f", bounds=PERCENT, timed=True),
         "gpu_use_peak": Metric("%", None, title="GPU in use, peak", form=".0f", bounds=PERCENT, timed=True),
     }

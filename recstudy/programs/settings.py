@@ -217,6 +217,9 @@ class Place(Config):
     compile: Literal["auto", "on", "off"] = Field(
         "auto", description="torch.compile the network; auto: on a GPU of CUDA, not on a CPU"
     )
+    compile_mode: Literal["default", "reduce-overhead"] = Field(
+        "default", description="of torch.compile; reduce-overhead: CUDA graphs, for batches that all have one shape"
+    )
     checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
     silent_minutes: float = Field(
         30.0, ge=0, description="a run that shows no sign for so long is stopped and marked hung; 0: never"
@@ -254,6 +257,11 @@ class Place(Config):
         if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
             has = "no GPU of CUDA" if gpus else "a GPU"
             raise ValueError(f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out")
+        if device in ("cpu", "mps") and self.compile_mode != "default":
+            raise ValueError(
+                f"compile_mode {self.compile_mode!r} is CUDA graphs, which device {device!r} does not have. "
+                "Leave compile_mode out"
+            )
         if device == "mps" and (self.workers_per_run > 1 or self.uses_train or self.compile == "on"):
             raise ValueError(
                 "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that are not compiled. "

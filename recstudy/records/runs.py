@@ -24,7 +24,10 @@ from recstudy.records.study_schema import PlanRecord, VariantRecord
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
 ENDED = STATUSES[:4]
 NO_RESULT = Result(status="done", metrics={})
-ORIGIN = ("dirty", "recstudy", "workers", "threads", "data_checksum", "data_notes", "synthetic", "started", "finished")
+ORIGIN = (
+    *("dirty", "recstudy", "workers", "threads", "precision", "data_checksum", "data_notes"),
+    *("synthetic", "started", "finished"),
+)
 MACHINE = ("host", "cpu", "cores", "gpu")
 NONE: Mapping[str, Any] = {}  # one object for all rows
 

@@ -103,6 +103,7 @@ class Provenance:
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: Hardware = Hardware()
     workers: Whole = 1
+    precision: str = ""  # of the matrix products, in words; empty in old records
     threads: Whole | None = None  # that each worker computed with, of its machine's cores; nothing in old records
     data_checksum: str = ""
     data_notes: tuple[str, ...] = ()

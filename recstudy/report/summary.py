@@ -46,6 +46,7 @@ PROVENANCE = {
     "host": "host",
     "cpu": "processor",
     "gpu": "accelerator",
+    "precision": "matrix products",
     "data_checksum": "data checksum",
     "synthetic": "synthetic data",
     "initial": "initial weights",

@@ -13,6 +13,7 @@ resumed run ends as one that was never interrupted. Losses stay on the device un
 is the one value read inside a step.
 """
 
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ from recstudy.train.process import draw
 
 if TYPE_CHECKING:
     from recstudy.tasks import Task
+
+log = logging.getLogger(__name__)
 
 # What a run has used up: wall seconds of its epochs, those of the training passes, images begun, images x supervision steps,
 # and wall seconds of the evaluation at its end, in which captions are written.
@@ -114,8 +117,11 @@ class Training:
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
         self._extras: list[Tensor] = []  # what the network added to this epoch's losses
         self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
-        self._forward = torch.compile(network, dynamic=False) if compile else network
         self._train = self._batches(data.train)
+        rest = 0 if self._by_sample else self._train.size % self._full_batch
+        self._has_graphs = has_graphs(config, device, compile, rest)
+        mode = config.place.compile_mode if self._has_graphs else None
+        self._forward = torch.compile(network, dynamic=False, mode=mode) if compile else network
         self._selection = self._batches(data.selection(config.train.selection), shared=self.task.shares_selection)
         self._read(data.test)  # what is computed of its images is, before training is watched; `finish` finds it
 
@@ -234,6 +240,8 @@ class Training:
     def _one_step(self, batch: Batch, carry: Carry) -> tuple[Output, Carry]:
         with autocast(self.device, self.config.train):
             output, carry = self._forward(batch.images, carry)
+        if self._has_graphs:  # whose next replay overwrites what this one gave; the logits are read before it
+            carry = tuple(state.clone() for state in carry)
         return output, carry
 
     def _losses(self, output: Output, batch: Batch, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -349,6 +357,30 @@ def batches(task: "Task", split: Split, data: DataSet, device: torch.device, ran
         split, mean, std, data.classes, train.batch_size, train.augment, draw(config.seed, "order"), device,
         rank=rank, world=world, data=config.data, told=task.told,
     )  # fmt: skip
+
+
+def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int) -> bool:
+    """Return whether the network runs as CUDA graphs; a warning says why not, where `place.compile_mode` asks for them.
+
+    Args:
+        config: the run's.
+        device: where it trains.
+        compile: whether the network is compiled.
+        rest: images of an epoch's last batch, where that is smaller than the others.
+    """
+    mode = config.place.compile_mode
+    if mode == "default":
+        return False
+    reason = ""
+    if device.type != "cuda":
+        reason = f"CUDA graphs need a GPU of CUDA, but this run is on device {device.type}"
+    elif not compile:
+        reason = "the network is not compiled. Leave place.compile out, or set it to on"
+    elif rest:
+        reason = f"the last batch of an epoch has {rest} images, not {config.train.batch_size}. Choose another train.batch_size"
+    if reason:
+        log.warning("place.compile_mode %s is ignored: %s", mode, reason)
+    return not reason
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:

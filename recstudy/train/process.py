@@ -24,9 +24,10 @@ def reset_process(config: RunConfig) -> torch.device:
     global _graphs
     gc.collect()
     if config.place.compiles:
-        if config.graph != _graphs:  # torch compiles a function a few times at most, and then no more
-            torch.compiler.reset()
-            _graphs = config.graph
+        graphs = config.graph + config.place.compile_mode
+        if graphs != _graphs or config.place.compile_mode != "default":  # a CUDA graph holds its run's own weights
+            torch.compiler.reset()  # torch compiles a function a few times at most, and then no more
+            _graphs = graphs
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))  # of later commands too
     trial.reset_process(draw(config.seed, "process"), config.place.cpus_per_run)
     torch.use_deterministic_algorithms(False)

@@ -19,6 +19,7 @@ from recstudy.train.evaluate import Diverged
 from recstudy.train.initial import initial
 from recstudy.train.loop import Training
 from recstudy.train.parallel import wait_for_all
+from recstudy.train.peaks import mfu, products, products_in_words
 from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.usage import Usage
@@ -55,6 +56,7 @@ def train_run(execution: Execution) -> Json:
             outcome["cost"] = {**spent(training, execution.group.world), **usage.values}
             outcome["provenance"] = {
                 "workers": execution.group.world,
+                "precision": products_in_words(config.train.precision, device),
                 "threads": torch.get_num_threads(),
                 "data_checksum": data.checksum,
                 "data_notes": list(data.notes),
@@ -103,9 +105,13 @@ def spent(training: Training, workers: int) -> Json:
     """Parameters and FLOPs as computed; seconds, throughput and memory as measured, over all attempts."""
     used, config, state = training.state.spent, training.config, training.state
     counted, seconds = cost(config), training.state.spent["seconds"]
+    pflop = used["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6
+    card = torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else ""
+    share = mfu(pflop, used["train_seconds"] * workers, card, products(config.train.precision))
     return {
         **asdict(counted),
-        "train_pflop": used["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6,
+        **({} if share is None else {"mfu": share}),
+        "train_pflop": pflop,
         "seconds": seconds,
         "evaluation_seconds": used.get("evaluation_seconds", 0.0),  # a checkpoint of before it was kept has none
         "device_seconds": seconds * workers,

@@ -1,12 +1,12 @@
 """What `gpu_day.sh` asks of a GPU: whether every family computes and resumes there, and how fast HRM, TRM and ViTRM train.
 
-    python studies/bench/gpu.py contract | resume | hrm | trm | vitrm [--results DIR] [--toy]
+    python studies/bench/gpu.py contract | resume | trm | fast | hrm | vitrm [--results DIR] [--toy]
 
 contract   every family on the small example of its contract, in float32: its logits beside the CPU's, and its weights after a
            stop beside those of a run that never stopped.
 resume     a command, asked to leave after its first epoch, and the same command again, which goes on from its checkpoint.
-the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile: images a second, what
-           they are in TFLOP/s of the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside
+the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile (fast: TRM with its
+           CUDA graphs, `place.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside
            the price that `--dry-run` gives, and where an epoch's time goes, a table of torch's profiler beside the figures.
 
 Each side is written down once it is measured, so that a time limit costs the rest alone. `--toy`, on a CPU, runs all of it in
@@ -40,11 +40,11 @@ from recstudy.models.costs import cost, training_memory
 from recstudy.terminal import console
 from recstudy.testing import TINY_MODELS, tiny_model, tiny_run
 from recstudy.train.loop import Training
+from recstudy.train.peaks import peak_tflops
 from recstudy.train.process import peak_memory_mb, reset_process
 from recstudy.train.state import load_checkpoint, save_checkpoint
 
 ON_GPU = torch.cuda.is_available()
-SPEC_TFLOPS = {"NVIDIA H100": 989, "NVIDIA H200": 989}  # dense bf16 of the SXM parts, as their data sheets have it
 A_THIRD = 100 / 3  # of that peak: 518 PFLOP, ViTRM's 1,000 epochs of CIFAR-10, in 26 minutes
 CLOSE = 1e-3  # relative: float32 on two kinds of processors, and atomic additions in another order
 UPDATES, ROUNDS = (20, 5) if ON_GPU else (2, 2)
@@ -58,12 +58,14 @@ MEASURED = {
     "trm": [RunConfig(data=Sudoku(side=9), model=TRM(tokens="cell", mixing="mlp"), train=SLOTS)],
     "vitrm": [RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n})) for n in (128, 1024)],
 }
+MEASURED["fast"] = [config.with_changes({"place.compile_mode": "reduce-overhead"}) for config in MEASURED["trm"]]
 SMALL = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
 TOY = {
     "hrm": SMALL | {"model.high_layers": 1, "model.low_layers": 1},
     "trm": SMALL | {"model.layers": 1, "model.cycles": 1, "model.latent_steps": 1},
     "vitrm": SMALL | {"model.layers": 1, "model.latent_steps": 1},
 }
+TOY["fast"] = TOY["trm"]
 SWEEP, ONE = Path(__file__).parents[1] / "vitrm_depth_sweep.py", "latent_steps=1, supervision_steps=1"
 UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}  # families without an example of their contract
 
@@ -72,7 +74,7 @@ UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}  # famil
 class Options:
     """What is measured, and where its figures go."""
 
-    part: tyro.conf.Positional[Literal["contract", "resume", "hrm", "trm", "vitrm"]]
+    part: tyro.conf.Positional[Literal["contract", "resume", "trm", "fast", "hrm", "vitrm"]]
     results: Path = Path("results")
     """The folder that gets bench/overhead.json and bench/profile-*.txt."""
     toy: bool = False
@@ -178,7 +180,7 @@ def trained(options: Options) -> Iterator[Figure]:
     peak = matrix_peak()
     yield Figure("matrix product", "TFLOP/s", [peak], note="bf16, random values")
     for config in MEASURED[options.part]:
-        for compile in ("off", "on"):
+        for compile in ("on",) if options.part == "fast" else ("off", "on"):
             small = TOY[options.part] if options.toy else {}
             profile = options.results / "bench" / f"profile-{options.part}-{config.train.batch_size}-{compile}.txt"
             yield from epochs(config.with_changes(small | place(compile)), peak, profile)
@@ -191,6 +193,7 @@ def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
     device = reset_process(config)
     held = 0.0 if ON_GPU else peak_memory_mb(device) or 0.0  # a process's own, with torch and all
     training = Training(config, drawn(config, UPDATES * size), device, compiles)
+    what += ", CUDA graphs" * training._has_graphs
     first, *seconds = [one_epoch(training) for _ in range(1 + ROUNDS)]
     images = UPDATES * size
     gflops = cost(config).train_gflops
@@ -231,8 +234,7 @@ def drawn(config: RunConfig, images: int) -> DataSet:
 def of_peak(what: str, teraflops: list[float], peak: float) -> Iterator[Figure]:
     """TFLOP/s as a share of the data sheet's, where that is known, and of what a matrix product reached."""
     name = torch.cuda.get_device_name() if ON_GPU else ""
-    spec = next((value for card, value in SPEC_TFLOPS.items() if card in name), None)
-    if spec:
+    if spec := peak_tflops(name, "bfloat16"):
         yield Figure(
             f"{what}: MFU of {spec} TFLOP/s (data sheet)", "%", [100 * value / spec for value in teraflops], least=A_THIRD
         )

@@ -42,7 +42,9 @@ step() { # NAME MINUTES COMMAND...: done at most once, within its own minutes an
 steps() {
   step contract 4 "${GPU[@]}" contract
   step resume 2 "${GPU[@]}" resume
-  for family in trm hrm vitrm; do step $family 4 "${GPU[@]}" $family; done
+  step trm 4 "${GPU[@]}" trm
+  step fast 3 "${GPU[@]}" fast
+  for family in hrm vitrm; do step $family 4 "${GPU[@]}" $family; done
   if ((${#IMAGES[@]})); then
     step small-images 12 "$PYTHON" studies/hrm_small_images.py --preset paper "${STUDY[@]}" "${IMAGES[@]}"
   else

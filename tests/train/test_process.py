@@ -13,10 +13,12 @@ import torch
 import torch._dynamo  # now, before a test replaces what it reads at its import
 from test_trial import in_a_process
 
+from recstudy.data.cache import load
 from recstudy.errors import ClusterError
 from recstudy.programs.trial import Trial, hardware, run_trial
 from recstudy.testing import make_trial, tiny_model, tiny_run
-from recstudy.train import process
+from recstudy.train import loop, process
+from recstudy.train.loop import Training, has_graphs
 from recstudy.train.process import reset_process
 
 RECURSIVE = tiny_run(epochs=2).with_changes({"model.dropout": 0.1, "model.latent_steps": 3})
@@ -136,3 +138,33 @@ def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(monkeyp
     reset_process(RECURSIVE.with_changes({"place.compile": "on"}))
 
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == (named or str(tmp_path / "compiled"))
+
+
+@pytest.mark.parametrize(
+    ("device", "compile", "rest", "reason"),
+    [
+        ("cuda", True, 0, ""),
+        ("cpu", True, 0, "CUDA graphs need a GPU of CUDA, but this run is on device cpu"),
+        ("cuda", False, 0, "the network is not compiled"),
+        ("cuda", True, 3, "the last batch of an epoch has 3 images, not 16"),
+    ],
+)
+def test_cuda_graphs_are_for_a_compiled_network_on_batches_of_one_shape(caplog, device, compile, rest, reason):
+    config = RECURSIVE.with_changes({"place.compile_mode": "reduce-overhead", "train.batch_size": 16})
+
+    assert has_graphs(config, torch.device(device), compile, rest) == (not reason)
+    assert [reason in line for line in caplog.messages] == [True] * bool(reason)
+    assert config.run_id == config.with_changes({"place.compile_mode": "default"}).run_id
+
+
+def test_a_carry_outlives_the_replay_of_a_cuda_graph(monkeypatch):
+    monkeypatch.setattr(loop, "has_graphs", lambda *_: True)
+    training = Training(RECURSIVE, load(RECURSIVE.data, Path("data")), torch.device("cpu"))
+    batch = next(training._train.epoch(0))
+    memory = training.state.network.start(batch.images, batch.told)  # of the graph's outputs
+    output, _ = training.state.network(batch.images, memory)
+    monkeypatch.setattr(training, "_forward", lambda images, carry: (output, memory))
+
+    _, carry = training._one_step(batch, memory)
+
+    assert [kept.data_ptr() for kept in carry] != [state.data_ptr() for state in memory]
