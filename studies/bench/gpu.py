@@ -6,8 +6,9 @@ contract   every family on the small example of its contract, in float32: its lo
            stop beside those of a run that never stopped.
 resume     a command, asked to leave after its first epoch, and the same command again, which goes on from its checkpoint.
 the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile (fast: TRM with its
-           CUDA graphs, `place.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside
-           the price that `--dry-run` gives, and where an epoch's time goes, a table of torch's profiler beside the figures.
+           CUDA graphs, `place.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of the model as its
+           paper writes it, their share of the card's peak (MFU), the peak memory beside the price that `--dry-run` gives, and
+           where an epoch's time goes, a table of torch's profiler beside the figures.
 
 Each side is written down once it is measured, so that a time limit costs the rest alone. `--toy`, on a CPU, runs all of it in
 small. It needs neither Ray nor an installed recstudy (PYTHONPATH=.).
