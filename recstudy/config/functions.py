@@ -73,7 +73,7 @@ class Imported:
         return signature(named(self.place))
 
 
-for name in ("adamw", "adam_atan2", "adam", "sgd", "lion"):
+for name in ("adamw", "adam_atan2", "adam", "sgd", "lion", "muon"):
     OPTIMIZERS.add(name)(Imported(f"recstudy.train.optim:{name}"))
 for name in ("epoch", "update", "batch", "step"):
     SCHEDULES.add(name)(Imported(f"recstudy.train.optim:by_{name}"))

@@ -149,7 +149,7 @@ class TrainConfig(Config):
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         "adamw",
         description="AdamW; Adam whose step is an arctangent, without an epsilon (HRM, TRM); adam, sgd with momentum, lion; "
-        "or a registered one",
+        "muon for the matrices of blocks, with AdamW for all other weights; or a registered one",
     )
     optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
     amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (MicarVLMoE)")

@@ -14,6 +14,9 @@ Lion (Chen et al. 2023):
 
 p <- (1 - lr w) p - lr sign(b1 m + (1 - b1) g);   m <- b2 m + (1 - b2) g                             (7)
 
+Muon (Jordan et al. 2024) for the matrices of blocks, by torch.optim.Muon: the momentum of the gradient is orthogonalized.
+Its step has the root mean square of an AdamW step (Liu et al. 2025), so one learning rate serves both.
+
 SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal ids:
 
 row <- (1 - lr w) row - lr sign(g)                                                                   (5)
@@ -21,6 +24,7 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
+import re
 from abc import abstractmethod
 from typing import Any, TypeGuard
 
@@ -85,8 +89,11 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     `peak`, which the one schedule scales.
     """
     sparse = [module.weight for module in network.modules() if is_table(module)]
+    for name, weight in network.named_parameters():  # optimizers get weights without their names
+        weight.in_block = re.search(r"\.\d+\.", name) is not None  # type: ignore[attr-defined]
     make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
-    optimizers: list[torch.optim.Optimizer] = [make(_groups(network, sparse, config), config, **options)]
+    made = make(_groups(network, sparse, config), config, **options)
+    optimizers: list[torch.optim.Optimizer] = made if isinstance(made, list) else [made]
     if sparse:
         optimizers.append(SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay))
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
@@ -126,6 +133,31 @@ def adamw(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Opti
 def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
     """Return (4), without an epsilon (HRM, TRM)."""
     return AdamAtan2(groups, **_rates(config))
+
+
+def muon(
+    groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float = 0.95, nesterov: bool = True
+) -> list[torch.optim.Optimizer]:
+    """Return AdamW for embeddings, heads, gains and biases, and Muon for the matrices of blocks.
+
+    A block is a member of a numbered list of modules. A packed matrix, as of query, key and value, is one matrix.
+    """
+    hidden = [[weight for weight in group["params"] if weight.in_block and weight.dim() == 2] for group in groups]
+    other = [[weight for weight in group["params"] if not (weight.in_block and weight.dim() == 2)] for group in groups]
+    matrices, rest = (
+        [{**group, "params": params} for group, params in zip(groups, parts, strict=True) if params] for parts in (hidden, other)
+    )
+    if not matrices:
+        raise ConfigError("the optimizer 'muon' needs a network with matrices in blocks. Choose another train.optimizer.")
+    made = torch.optim.Muon(
+        matrices,
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        momentum=momentum,
+        nesterov=nesterov,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return [adamw(rest, config), made] if rest else [made]
 
 
 def adam(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
@@ -195,10 +227,24 @@ class AdamAtan2(_WithMomentum):
         torch._foreach_lerp_(m, gradients, 1 - b1)
         torch._foreach_mul_(v, b2)
         torch._foreach_addcmul_(v, gradients, gradients, 1 - b2)
-        for weight, first, second in zip(weights, m, v, strict=True):
-            t = self.state[weight]["step"]
-            angle = torch.atan2(first, (second / (1 - b2**t)).sqrt_())
-            weight.sub_(angle, alpha=lr / (1 - b1**t))
+        steps = [self.state[weight]["step"] for weight in weights]
+        for t in sorted(set(steps)):  # weights that had no gradient at some updates have made fewer steps
+            members = [index for index, count in enumerate(steps) if count == t]
+            roots = list(torch._foreach_div([v[index] for index in members], 1 - b2**t))
+            torch._foreach_sqrt_(roots)
+            angles = _atan2([m[index] for index in members], roots)
+            torch._foreach_add_([weights[index] for index in members], angles, alpha=-lr / (1 - b1**t))
+
+
+def _atan2(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
+    """Return atan2 of each pair. torch has no _foreach_atan2, so on a GPU all pairs are one flat tensor and one launch.
+
+    On a CPU each pair is computed on its own: there the last bit of a number depends on its place in the vector register.
+    """
+    if first[0].device.type == "cpu" or len({(tensor.dtype, tensor.device) for tensor in first}) > 1:
+        return [torch.atan2(one, other) for one, other in zip(first, second, strict=True)]
+    flat = torch.atan2(*(torch.cat([tensor.flatten() for tensor in tensors]) for tensors in (first, second)))
+    return [part.view_as(tensor) for part, tensor in zip(flat.split([tensor.numel() for tensor in first]), first, strict=True)]
 
 
 class Lion(_WithMomentum):

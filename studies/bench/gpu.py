@@ -59,7 +59,8 @@ MEASURED = {
     "trm": [RunConfig(data=Sudoku(side=9), model=TRM(tokens="cell", mixing="mlp"), train=SLOTS)],
     "vitrm": [RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n})) for n in (128, 1024)],
 }
-MEASURED["fast"] = [config.with_changes({"place.compile_mode": "reduce-overhead"}) for config in MEASURED["trm"]]
+FAST = {"place.compile_mode": "reduce-overhead", "train.optimizer": "muon"}
+MEASURED["fast"] = [config.with_changes(FAST) for config in MEASURED["trm"]]
 SMALL = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
 TOY = {
     "hrm": SMALL | {"model.high_layers": 1, "model.low_layers": 1},

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from recstudy.config import TrainConfig
+from recstudy.errors import ConfigError
 from recstudy.models import ShowTell
 from recstudy.train.optim import AdamAtan2, MovingAverage, SignSGD, learning_rate, make_optimizers, set_learning_rate
 
@@ -149,6 +150,34 @@ def test_adam_atan2_by_hand():
         expected -= 0.1 / (1 - 0.9**t) * math.atan2(m, math.sqrt(v / (1 - 0.95**t)))
 
         assert weight.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_muon_moves_the_matrices_of_blocks_and_adamw_all_other_weights():
+    """A Muon step of (N, M) has the root mean square 0.2 lr (match_rms_adamw); AdamW's first step moves each weight by lr."""
+    torch.manual_seed(0)
+    network = nn.Module()
+    network.embed, network.head = nn.Embedding(5, 8), nn.Linear(8, 3)
+    network.blocks = nn.ModuleList([nn.Linear(8, 8)])
+    config = TrainConfig(optimizer="muon", learning_rate=0.1, weight_decay=0.0)
+    optimizers = make_optimizers(network, config)
+    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    for weight in network.parameters():
+        weight.grad = torch.randn_like(weight)
+    for optimizer in optimizers:
+        optimizer.step()
+
+    assert [type(optimizer).__name__ for optimizer in optimizers] == ["AdamW", "Muon"]
+    steps = {name: weight.detach() - before[name] for name, weight in network.named_parameters()}
+    for name in ("embed.weight", "head.weight", "head.bias", "blocks.0.bias"):
+        assert steps[name].abs() == pytest.approx(torch.full_like(steps[name], 0.1), rel=1e-4)
+    singular_values = torch.linalg.svdvals(steps["blocks.0.weight"])
+    assert singular_values.max() / singular_values.min() < 2  # of a random matrix: about 20
+    assert steps["blocks.0.weight"].square().mean().sqrt().item() == pytest.approx(0.02, rel=0.25)
+
+
+def test_muon_without_blocks_is_refused():
+    with pytest.raises(ConfigError, match="needs a network with matrices in blocks"):
+        make_optimizers(nn.Linear(2, 2), TrainConfig(optimizer="muon"))
 
 
 def test_adam_atan2_does_not_move_without_a_gradient():
