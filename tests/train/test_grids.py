@@ -161,8 +161,10 @@ def test_an_epoch_takes_all_examples_of_one_puzzle_of_each_group():
     assert set(drawn) == {(0, 2, 3, 4), (1, 2, 4)}
 
 
-def test_slots_of_puzzles_with_embeddings_resume_to_the_bit():
-    promises.resumes_to_the_bit(RUN.with_changes({"model": TRM(**SMALL, layers=1, puzzle_emb="puzzle", identifiers=3)}))
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_slots_of_puzzles_with_embeddings_resume_to_the_bit(optimizer):
+    model = TRM(**SMALL, layers=1, puzzle_emb="puzzle", identifiers=3)
+    promises.resumes_to_the_bit(RUN.with_changes({"model": model, "train.optimizer": optimizer}))
 
 
 def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
