@@ -1,6 +1,7 @@
 """The studies that come with recstudy: beside the package in a checkout, inside it where it is installed."""
 
 import ast
+import keyword
 import os
 import re
 import sys
@@ -81,6 +82,10 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
 def _refuse_module(file: Path) -> None:
     """Refuse (ConfigError) a file that Python would import in place of an installed module, in itself and in what it imports."""
     name, spec = file.stem, find_spec(file.stem)
+    if keyword.iskeyword(name):
+        raise ConfigError(f"{file}: {name!r} is a keyword of Python and cannot be imported. Give another name, such as my_{name}")
+    if name == "conftest":
+        raise ConfigError(f"{file} would be run by pytest in every test of its folder. Give another name, such as my_study")
     if name in sys.stdlib_module_names or name in TRAIN or (spec and spec.origin):  # a mere folder has no origin
         raise ConfigError(f"{file} would be imported wherever the module {name!r} is meant. Give another name, such as my_{name}")
 

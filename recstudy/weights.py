@@ -44,7 +44,7 @@ class Import:
     """
 
     file: Positional[Annotated[Path, arg(metavar="FILE|DIR")]]
-    """A checkpoint of the authors' code, or a folder that `recstudy weights export` wrote, or a run's."""
+    """A checkpoint of the authors' code or its folder, or a folder that `recstudy weights export` wrote, or a run's."""
     data_set: Positional[Name] = ""
     """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default:
     that of the folder's config."""
@@ -86,20 +86,21 @@ class Import:
         from recstudy.records.schema import Initial, now
         from recstudy.train.initial import Weights, sha256
 
-        beside = self.file.with_name(ARCH)
+        checkpoint = _checkpoint(self.file)
+        beside = checkpoint.with_name(ARCH)
         file = self.arch or (beside if beside.exists() else None)
-        found, arch = read_official(self.file), read_arch(file, self.family)
+        found, arch = read_official(checkpoint), read_arch(file, self.family)
         if file is None:
             defaults = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
-            say(f"No {ARCH} beside {self.file}, so the authors' defaults: {defaults}")
+            say(f"No {ARCH} beside {checkpoint}, so the authors' defaults: {defaults}")
         steps = dict.fromkeys(("supervision_steps", "evaluation_steps", "evaluation_depths"), arch.halt_max_steps)
         train = {**JUDGED, **AS_THEIRS, **steps}
         config = self._config({"model": official_model(self.family, arch, found).model_dump(), "train": train})
         network = build(config.model, config.data)
         assert isinstance(network, SequenceNetwork)
         settings = arch.model_dump(mode="json")
-        about = Initial(source=str(self.file), sha256=sha256(self.file), names=self.family, settings=settings, date=now())
-        weights = Weights(from_official(network, found, self.file), about)
+        about = Initial(source=str(checkpoint), sha256=sha256(checkpoint), names=self.family, settings=settings, date=now())
+        weights = Weights(from_official(network, found, checkpoint), about)
         return config.with_changes({"train.init_from": weights.digest}), weights
 
     def _ours(self) -> "tuple[RunConfig, Weights]":
@@ -124,6 +125,20 @@ class Import:
             fields = {path.removeprefix("data."): changes.pop(path) for path in [*changes] if path.startswith("data.")}
             parts = {**parts, "data": configure(DATASETS[self.data_set], fields, "data").model_dump(mode="json")}
         return configure(RunConfig, {**parts, "train": TrainConfig(**parts["train"])}).with_changes(changes)
+
+
+def _checkpoint(place: Path) -> Path:
+    """Return a checkpoint of the authors' code: the file itself, or the one step_N of its folder.
+
+    Raises:
+        ConfigError: The folder has none or several.
+    """
+    if not place.is_dir():
+        return place
+    steps = sorted(file for file in place.glob("step_*") if file.is_file())
+    if len(steps) != 1:
+        raise ConfigError(f"{place} must have one checkpoint step_N, but has {choices([file.name for file in steps]) or 'none'}")
+    return steps[0]
 
 
 @dataclass(frozen=True)

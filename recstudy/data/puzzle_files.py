@@ -18,7 +18,7 @@ from recstudy.data.maze import Mazes
 from recstudy.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.data.puzzles import Puzzles
 from recstudy.data.reader import Decoded, Pixels, Reader, np
-from recstudy.data.splits import csv_rows, find_column
+from recstudy.data.splits import csv_rows, find_column, line_of
 from recstudy.data.sudoku import Sudokus
 from recstudy.errors import DataError
 
@@ -159,7 +159,8 @@ def _check_rules(decoded: Decoded, config: Puzzles, folder: Path, has_layout: bo
         answers: Any = getattr(decoded, f"{part}_labels")
         given = getattr(decoded, f"{part}_images").reshape(answers.shape)
         for row, fault in _faults(given, answers, config):
-            place = f"{folder / part}, example {row}" if has_layout else f"{folder / part}.csv, line {row + 2}"
+            file = folder / f"{part}.csv"
+            place = f"{folder / part}, example {row}" if has_layout else f"{file}, line {line_of(file, row)}"
             raise DataError(f"{place}: {fault}. Mend or remove it.")
 
 
@@ -188,6 +189,8 @@ def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
     for line, row in rows:
         for name, column in columns.items():
             text = row[column] if column < len(row) else ""
+            if len(text) != config.cells:  # a cell of a maze may be a space
+                text = text.strip()
             tokens = text.encode("latin-1", "replace").translate(tokens_by_byte)
             if len(tokens) != config.cells or 0 in tokens:
                 problem = f"{len(text)} characters, but {config.title} has {config.cells} cells"

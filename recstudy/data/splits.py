@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -89,8 +91,8 @@ def letters(name: str) -> str:
 def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file, the header first, each with the line where it begins. Blank rows are skipped.
 
-    Cells are separated by commas, semicolons or tabs: by those of which the first line has most. The file is read row by row,
-    because Sudoku-Extreme has 3.8 million rows.
+    Cells are separated by commas, semicolons, tabs or bars: by those of which the first line has most, or by the character
+    of a first line `sep=;`, as Excel writes it. The file is read row by row, because Sudoku-Extreme has 3.8 million rows.
 
     Raises:
         DataError: The file cannot be read, is not UTF-8, or has a quotation mark that does not close.
@@ -100,10 +102,14 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     try:
         with open(file, newline="", encoding="utf-8-sig") as text:
             header = next((content for content in text if content.strip()), "")
+            if not header:
+                raise DataError(f"{file} is empty.")
+            stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
             text.seek(0)
-            reader = csv.reader(text, delimiter=max(",;\t", key=header.count), strict=True)
+            reader = csv.reader(text, delimiter=stated[1] if stated else max(",;\t|", key=header.count), strict=True)
             for cells in reader:
-                if any(map(str.strip, cells)):
+                is_separator = stated and reader.line_num == 1
+                if any(map(str.strip, cells)) and not is_separator:
                     yield line, cells
                 line = reader.line_num + 1
     except (OSError, UnicodeDecodeError):
@@ -112,6 +118,11 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         fix = "A quotation mark that opens a cell must be closed, and be doubled within the cell."
         raise DataError(f"{file}, line {line}: {error}. {fix}") from None
+
+
+def line_of(file: Path, row: int) -> int:
+    """Return the line where a row of a CSV file begins; rows count from 0 behind the header."""
+    return next(islice(csv_rows(file), row + 1, None))[0]
 
 
 def find_column(file: Path, header: Sequence[str], name: str, aliases: Sequence[str] = ()) -> int:

@@ -152,7 +152,13 @@ def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(tmp_path):
 
 @pytest.mark.parametrize(
     ("header", "separator"),
-    [("n,quizzes,solutions,m", ","), ("id,Puzzle,Solution,clues", ";"), ("n,question,answer,m", "\t")],
+    [
+        ("n,quizzes,solutions,m", ","),
+        ("id,Puzzle,Solution,clues", ";"),
+        ("n,question,answer,m", "\t"),
+        ("n,question,answer,m", "|"),
+        ("sep=;\nn , question , answer,m", ";"),  # as Excel writes it, with spaces around cells
+    ],
 )
 def test_csv_files_of_other_publishers_are_read(tmp_path, header, separator):
     """With a byte order mark, other names and separators, and a blank last line."""
@@ -238,10 +244,14 @@ ASKED, RIGHT = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_label
         (("." * 79 + RIGHT[79:], RIGHT), "the puzzle has more than one solution. Mend or remove it."),
     ],
 )
-def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message):
+@pytest.mark.parametrize("blank_lines", [0, 1])
+def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message, blank_lines):
     tables(tmp_path, changed=pair)
+    file = tmp_path / "sudoku-extreme/train.csv"
+    header, rows = file.read_text().split("\n", 1)
+    file.write_text(header + "\n" * (1 + blank_lines) + rows)
 
-    with pytest.raises(DataError, match=rf"sudoku-extreme/train.csv, line 4: {re.escape(message)}"):
+    with pytest.raises(DataError, match=rf"sudoku-extreme/train.csv, line {4 + blank_lines}: {re.escape(message)}"):
         load(SudokuExtreme(), tmp_path)
 
 
@@ -253,13 +263,14 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message):
             "puzzle,quizzes,solution\n",
             r"train.csv has several columns 'question': puzzle, quizzes, solution. Remove all but one.",
         ),
+        ("", r"train.csv is empty.$"),
         ("source,question,answer,rating\n", r"train.csv has no puzzles. Download it again.$"),
         (None, r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to fewer.$"),
     ],
 )
 def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, content, message):
     tables(tmp_path)
-    if content:
+    if content is not None:
         (tmp_path / "sudoku-extreme/train.csv").write_text(content)
     with pytest.raises(DataError, match=message):
         load(SudokuExtreme(train_puzzles=1000), tmp_path)

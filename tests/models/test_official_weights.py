@@ -1,6 +1,7 @@
 """Checkpoints under the authors' names: written by this file's own mapping, and computed by its own plain form of their nets."""
 
 import io
+import pickle
 
 import pytest
 import torch
@@ -197,6 +198,7 @@ def saved(**content):
         ("step_1", saved(more=torch.zeros(10_000))[:20_000], "is damaged or cut off: it has 20,000 bytes."),
         ("w.safetensors", safetensors_bytes({"a": torch.zeros(100)})[:200], "is damaged or cut off: it has 200 bytes."),
         ("step_1", saved(state=Stranger()), r"holds Python objects beside weights \(\S*Stranger\)\. .* torch.save\(network.state_dict"),
+        *(("step_1", pickle.dumps({"a": [1, 2]}, protocol), "is a pickle that torch.save did not write.") for protocol in (2, 4, 5)),
         ("step_1", b"Not found", "is a text, not weights: it begins with 'Not found'."),
         ("step_1", bytes(range(200, 256)), "is no file of weights: neither torch.save nor safetensors wrote it."),
     ],

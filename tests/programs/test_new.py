@@ -55,6 +55,8 @@ def test_a_script_that_exists_is_left_as_it_is(new):
         (["mine", "--command", "python train.py {lr}"], "give the command without its options"),
         (["My study"], "a study's name is that of a Python module"),
         (["torch"], "torch.py would be imported wherever the module 'torch' is meant. Give another name, such as my_torch"),
+        (["class"], "class.py: 'class' is a keyword of Python"),
+        (["conftest"], "conftest.py would be run by pytest"),
         (["random"], "random.py would be imported"),
         (["recstudy"], "recstudy.py would be imported"),
         (["mine", "--command", "python json.py"], "json.py would be imported"),

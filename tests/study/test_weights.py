@@ -181,7 +181,7 @@ def test_what_is_exported_for_the_authors_code_is_read_again_and_says_the_same(i
     assert "step_0, all_config.yaml and README.md" in out
     assert "recstudy weights import model/step_0 sudoku --as trm" in (tmp_path / "model/README.md").read_text()
     assert set(torch.load(tmp_path / "model/step_0")) == set(torch.load(imported.parent / "theirs/step_3"))
-    words = (tmp_path / "model/step_0", "sudoku", "--as", "trm", *SET, "--results", tmp_path / "again")
+    words = (tmp_path / "model", "sudoku", "--as", "trm", *SET, "--results", tmp_path / "again")
     assert command(capsys, "import", *words)[0] == 0
     again, result = (
         read_record(results.run(only_run(results)).result, Result) for results in (Results(tmp_path / "again"), Results(imported))

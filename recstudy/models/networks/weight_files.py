@@ -1,7 +1,9 @@
 """Files of weights that others made: read without executing anything in them, and matched to a network's own names."""
 
+import pickle
 import re
 import string
+import warnings
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -13,6 +15,8 @@ from torch import Tensor, nn
 
 from recstudy.errors import DataError, choices
 from recstudy.files import stand_in
+
+LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # how torch.save began a file before torch 1.6
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -29,7 +33,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         if head[8:9] == b"{":  # behind the length of a JSON object: safetensors, whatever the file is called
             return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # torch's advice is for who wrote the file
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of any kind: the bytes may be anything
         raise DataError(f"{path} {_describe_fault(path, head, str(error))}") from None
     if not isinstance(found, dict):
@@ -54,6 +59,8 @@ def _describe_fault(path: Path, head: bytes, reason: str) -> str:
         )
     if head.startswith(b"PK") and zipfile.is_zipfile(path):
         return "is an archive that torch.save did not write. Unpack it and give the file of weights."
+    if head.startswith(b"\x80") and not head.startswith(LEGACY) and path.read_bytes().endswith(pickle.STOP):
+        return "is a pickle that torch.save did not write. Save the state dict with torch.save(network.state_dict(), FILE)."
     if head.startswith((b"PK", b"\x80")) or head[8:9] == b"{":
         return f"is damaged or cut off: it has {path.stat().st_size:,} bytes. Download it again and compare its size."
     if all(byte in string.printable.encode() for byte in head):
