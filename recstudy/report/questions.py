@@ -41,7 +41,7 @@ from recstudy.report.names import axis_title, level_of, level_words, metric, pla
 from recstudy.report.registration import PAIRED, post_hoc
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.table import best_by
-from recstudy.report.targets import Placed, Placement, data_name, place, unmatched_notes
+from recstudy.report.targets import Placed, Placement, place, unmatched_notes
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
 SETTLED = ("done", "diverged", "failed", "stopped")
@@ -296,7 +296,7 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
         PublishedDifference(first, second)
         for first in placement.placed.get((index, name), ())
         for second in placement.placed.get((base, name), ())
-        if first.target.table == second.target.table and data_name(first) == data_name(second)
+        if first.target.table == second.target.table
     ]
     least = min((len(difference.reasons) for difference in differences), default=0)
     published = tuple(difference for difference in differences if len(difference.reasons) == least)

@@ -17,11 +17,11 @@ from markupsafe import escape
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.lazy import go, pd
 from recstudy.report.drawn import DrawnFigure
-from recstudy.report.markup import markup
+from recstudy.report.markup import markup, render
 from recstudy.report.page import LIBRARY, figure_box
 from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
-from recstudy.report.writers import html, label, latex, markdown, notes_under, sentence, tex
+from recstudy.report.writers import html, label, latex, markdown, note_lines, sentence, tex
 from recstudy.report.written import ReportFiles
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
@@ -181,11 +181,15 @@ def write_figure(
     for kind, image in images.items():
         out.write(f"figures/{name}.{kind}", image)
     if "pdf" in images:  # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
-        kind, said = "figure*" if wide else "figure", sentence(drawn.label.partition(". ")[0], drawn.finding)
-        lines = [rf"\begin{{{kind}}}", r"\centering", rf"\includegraphics{{{name}.pdf}}"]
-        lines += [rf"\caption{{{tex(said)}}}", rf"\label{{fig:{label(name)}}}"]
-        lines += [*notes_under([drawn.caption] if drawn.caption else []), rf"\end{{{kind}}}"]
-        out.write(f"figures/{name}.tex", "\n".join(lines) + "\n")
+        text = render(
+            "figure.tex.jinja",
+            kind="figure*" if wide else "figure",
+            name=name,
+            caption=tex(sentence(drawn.label.partition(". ")[0], drawn.finding)),
+            label=label(name),
+            notes=note_lines([drawn.caption]),
+        )
+        out.write(f"figures/{name}.tex", text)
     return None
 
 

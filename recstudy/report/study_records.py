@@ -18,7 +18,7 @@ from recstudy.opened import refuse_link, there
 from recstudy.plugins import absent, reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
-from recstudy.programs.settings import KINDS, PREFIX, flatten
+from recstudy.programs.settings import PREFIX, flatten
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_looks, read_plan, record_runs_read, whole_seeds
 from recstudy.records.runs import ENDED, Row, config_of, read_rows, runs_frame, varied_fields
@@ -31,7 +31,6 @@ from recstudy.terminal import shortest
 
 Value = TypeVar("Value")
 FEW = 50  # runs that show whether a program reports steps
-OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # if the kind differs, all its fields do
 
 
 @dataclass(frozen=True)
@@ -85,13 +84,6 @@ class Design:
         return [
             index for index in matches if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
         ]
-
-
-def differing_fields(ours: Json, theirs: Json) -> list[str]:
-    """Return the fields whose values differ. If model or data set are of another kind, the kind stands for all its fields."""
-    paths = [path for path in theirs | ours if not same(ours.get(path), theirs.get(path))]
-    prefixes = tuple(OTHERS[path] for path in paths if path in OTHERS)
-    return [path for path in paths if path in OTHERS or not path.startswith(prefixes)]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from recstudy.records.study_schema import Deviation
 from recstudy.report.caveats import IMPORTED, LEAK, some
 from recstudy.report.names import in_own_unit, metric, number, plain, plural, same, setting_name
 from recstudy.report.registration import post_hoc
-from recstudy.report.study_records import OTHERS, StudyRecords, differing_fields
+from recstudy.report.study_records import StudyRecords
 
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
@@ -118,11 +118,6 @@ def _subject(stated: Deviation) -> str:
     return _short(stated.field) if stated.of_config else stated.field
 
 
-def data_name(placed: Placed) -> object:
-    """Return the data set that a published value states."""
-    return placed.target.where.get("data.name")
-
-
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
     """Return the values with the fewest reasons against them, so comparable values before others."""
     least = min((len(value.reasons) for value in placed), default=0)
@@ -133,7 +128,7 @@ def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
 class Placement:
     """Published values by (variant, metric), and those that belong to no variant, each with the reason."""
 
-    placed: dict[tuple[int, str], tuple[Placed, ...]]
+    placed: dict[tuple[int, str], list[Placed]]
     unmatched_targets: tuple[tuple[Target, str], ...]
 
 
@@ -145,48 +140,40 @@ def unmatched_notes(placement: Placement) -> list[str]:
 
 def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:
     """Match published values with variants of the same data set and model; a count must be of the same network."""
-    matches: dict[tuple[int, str], list[Placed]] = {}
+    placed: dict[tuple[int, str], list[Placed]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
         stated = {path: value for path, value in target.where.items() if _decides(target.metric, path)}
         blank = [_short(path) for path, value in stated.items() if value is None]
-        problem, homes = "no variant here has its settings", list[int]()
+        problem, homes, references = "no variant here has its settings", list[int](), None
         if blank:
             problem = f"{', '.join(blank)} left blank in the source"
         elif target.metric not in metrics:
             problem = "; ".join(("not measured here", *map(by_name, target.against)))
         else:
-            homes, references = _homes(records, stated, target.metric)
-            homes = [index for index in homes if index in variants]
-            unlike = {index: _other_identity(records, index, stated) for index in homes}
-            others = [what for index in homes for what in unlike[index]]
-            homes = [index for index in homes if not unlike[index]]
-            problem = f"its {others[0]} is not run here" if others else problem
-        if not homes:
-            unmatched.append((target, problem))
-            continue
+            matches, references = _homes(records, stated, target.metric)
+            unlike = {index: _other_identity(records, index, stated) for index in matches if index in variants}
+            homes = [index for index, identity in unlike.items() if not identity]
+            problem = next((f"its {identity} is not run here" for identity in unlike.values() if identity), problem)
         sourced = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
-        own_fields = {deviation.field for deviation in records.plan.deviations}
-        unknown = [deviation for deviation in assumptions(target) if deviation.field not in own_fields]
-        deviations = (*records.plan.deviations, *unknown)
+        stated_fields = {deviation.field for deviation in records.plan.deviations}
+        unstated = [deviation for deviation in assumptions(target) if deviation.field not in stated_fields]
+        deviations = (*records.plan.deviations, *unstated)
+        is_placed = False
         for index in homes:
             reasons = (*map(by_name, target.against), *_reasons(records, index, target, stated, sourced, deviations, references))
+            if reasons and metric(target.metric).computed:
+                problem = f"a count of other settings: {'; '.join(reasons)}"
+                continue
             config = records.configs[index]
             applied = tuple(deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced))
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
-            placed = Placed(target, reasons, () if reasons else applied, late)
-            matches.setdefault((index, target.metric), []).append(placed)
-    comparable: dict[tuple[int, str], tuple[Placed, ...]] = {}
-    dropped: dict[int, tuple[Target, str]] = {}
-    for (index, name), placed_here in matches.items():
-        for value in placed_here:
-            if value.reasons and metric(name).computed:
-                dropped[id(value.target)] = value.target, f"a count of other settings: {'; '.join(value.reasons)}"
-            else:
-                comparable[index, name] = (*comparable.get((index, name), ()), value)
-    shown = {id(value.target) for placed_here in comparable.values() for value in placed_here}
-    unmatched += [pair for key, pair in dropped.items() if key not in shown]
-    return Placement(comparable, tuple(unmatched))
+            value = Placed(target, reasons, () if reasons else applied, late)
+            placed.setdefault((index, target.metric), []).append(value)
+            is_placed = True
+        if not is_placed:
+            unmatched.append((target, problem))
+    return Placement(placed, tuple(unmatched))
 
 
 def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], list[Json] | None]:
@@ -203,12 +190,14 @@ def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], l
     return homes, list({repr(config): config for config in fields}.values())
 
 
-def _other_identity(records: StudyRecords, index: int, stated: Json) -> list[str]:
-    """Return `data set` and `model` if a published value is of another than this variant. A user's own program may lack both."""
+def _other_identity(records: StudyRecords, index: int, stated: Json) -> str:
+    """Return `data set` or `model` if a published value is of another than this variant. A user's own program may lack both."""
     unknown = [path for path in stated if path not in records.configs[index]] if records.is_own else []
     paths = [path for path, value in stated.items() if path not in unknown and not records.design.agrees(index, path, value)]
+    if not DATA_SET.isdisjoint(paths):
+        return "data set"
     is_other_model = any(path.startswith("model") and path not in TRAINED for path in paths)
-    return ["data set"] * (not DATA_SET.isdisjoint(paths)) + ["model"] * is_other_model
+    return "model" * is_other_model
 
 
 def _decides(name: str, path: str) -> bool:
@@ -315,19 +304,21 @@ def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
 
 def _unlike(ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:
     """Return the settings that are `unlike` what the paper or its code states, and those of which neither says anything and that
-    differ from the nearest reference; of a part of another kind its kind alone, and many at their end in short.
+    differ from the nearest reference, many at their end in short.
     """
     if references:
-        theirs = min(references, key=lambda fields: len(differing_fields(ours, fields)))
-        paths = [path for path in differing_fields(ours, theirs) if path not in known_paths]
+        theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))
+        paths = [path for path in _differing_fields(ours, theirs) if path not in known_paths]
         unlike = unlike | {path: f"{plain(ours.get(path))}, not {plain(theirs.get(path))}" for path in paths}
-    other = tuple(OTHERS[path] for path in unlike if path in OTHERS)
-    unlike = {path: words for path, words in unlike.items() if path in OTHERS or not path.startswith(other)}
     names = short_names(unlike)
     words = [f"{name} {unlike[path]}" for path, name in names.items()][:MOST]
     more = [*names.values()][MOST:]
     missing = ["the paper preset has no such variant"] if references == [] else []
     return [*missing, *words, *([f"{plural(len(more), 'more setting')} ({', '.join(more)})"] if more else [])]
+
+
+def _differing_fields(ours: Json, theirs: Json) -> list[str]:
+    return [path for path in theirs | ours if not same(ours.get(path), theirs.get(path))]
 
 
 def _short(path: str) -> str:

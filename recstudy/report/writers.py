@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 PACKAGES = "array,booktabs,graphicx,siunitx"
-SETUP = r"\sisetup{group-digits=integer,group-separator={,},group-minimum-digits=4,retain-explicit-plus,detect-weight,mode=text}"
 BETWEEN_COLUMNS = 2  # characters of LaTeX's gap, with \tabcolsep of 4 points
 LETTER = 0.53  # the mean width of a letter by its size, in LaTeX
 PROSE_WIDTH = 24  # characters of a column of words in LaTeX; longer ones are broken into lines
 NARROWEST_HEAD = 8  # characters of a head that are never broken
 LINE_BREAK = r"\\"
-FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"  # where the estimate of a width was too small
 PAGE_SHARE = 0.7  # of a page's height, that the lines of one float take at most
 NUMBERED = re.compile(r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE)  # another paper's number
 BREAKABLE = re.compile(r"((?:\\_|\\textgreater\{\}|[=/@]|,(?!\d))(?=[^\s{}]))")
@@ -71,17 +69,8 @@ def html(table: PrintedTable, link: Callable[[Sequence[str]], str] | None = None
 
 def markdown(table: PrintedTable) -> str:
     """Return the table in GitHub's Markdown."""
-    rows = [[md(head) for head in table.heads]]
-    rows.append(["---" if table.is_text(column) else "---:" for column in range(len(table.heads))])
-    for line in table.lines:
-        marks = [("**", "**") if entry.bold else ("<ins>", "</ins>") if entry.underlined else ("", "") for entry in line]
-        entries = [f"{start}{md(entry.text)}{end}" for entry, (start, end) in zip(line, marks, strict=True)]
-        rows.append(entries if len(line) > 1 else [f"*{entries[0]}*", *[""] * (len(table.heads) - 1)])
-    caption = table.whole_caption
-    notes = [*([f"{caption}."] if caption else []), *table.notes]
-    lines = [f"### {md(table.title)}", "", *(f"**{md(warning)}**\n" for warning in table.warnings)]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*lines, *(f"\n{md(note)}" for note in notes)]) + "\n"
+    caption = [f"{table.whole_caption}."] if table.whole_caption else []
+    return render("table.md.jinja", printed=table, notes=[*caption, *table.notes], md=md)
 
 
 def md(words: object) -> str:
@@ -143,17 +132,14 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
         for block in map(table.select, table.blocks(widths, rooms[place]))
         for start in range(0, max(1, len(block.lines)), height)
     ]
-    lines = [rf"% needs \usepackage{{{PACKAGES}}}"]
+    floats = []
     for number, part in enumerate(parts, 1):
         of = f", part {number} of {len(parts)}" if len(parts) > 1 else ""
         caption = breakable(sentence(table.title + of, finding if number == 1 else ""))
         name = label(table.name) + (f"-{number}" if number > 1 else "")
-        lines += [rf"\begin{{{places[place][0]}}}", r"\centering\small\setlength{\tabcolsep}{4pt}" + SETUP]
-        lines += [rf"\caption{{{caption}}}", rf"\label{{tab:{name}}}", r"\medskip", FIT + _tabular(part) + "}", *_origins(part)]
-        if number == len(parts):
-            lines += notes_under([table.whole_caption, *table.notes], table.warnings)
-        lines += [rf"\end{{{places[place][0]}}}"]
-    return "\n".join(lines) + "\n"
+        floats.append({"caption": caption, "label": name, "tabular": _tabular(part), "comments": _origins(part)})
+    notes = note_lines([table.whole_caption, *table.notes], table.warnings)
+    return render("table.tex.jinja", packages=PACKAGES, kind=places[place][0], parts=floats, notes=notes)
 
 
 def sentence(title: str, finding: str = "") -> str:
@@ -164,12 +150,10 @@ def sentence(title: str, finding: str = "") -> str:
     return _ended(f"{name} ({finding})" if ": " in finding else f"{name}: {finding}" if finding else name)
 
 
-def notes_under(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
-    """Return the small print under a float, the warnings first and in bold."""
+def note_lines(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
+    """Return the small print under a float as LaTeX, the warnings first and in bold."""
     lines = [rf"\textbf{{{breakable(_ended(warning))}}}" for warning in warnings]
-    lines += [breakable(_ended(note)) for note in notes if note]
-    start = r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize\raggedright"
-    return [start, *(rf"{line}\par" for line in lines), r"\end{minipage}"] if lines else []
+    return lines + [breakable(_ended(note)) for note in notes if note]
 
 
 def tex(text: str) -> str:
