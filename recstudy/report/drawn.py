@@ -47,11 +47,6 @@ class DrawnFigure:
         return titled(paper, "", self.notes) if self.notes else paper
 
     @property
-    def standalone(self) -> go.Figure:
-        """The figure for a page of its own, with its title and notes."""
-        return titled(self.figure, self.label, self.notes)
-
-    @property
     def label(self) -> str:
         """The title."""
         return self.part.heading
@@ -67,15 +62,11 @@ class DrawnFigure:
         return "" if self.is_empty else self.part.finding(self.data)
 
     @property
-    def words(self) -> str:
-        """What a picture shows, for readers who cannot see it."""
-        return self.part.describe(self.data)
-
-    @property
     def alternative(self) -> str:
         """Title, finding and words, for a screen reader."""
         title = f"{self.label}: {self.finding}" if self.finding else self.label
-        return f"{title}. {self.words}" if self.words else title
+        words = self.part.describe(self.data)
+        return f"{title}. {words}" if words else title
 
     @property
     def csv(self) -> str:

@@ -317,20 +317,22 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
     for row in (row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows):
         variants = tuple(term.variant for term in row.terms)
         seeds = min((len(term.values) for term in row.terms), default=0)
-        question = OpenQuestion(row.label, variants, verdict_words(row), row.verdict.is_decided, row.left > 0)
-        questions.append(_with_outlook(question, row.answer, seeds, "; ".join(row.lost)))
+        lost = "; ".join(row.lost)
+        questions.append(_open_question(row.label, variants, verdict_words(row), row.answer, row.left, seeds, lost))
     for value in published_values(records):
         if not value.placed.reasons and not metric(value.cell.metric).computed:
-            name, answer = value.placed.target.metric, value.answer
+            name, cell = value.placed.target.metric, value.cell
             text = f"{value.label}: {inline(name)} {quantity(name, value.placed.value)}, {value.placed.target.cited}"
-            verdict = outcome_words(value.placed, answer)
-            question = OpenQuestion(text, value.cell.variants, verdict, answer.verdict.is_decided, value.cell.left > 0)
-            questions.append(_with_outlook(question, answer, value.cell.n))
+            verdict = outcome_words(value.placed, value.answer)
+            questions.append(_open_question(text, cell.variants, verdict, value.answer, cell.left, cell.n))
     return list({(question.text, question.variants): question for question in questions}.values())
 
 
-def _with_outlook(question: OpenQuestion, answer: Answer[Any], seeds: int, lost: str = "") -> OpenQuestion:
-    """Add what would decide a question that is open."""
+def _open_question(
+    text: str, variants: tuple[int, ...], verdict: str, answer: Answer[Any], left: int, seeds: int, lost: str = ""
+) -> OpenQuestion:
+    """Return a question with what would decide it: of runs that are left, their end."""
+    question = OpenQuestion(text, variants, verdict, answer.verdict.is_decided, left > 0)
     if question.is_decided or question.waits:
         return question
     if answer.p is not None:

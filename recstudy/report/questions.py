@@ -188,11 +188,6 @@ class Family:
     levels: Mapping[str, tuple[Any, Any]] | None = None
     adjusted_for: int = 0
 
-    @property
-    def has_tests(self) -> bool:
-        """Whether any question has a p value."""
-        return any(row.answer.p is not None for row in self.rows)
-
 
 def ask(records: StudyRecords, part: QuestionPart) -> Family:
     """Return a part's questions, each tested alone.

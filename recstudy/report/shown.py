@@ -17,6 +17,7 @@ from markupsafe import escape
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.lazy import go, pd
 from recstudy.report.drawn import DrawnFigure
+from recstudy.report.look import titled
 from recstudy.report.markup import markup, render
 from recstudy.report.page import LIBRARY, figure_box
 from recstudy.report.table import PrintedTable
@@ -167,8 +168,9 @@ def write_figure(
     """
     check_export(formats)
     out.write(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
-    page = drawn.standalone.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
-    out.write(f"figures/{name}.html", page)
+    page = titled(drawn.figure, drawn.label, drawn.notes)
+    config = {"responsive": True, "displaylogo": False}
+    out.write(f"figures/{name}.html", page.to_html(include_plotlyjs="directory", div_id=name, config=config))
     out.write(f"figures/{name}.csv", drawn.csv)
     if not formats or drawn.is_empty:
         return None

@@ -150,15 +150,12 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
     repeated = sum(row.provenance.earlier > 0 for row in rows)
     return [
         ("Registered", registration_words(records)),
-        ("Questions dropped, still counted", dropped_words(records)),
+        ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records, range(len(records.variants)))),
         ("Definition", f"{plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
         ("Answers saved", "; ".join(cut)),
-        (
-            "Computed later",
-            ", ".join(computed),
-        ),
+        ("Computed later", ", ".join(computed)),
         ("Rerun", f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated)),
     ]
 
@@ -171,11 +168,6 @@ def looks_words(looks: Looks) -> str:
     extensions = sum(look > looks.maximum for look in looks.taken)
     error = "7.5 %" if extensions == 1 else "10 %"
     return f"{words}; extended beyond the stated maximum: total error at most {error}" if extensions else words
-
-
-def dropped_words(records: StudyRecords) -> str:
-    """Name the questions that were dropped since the first run finished, which still count in the adjustment of p."""
-    return "; ".join(words for words, _ in records.plan.dropped.values())
 
 
 def reproducibility(records: StudyRecords) -> str:
@@ -243,13 +235,11 @@ def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[
 def provenance(records: StudyRecords) -> str:
     """Return which commits, versions, machines and data the numbers come from, with the count of runs of each."""
     rows = []
-    known_of = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
-    origins = Counter(tuple(map(origin(row.provenance).__getitem__, known_of)) for row in records.rows if row.result)
-    for title, known in zip(known_of.values(), zip(*origins, strict=True), strict=False):
-        found = Counter[str]()
-        for value, count in zip(known, origins.values(), strict=True):
-            found[plain(value)] += count * (value != "")
-        rows += [(title, value, plural(count, "run")) for value, count in sorted((+found).items())]
+    titles = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
+    origins = [origin(row.provenance) for row in records.rows if row.result]
+    for name, title in titles.items():
+        counts = Counter(plain(values[name]) for values in origins if values[name] != "")
+        rows += [(title, value, plural(count, "run")) for value, count in sorted(counts.items())]
     noted = Counter(note for row in records.rows for note in row.provenance.data_notes)
     rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]
     finished = sorted(row.provenance.finished for row in records.rows if row.provenance.finished)

@@ -22,6 +22,7 @@ from recstudy.records.reading import record_of
 from recstudy.records.schema import CosinePairs
 from recstudy.report.caveats import made_notes
 from recstudy.report.examples import add_images, read_examples
+from recstudy.report.figures.learning_curves import span
 from recstudy.report.look import PALETTE, SCREEN, folded
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
@@ -63,12 +64,12 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
 
     def caption(self, data: pd.DataFrame) -> str:
         counts = data.groupby("variant").size()
-        caption = f"Each shape is the distribution over {_ends(counts, ',')} test pairs of one seed, its box the quartiles"
+        caption = f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed, its box the quartiles"
         return f"{caption}, its line the mean." + " Diamonds: the pairs that the paper prints." * bool(data["published"].any())
 
     def finding(self, data: pd.DataFrame) -> str:
         means = data.groupby("variant")[["before", "after"]].mean()
-        return f"mean {_ends(means['before'], '.2f')} before, {_ends(means['after'], '.2f')} after"
+        return f"mean {span(means['before'], '.2f')} before, {span(means['after'], '.2f')} after"
 
     def below(self, records: StudyRecords, data: pd.DataFrame) -> str:
         """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
@@ -119,7 +120,3 @@ def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
     pairs = pairs.rename(columns={"value_x": "before", "value_y": "after"})
     source, difference = pairs["source_x"] + "; " + pairs["source_y"], pairs["after"] - pairs["before"]
     return pairs.assign(label="published", difference=difference, published=True, source=source, synthetic=False)
-
-
-def _ends(values: pd.Series, form: str) -> str:
-    return " to ".join(dict.fromkeys(format(value, form) for value in (values.min(), values.max())))

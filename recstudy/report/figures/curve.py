@@ -178,27 +178,26 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
     def _minus_best(self, records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
         """Return the points as differences from the best of their line, which lies at `best` and has no interval."""
-        line = ["line", "published"]
-        ranked = data.dropna(subset="value").sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
-        best = ranked.drop_duplicates(line)[[*line, "x", "value", "run_ids"]].astype({"x": object})
-        data = data.assign(seeds="").merge(best, "left", line, suffixes=("", "_best"))
+        valued = data.dropna(subset="value").astype({"value": float})
+        lines = valued.groupby(["line", "published"])
+        leaders = {line: points.loc[(metric(self.y).sign * points["value"]).idxmax()] for line, points in lines}
         variants = {run.id: run.variant for run in records.rows}
 
         def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:
             counts = Counter(variants[run] for run in run_ids.split())
             return [(sign * count / counts.total(), weighted(records, index, self.y)) for index, count in counts.items()]
 
-        def difference(point: pd.Series[Any]) -> tuple[float | None, float | None, float | None]:
-            if pd.isna(point["value"]):
-                return None, None, None
-            estimate = Estimate(point["value"] - point["value_best"])
-            if not point["published"] and point["x"] != point["x_best"]:
-                estimate = contrast([*terms(1, point["run_ids"]), *terms(-1, point["run_ids_best"])])
-            return estimate.value, estimate.low, estimate.high
-
-        differences = [difference(point) for _, point in data.iterrows()]
-        data[["value", "low", "high"]] = pd.DataFrame(differences, index=data.index, dtype=float, columns=range(3))
-        return data.rename(columns={"x_best": "best"})[[*COLUMNS, "best"]]
+        rows = []
+        for _, point in data.iterrows():
+            best = leaders.get((point["line"], point["published"]))
+            estimate = Estimate(None)
+            if best is not None and not pd.isna(point["value"]):
+                estimate = Estimate(point["value"] - best["value"])
+                if not point["published"] and point["x"] != best["x"]:
+                    estimate = contrast([*terms(1, point["run_ids"]), *terms(-1, best["run_ids"])])
+            ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+            rows.append({**point, **ends, "seeds": "", "best": None if best is None else best["x"]})
+        return pd.DataFrame(rows, columns=[*COLUMNS, "best"])
 
 
 @PARTS.add("residuals")

@@ -48,8 +48,9 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
 def ranked(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]:
     """Mark the best cells of each metric, and on request the second best. A cell that leaks is never compared."""
     result = list(cells)
+    comparable = [position for position, cell in enumerate(cells) if cell.value is not None and not cell.leaks]
     for name in dict.fromkeys(candidate.metric for candidate in cells):
-        compared = [position for position, candidate in enumerate(cells) if candidate.metric == name and _is_ranked(candidate)]
+        compared = [position for position in comparable if cells[position].metric == name]
         if metric(name).better is None or len(compared) < 2:
             continue
         best = _best(name, [cells[position] for position in compared])
@@ -61,10 +62,6 @@ def ranked(cells: Sequence[Cell], second_best: bool = False) -> tuple[Cell, ...]
             second = max(others, key=lambda position: metric(name).sign * (cells[position].value or 0.0))
             result[second] = replace(result[second], second=True)
     return tuple(result)
-
-
-def _is_ranked(candidate: Cell) -> bool:
-    return candidate.value is not None and not candidate.leaks
 
 
 def _best(name: str, cells: Sequence[Cell]) -> list[bool]:

@@ -57,6 +57,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     variants = sorted({term.variant for row in questions.rows for term in row.terms}) or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = captions(records, variants)
+    has_tests = any(row.answer.p is not None for row in questions.rows)
     tests = TESTS.format(plural(questions.adjusted_for, "question"))
     caption = [*metrics.values()] if isinstance(part, Claims) and len(metrics) == 1 else []
     caption += [facts["caption"], f"n={' or '.join(map(str, counts))}" * bool(counts)]
@@ -66,7 +67,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
         heads=[titles.get(head, head) for head in columns],
         lines=[[line.get(head, TableEntry(DASH)) for head in columns] for line in lines],
         caption="; ".join(filter(None, caption)),
-        study_notes=(*facts["study_notes"], *([tests] if questions.has_tests else [])),
+        study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),
         warnings=warnings(records),
         notes=[
             *_notes(questions),

@@ -189,8 +189,9 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         columns, rows = _crossed(records, spec, variants, placement)
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
     elif spec.across:
-        columns, rows = tuple(records.variants[index].label for index in variants), _across(records, spec, variants, placement)
-        corner = "metric"
+        columns, corner = tuple(records.variants[index].label for index in variants), "metric"
+        cells = {name: tuple(cell(records, [index], name, placement) for index in variants) for name in metrics}
+        rows = [TableRow(metric(name).heading, of_metric) for name, of_metric in cells.items()]
     else:
         columns, corner = tuple(metric(name).heading for name in metrics), corner_of(records, variants, spec.group or "")
         rows = (_grouped if spec.group else _listed)(records, spec, variants, placement)
@@ -298,14 +299,6 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
                 published = tuple(values.get(name) for name in spec.metrics)
                 rows.append(TableRow(f"{model} (published, not run here)", (), published=published))
     return rows
-
-
-def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> list[TableRow]:
-    """Return one row a metric, one column a variant: for many metrics of few models."""
-    return [
-        TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
-        for name in spec.metrics
-    ]
 
 
 def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
