@@ -35,7 +35,7 @@ class Report:
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
-        from recstudy.report.machines import Price
+        from recstudy.report.summary import Price
         from recstudy.report.writing import show_report
 
         price = Price.parse(self.price) if self.price else None

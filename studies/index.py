@@ -32,7 +32,7 @@ from recstudy.programs.settings import Place, flatten
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.family import family, published_answers
-from recstudy.report.figures.replications import clip_percent, combine_cell, replication_rows, summarize
+from recstudy.report.figures.forest import clip_percent, combine_cell, replication_rows, summarize
 from recstudy.report.findings import findings
 from recstudy.report.kinds import cells, shown
 from recstudy.report.names import DASH

@@ -9,11 +9,11 @@ from recstudy.papers import by_name
 from recstudy.publishing.bundle import CODE, MANIFEST, REPORT, RESULTS
 from recstudy.records.study_schema import About
 from recstudy.report.findings import findings
+from recstudy.report.shown import MANIFEST as WRITTEN
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.venues import ARTICLE
 from recstudy.report.writers import md
 from recstudy.report.writing import write_files
-from recstudy.report.written import MANIFEST as WRITTEN
 
 AS_PLANNED = "as it was when the study was planned"  # said of a file in `code`
 CHANGED = "CHANGED since the study was planned"

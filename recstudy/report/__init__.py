@@ -11,21 +11,16 @@ from recstudy.report.figures.alignment import Alignment
 from recstudy.report.figures.attention_maps import AttentionMaps
 from recstudy.report.figures.captions import Captions
 from recstudy.report.figures.curve import Curve, Residuals
-from recstudy.report.figures.effort import Effort
+from recstudy.report.figures.effort import Budgets, Effort
 from recstudy.report.figures.expert_load import ExpertLoad
 from recstudy.report.figures.expert_path import ExpertPath
 from recstudy.report.figures.feature_maps import FeatureMaps
-from recstudy.report.figures.heat_map import HeatMap
-from recstudy.report.figures.history import History
-from recstudy.report.figures.importance import Importance
-from recstudy.report.figures.interactions import Interactions
-from recstudy.report.figures.learning_curves import LearningCurves
-from recstudy.report.figures.loss_trace import LossTrace
+from recstudy.report.figures.forest import Replications
+from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
 from recstudy.report.figures.mistakes import Mistakes
-from recstudy.report.figures.parallel_coordinates import ParallelCoordinates, Slices
-from recstudy.report.figures.pareto import Pareto
-from recstudy.report.figures.replications import Replications
+from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.figures.thinking import Thinking
+from recstudy.report.figures.two_axes import HeatMap, Interactions
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,
@@ -38,9 +33,8 @@ from recstudy.report.parts import (
     read_report,
 )
 from recstudy.report.tables.arithmetic import Arithmetic
-from recstudy.report.tables.best import Best
-from recstudy.report.tables.budgets import Budgets
 from recstudy.report.tables.table import Table, Tuned
+from recstudy.report.trials import Best
 
 if TYPE_CHECKING:
     from recstudy.report.cells import Cell, TableData, TableRow, cell_of_values

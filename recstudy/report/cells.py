@@ -15,8 +15,7 @@ from recstudy.evidence import LINEAR, Estimate, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report.caveats import is_synthetic
-from recstudy.report.fits import estimates_of, scale_of, scored
-from recstudy.report.item_scores import MAX_RUNS, item_scores
+from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored
 from recstudy.report.names import improved, metric
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placed, Placement, nearest_placed

@@ -24,9 +24,9 @@ from recstudy.report.names import inline, metric, number, plural, points, quanti
 from recstudy.report.parts import TablePart
 from recstudy.report.questions import QuestionRow
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.tables.best import Best
 from recstudy.report.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.report.tables.render import cell_text, outcome_words
+from recstudy.report.trials import Best
 
 MOST = 5
 HOW = (

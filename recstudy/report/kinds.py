@@ -11,9 +11,8 @@ from recstudy.lazy import pd
 from recstudy.report.caveats import captions, warnings
 from recstudy.report.cells import TableData
 from recstudy.report.claims import QuestionPart
-from recstudy.report.drawn import DrawnFigure
 from recstudy.report.parts import FigurePart, Part, TablePart, Undrawable
-from recstudy.report.shown import Shown
+from recstudy.report.shown import DrawnFigure, Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.question_table import questions_shown
 from recstudy.report.tables.render import table_shown

@@ -35,8 +35,7 @@ from recstudy.records.runs import Row
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import gap
 from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, Weights, weights, weights_each
-from recstudy.report.fits import Fits, fits_of, protocol, scale_of, seeds_of
-from recstudy.report.item_scores import MAX_RUNS, item_scores
+from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, level_of, level_words, metric, plain
 from recstudy.report.registration import PAIRED, post_hoc
 from recstudy.report.study_records import StudyRecords

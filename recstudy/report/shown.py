@@ -1,32 +1,149 @@
 """A part of a report that was made: what a page, a folder of files, the terminal and a notebook take from it.
 
 Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request; of a table Markdown,
-LaTeX and CSV, and what is behind each of its numbers.
+LaTeX and CSV, and what is behind each of its numbers. `files.json` in the report's folder names the files that the report wrote
+itself, with their SHA-256. What somebody else put there, or changed since, stays. So does a link, because nothing is written or
+removed through one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Self
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from markupsafe import escape
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.lazy import go, pd
-from recstudy.report.drawn import DrawnFigure
-from recstudy.report.look import titled
+from recstudy.opened import ARCHIVE, contents, refuse_link
+from recstudy.records import read_json, write_json, write_whole
+from recstudy.report.look import escape_text, on_paper, on_screen, titled
 from recstudy.report.markup import markup, render
 from recstudy.report.page import LIBRARY, figure_box
 from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import html, label, latex, markdown, note_lines, sentence, tex
-from recstudy.report.written import ReportFiles
+
+if TYPE_CHECKING:
+    from recstudy.report.parts import FigurePart
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A part's figure.
+
+    Args:
+        part: draws it.
+        data: the numbers behind it, a row per point; columns that begin with an underscore are for drawing only.
+        notes: what a reader must know before the numbers.
+        below: HTML that a page shows under the figure.
+    """
+
+    part: FigurePart
+    data: pd.DataFrame
+    notes: Sequence[str] = ()
+    below: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point of the figure has a value yet."""
+        values = self.data.filter(["value", "reached"])  # the second by a trial that was stopped early
+        return self.data.empty or bool(values.size and values.isna().to_numpy().all())
+
+    @cached_property
+    def figure(self) -> go.Figure:
+        """The figure for a page."""
+        return on_screen(go.Figure() if self.is_empty else self.part.draw(escape_text(self.data)))
+
+    def printed(self, inches: float) -> go.Figure:
+        """Return the figure for a paper, `inches` wide."""
+        paper = on_paper(self.figure, inches)
+        return titled(paper, "", self.notes) if self.notes else paper
+
+    @property
+    def label(self) -> str:
+        """The title."""
+        return self.part.heading
+
+    @cached_property
+    def caption(self) -> str:
+        """How to read the figure."""
+        return "" if self.is_empty else self.part.caption(self.data)
+
+    @cached_property
+    def finding(self) -> str:
+        """What the figure shows, in a few words."""
+        return "" if self.is_empty else self.part.finding(self.data)
+
+    @property
+    def alternative(self) -> str:
+        """Title, finding and words, for a screen reader."""
+        title = f"{self.label}: {self.finding}" if self.finding else self.label
+        words = self.part.describe(self.data)
+        return f"{title}. {words}" if words else title
+
+    @property
+    def csv(self) -> str:
+        """The numbers in full precision."""
+        return self.data[[name for name in self.data if not str(name).startswith("_")]].to_csv(index=False)
+
+
+MANIFEST = "files.json"
+OWN = re.compile(r"(tables|figures)/[^/\0]+")  # what a manifest may name, whoever wrote it
+log = logging.getLogger(__name__)
+
+
+class ReportFiles:
+    """The files of one report while it is written.
+
+    Args:
+        folder: The report's folder.
+
+    Raises:
+        StorageError: The folder, or one in it, is a link, or its manifest is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for path in (folder, folder / "tables", folder / "figures"):
+            refuse_link(path)
+        manifest = read_json(folder / MANIFEST) or {}
+        self.before = {name: checksum for name, checksum in manifest.items() if OWN.fullmatch(name)}
+        self.written: dict[str, str] = {}
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file, named relative to the report's folder, unless it has this content already."""
+        values = content.encode() if isinstance(content, str) else content
+        self.written[name] = hashlib.sha256(values).hexdigest()
+        if self._checksum(name) != self.written[name]:
+            write_whole(self.folder / name, values)
+
+    def finish(self) -> None:
+        """Remove what earlier reports wrote and this one did not, so that no file has older numbers; write the manifest."""
+        for name in self.before.keys() - self.written.keys():
+            checksum = self._checksum(name)
+            if checksum == self.before[name]:
+                (self.folder / name).unlink()
+            elif checksum:
+                log.warning("%s is of an earlier report and was changed since, so it stays", self.folder / name)
+        write_json(self.folder / MANIFEST, dict(sorted(self.written.items())))
+
+    def _checksum(self, name: str) -> str:
+        """Return the SHA-256 of a file; empty if it cannot be read or is not there."""
+        with suppress(FileNotFoundError, StorageError):
+            return hashlib.sha256(contents(self.folder / name, ARCHIVE)).hexdigest()
+        return ""
+
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,9 +1,13 @@
 """The words of a report around its tables and figures: what was run and at what cost, what failed, settings, provenance."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from recstudy.errors import ConfigError
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import by_name
 from recstudy.programs.settings import flatten
@@ -13,14 +17,79 @@ from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, is_synthetic, seed_words, to_evaluate, warnings
 from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
+from recstudy.report.family import published_values
 from recstudy.report.findings import HOW, findings
-from recstudy.report.machines import Price, machines_used
 from recstudy.report.markup import Html, escape, fold, markup, words_table
 from recstudy.report.names import metric, plain, plural, quantity, setting_name
 from recstudy.report.registration import registration_words
 from recstudy.report.study_records import StudyRecords
+from recstudy.report.tables.render import cell_text, margin_notes, outcome_words
 from recstudy.report.trials import ranked, trial_table
 from recstudy.terminal import duration, flops
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an hour of a GPU costs, such as `2.5 EUR`."""
+
+    amount: float
+    currency: str
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
+        if found is None:
+            raise ConfigError(f"--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got {text!r}")
+        return cls(float(found[1]), found[2])
+
+    def of(self, hours: float) -> str:
+        return f"{hours * self.amount:,.2f} {self.currency} at {self.amount:g} an hour"
+
+
+def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
+    """Return what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU hours, their price."""
+    means = []
+    for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
+        uses = [(row.number(name), row.paid) for row in rows if row.value(name) is not None]
+        if uses:
+            means.append(words.format(sum(use * paid for use, paid in uses) / (sum(paid for _, paid in uses) or 1.0)))
+    facts = [f"{' and '.join(means)} on average"] if means else []
+    on_gpu = [row for row in rows if row.provenance.hardware.gpu]
+    peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None]
+    if peaks and (means or on_gpu):
+        facts.append(f"at most {max(peaks):,.0f} MB")
+    if on_gpu:  # a run had a whole one, unless several shared it
+        shares = [configs[row.variant].get("place.gpus_per_run") or 1.0 for row in on_gpu]
+        pairs = zip(on_gpu, shares, strict=True)
+        hours = sum(row.paid * row.provenance.workers * float(str(share)) for row, share in pairs) / 3600
+        facts.append(f"{hours:,.3g} GPU hours")
+        facts += [price.of(hours)] if price else []
+    return ", ".join(facts)
+
+
+def published_html(records: StudyRecords) -> Html:
+    """Return a table of the published values; reasons that make values not comparable are listed once below it."""
+    values = published_values(records)
+    heads = ("variant", "metric", "published", "here", "verdict", "source")
+    rows = [
+        (
+            value.label,
+            metric(value.cell.metric).title,
+            value.placed.text,
+            cell_text(value.cell),
+            outcome_words(value.placed, value.answer),
+            value.placed.target.cited,
+        )
+        for value in values
+    ]
+    labels: dict[tuple[str, ...], dict[str, None]] = {}
+    for value in values:
+        if value.placed.reasons:
+            labels.setdefault(value.placed.reasons, {})[value.label] = None
+    notes = margin_notes([value.cell for value in values])
+    notes += [f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}." for reasons, names in labels.items()]
+    return markup("published", heads, rows, notes, template="study") if rows else Html("")
+
 
 OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
     f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")

@@ -21,20 +21,20 @@ from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import captions, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
-from recstudy.report.machines import Price
 from recstudy.report.markup import markup, render
 from recstudy.report.page import FIGURE, PageContent, Section, page, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
-from recstudy.report.published import published_html
-from recstudy.report.shown import Shown, check_export
+from recstudy.report.shown import ReportFiles, Shown, check_export
 from recstudy.report.study_records import StudyRecords, load_study, records_of
 from recstudy.report.summary import (
+    Price,
     answer,
     costs,
     failed_metrics,
     failures,
     lacking,
     overview,
+    published_html,
     question,
     reading_notes,
     reproducibility,
@@ -42,7 +42,6 @@ from recstudy.report.summary import (
 from recstudy.report.table import matches
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import PACKAGES, TerminalTable, breakable, md, sentence
-from recstudy.report.written import ReportFiles
 from recstudy.terminal import shortest
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recstudy.report.figures.learning_curves import moving_average
-from recstudy.report.figures.loss_trace import thin
+from recstudy.report.figures.learning_curves import moving_average, thin
 from recstudy.report.look import without_common
 from recstudy.report.trials import front
 

@@ -18,10 +18,9 @@ from recstudy.report import (
     Pareto,
 )
 from recstudy.report.kinds import drawn
-from recstudy.report.shown import printed, write_figure
+from recstudy.report.shown import ReportFiles, printed, write_figure
 from recstudy.report.study_records import load_study
 from recstudy.report.venues import VENUES, Paper
-from recstudy.report.written import ReportFiles
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)

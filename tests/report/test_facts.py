@@ -3,9 +3,8 @@ from made_up import as_result, base, result, run_id, variants, write_report, wri
 
 from recstudy.errors import ConfigError
 from recstudy.report.caveats import seed_words
-from recstudy.report.machines import Price
 from recstudy.report.study_records import load_study
-from recstudy.report.summary import costs, flowing, reproducibility
+from recstudy.report.summary import Price, costs, flowing, reproducibility
 
 
 def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):

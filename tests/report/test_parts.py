@@ -65,9 +65,9 @@ from recstudy.report import (
     Thinking,
 )
 from recstudy.report.cells import cell
+from recstudy.report.examples import cut_note, shown_variants
 from recstudy.report.kinds import drawn, shown
 from recstudy.report.targets import Placement
-from recstudy.report.variants import cut_note, shown_variants
 from recstudy.report.writers import TerminalTable
 
 

@@ -178,9 +178,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
     def _minus_best(self, records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
         """Return the points as differences from the best of their line, which lies at `best` and has no interval."""
-        valued = data.dropna(subset="value").astype({"value": float})
-        lines = valued.groupby(["line", "published"])
-        leaders = {line: points.loc[(metric(self.y).sign * points["value"]).idxmax()] for line, points in lines}
+        ranked = data.dropna(subset="value").sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
+        leaders = {line: points.iloc[0] for line, points in ranked.groupby(["line", "published"])}
         variants = {run.id: run.variant for run in records.rows}
 
         def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:

@@ -10,11 +10,10 @@ from recstudy.records.reading import record_of
 from recstudy.records.runs import Row
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some
-from recstudy.report.examples import describe_damage
+from recstudy.report.examples import cut_note, describe_damage, run_columns, shown_variants
 from recstudy.report.look import folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.variants import cut_note, run_columns, shown_variants
 
 COLUMNS = ["variant", "label", "seed", "layer", "expert", "tokens", "share", "even", "entropy", "dropped", "synthetic"]
 MOST = 6  # variants: more do not fit on a page

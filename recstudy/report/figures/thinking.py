@@ -47,8 +47,7 @@ class Thinking(OfVariants):
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""
-        from recstudy.report.drawn import DrawnFigure
-        from recstudy.report.shown import Shown
+        from recstudy.report.shown import DrawnFigure, Shown
 
         data, notes = read_examples(records, self.where, THINKING, partial(_read_segments, count=self.most))
         data = data.reindex(columns=COLUMNS)

@@ -10,14 +10,13 @@ from recstudy.lazy import pd
 from recstudy.report.caveats import captions, some, text_notes, warnings
 from recstudy.report.cells import cell
 from recstudy.report.claims import Claims, Differences, Effects, QuestionPart
-from recstudy.report.drawn import DrawnFigure
 from recstudy.report.family import family
 from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, plain, plural
 from recstudy.report.questions import Family, PublishedDifference, QuestionRow
-from recstudy.report.shown import Shown
+from recstudy.report.shown import DrawnFigure, Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
 from recstudy.report.tables.render import cell_entry, seeds_text

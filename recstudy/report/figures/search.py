@@ -1,0 +1,349 @@
+"""The figures of a search: its objectives trial by trial, how much each field matters, every setting, and the Pareto front.
+
+The lines of `ParallelCoordinates` are plain ones: Plotly's own have no hover text, and the second of two in one figure stays
+empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from recstudy.errors import ConfigError
+from recstudy.evidence import mean_of
+from recstudy.lazy import go, np, pd, px
+from recstudy.records.plans import ranges_of, short_names
+from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range
+from recstudy.report.caveats import is_synthetic, leaky_notes, some
+from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
+from recstudy.report.names import metric, plain, plural, quantity
+from recstudy.report.parts import PARTS, FigurePart
+from recstudy.report.study_records import StudyRecords
+from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of, trial_table
+
+TRIAL_COLUMNS = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
+STATES = {"done": "finished", "diverged": "diverged", "best": "best so far", "failed": "failed", "stopped": "stopped early"}
+BEST_SO_FAR = (
+    "Line: the best of the finished trials so far. A trial that was stopped early stands at the score that it had reached, "
+    "which does not count. A trial without a value stands at the bottom."
+)
+
+
+@PARTS.add("history")
+class History(FigurePart):
+    """Each objective of a search, trial by trial, and the best value so far as a step line."""
+
+    name: str = "history"
+    default_title: ClassVar[str] = "The search, trial by trial"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per objective and trial.
+
+        `value` is that of a finished trial, `best` the best so far, and `reached` the first objective at an early stop.
+        """
+        search = search_of(records, self.name)
+        trials = trial_table(records, search)
+        objectives = [
+            trials.assign(objective=name, value=trials[name], best=trials[name].agg(f"cum{direction}").ffill())
+            for name, direction in search.objectives.items()
+        ]
+        data = pd.concat(objectives, ignore_index=True)[TRIAL_COLUMNS]
+        data.loc[len(trials) :, "reached"] = None
+        data.attrs["caption"] = BEST_SO_FAR
+        return data
+
+    def finding(self, data: pd.DataFrame) -> str:
+        leaders = data[data["objective"] == data["objective"].iloc[0]].dropna(subset="best").drop_duplicates("best")
+        best = leaders.tail(1).to_dict("records")
+        return "".join(f"best {quantity(trial['objective'], trial['best'])}, by trial {trial['trial']}" for trial in best)
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        score = data["value"].fillna(data["reached"])
+        bottom = score.groupby(data["objective"]).transform("min")
+        points = pd.concat([data.assign(score=score.fillna(bottom)), data.assign(score=data["best"], state="best")])
+        points["objective"] = points["objective"].map(metric_label)
+        points["state"] = points["state"].map(STATES)
+        figure = panels(
+            px.scatter,
+            points.dropna(subset="state"),
+            "objective",
+            x="trial",
+            y="score",
+            color="state",
+            symbol="state",
+            category_orders={"state": list(STATES.values())},
+            labels={"score": ""},
+            hover_name="label",
+            hover_data=["value", "reached"],
+        )
+        figure.update_traces(mode="lines", line_shape="hv", hoverinfo="skip", selector={"name": STATES["best"]})
+        return figure.update_yaxes(matches=None)
+
+
+SHARE_COLUMNS = ["objective", "method", "field", "importance", "low", "high"]
+METHODS = (
+    "PED-ANOVA: how far the best trials' settings stand out from all others. "
+    "fANOVA: how much of the objective's variance a field explains on its own."
+)
+
+
+@PARTS.add("importance")
+class Importance(FigurePart):
+    """How much each field of a search matters for each objective, by PED-ANOVA and by fANOVA."""
+
+    name: str = "importance"
+    default_title: ClassVar[str] = "Importance of each field"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per objective, method and field: `importance` is a share of one, `trials` how many it rests on."""
+        record = search_of(records, self.name).importance or ImportanceRecord(importance={})
+        rows = [
+            [objective, method, field, share, *record.intervals.get(objective, {}).get(method, {}).get(field, [None, None])]
+            for objective, methods in record.importance.items()
+            for method, shares in methods.items()
+            for field, share in shares.items()
+        ]
+        data = pd.DataFrame(rows, columns=SHARE_COLUMNS).astype({"low": float, "high": float}).assign(trials=record.trials)
+        notes = [f"{method} is missing: {reason}" for method, reason in record.missing.items()]
+        if record.trials < FEWEST_TRIALS:
+            data, notes = data[:0], [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"]
+        elif rows and data["low"].isna().all():
+            notes.append("no intervals: the search's command adds them, and trains nothing for it")
+        trials = plural(record.trials, "finished trial")
+        data.attrs = {"notes": notes, "caption": f"Rests on {trials}; whiskers: 95 % intervals over the trials. {METHODS}"}
+        return data
+
+    def finding(self, data: pd.DataFrame) -> str:
+        """Name the field with the largest mean over the methods, unless the interval of another field reaches as high."""
+        shares = data[data["objective"] == data["objective"].iloc[0]]
+        means = shares.groupby("field", sort=False)["importance"].mean()
+        first = str(means.idxmax())
+        is_first = shares["field"] == first
+        low = shares[is_first].set_index("method")["low"]
+        if low.le(shares[~is_first].groupby("method")["high"].max()).any():
+            return "no field stands out from all others"
+        return f"{short_names(means.index)[first].replace('_', ' ')} first, {means.max():.0%}"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw a panel for each objective, the most important field on top."""
+        names, shares = short_names(data["field"].unique()), data["importance"]
+        bars = data.assign(
+            objective=data["objective"].map(metric_label),
+            field=data["field"].map(names).str.replace("_", " "),
+            above=data["high"] - shares,
+            below=shares - data["low"],
+        )
+        figure = panels(
+            px.bar,
+            bars,
+            "objective",
+            x="importance",
+            y="field",
+            error_x="above",
+            error_x_minus="below",
+            color="method",
+            barmode="group",
+            labels={"importance": "share of the importance", "field": ""},
+            hover_data=["low", "high"],
+        )
+        figure.update_yaxes(matches=None, categoryorder="total ascending")
+        return figure.update_xaxes(rangemode="tozero", tickformat=".0%")
+
+
+LETTERS = 14  # of a line of an axis's title, and of a choice
+
+
+@PARTS.add("parallel_coordinates")
+class ParallelCoordinates(FigurePart):
+    """A line for each finished trial of a search, through its settings to the first objective."""
+
+    name: str = "parallel_coordinates"
+    default_title: ClassVar[str] = "Every trial's settings"
+    reading: ClassVar[str] = "One line per finished trial, to its score; orange is better."
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per finished trial: a column for each field (empty if its family has none), then the first objective.
+
+        `attrs` has the `ranges` of the fields, and the `objective` with its direction.
+        """
+        search = search_of(records, self.name)
+        score, direction = next(iter(search.objectives.items()))
+        trials = trial_table(records, search).dropna(subset=score)
+        fields = dict.fromkeys(path for ranges in search.space.values() for path in ranges)
+        params = pd.DataFrame([trial.params for trial in search.trials], columns=list(fields), dtype=object)
+        data = trials[TRIAL].join(params).join(trials[score])
+        data.attrs = {"ranges": ranges_of(search.space), "objective": {score: direction}}
+        goal = metric(score).heading
+        data.attrs["caption"] = f"{self.reading.format(goal)} {len(data)} of {len(params)} trials have finished."
+        return data
+
+    def finding(self, data: pd.DataFrame) -> str:
+        *fields, score = data.columns[len(TRIAL) :]
+        best = ranked(data, data.attrs["objective"]).iloc[0]
+        names = short_names(fields)
+        settings = [f"{names[field].replace('_', ' ')} {plain(best[field])}" for field in fields if pd.notna(best[field])]
+        return f"best {quantity(score, best[score])} at {', '.join(settings)}"
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw better lines in orange above the others; a line passes over a field that its family lacks."""
+        from plotly.colors import sample_colorscale
+
+        ((score, direction),) = data.attrs["objective"].items()
+        ranges = data.attrs["ranges"]
+        data = data.sort_values(score, ascending=direction == "max", kind="stable")
+        places, ticks = {}, {}
+        for path, title in {**short_names(ranges), score: metric(score).heading}.items():
+            axis = folded(escape(title.replace("_", " ")), LETTERS)
+            places[axis], ticks[axis] = _positions(
+                data[path], ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
+            )
+        shares = places[axis] if direction == "max" else 1 - places[axis]
+        lines = data[["trial", "label"]].assign(**places).melt(["trial", "label"], var_name="axis", value_name="position")
+        figure = px.line(
+            lines.dropna(subset="position"),
+            x="axis",
+            y="position",
+            color="trial",
+            category_orders={"axis": list(places), "trial": list(data["trial"])},
+            color_discrete_sequence=sample_colorscale(list(SPECTRUM), shares),
+            hover_name="label",
+            hover_data={"axis": False, "position": False},
+            markers=True,
+            render_mode="svg",
+            template=SCREEN,
+        )
+        for axis, labels in ticks.items():
+            for label, position in labels.items():
+                figure.add_annotation(
+                    x=axis, y=position, text=clipped(label, LETTERS), xanchor="right", xshift=-6, showarrow=False
+                )
+        figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
+        return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
+
+
+@PARTS.add("slices")
+class Slices(ParallelCoordinates):
+    """The first objective of a search against each field, in a panel of its own, coloured by trial number."""
+
+    name: str = "slices"
+    default_title: ClassVar[str] = "The score against each field"
+    reading: ClassVar[str] = "Upwards: {}. One point per finished trial: early ones blue, late ones orange."
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Colour points by trial number, so that a reader sees where the sampler went."""
+        ranges, score = data.attrs["ranges"], data.columns[-1]
+        names = short_names(ranges)
+        points = data.melt(["trial", "label", score], list(ranges), "field", "level").dropna(subset="level")
+        figure = panels(
+            px.scatter,
+            points.assign(field=points["field"].map(names).map(escape).str.replace("_", " ")),
+            "field",
+            columns=2,
+            x="level",
+            y=score,
+            color="trial",
+            color_continuous_scale=SPECTRUM,
+            labels={"level": "", score: ""},
+            hover_name="label",
+        )
+        for trace, path in zip(figure.data, points["field"].unique(), strict=True):
+            axis, stated = figure.layout[trace.xaxis.replace("x", "xaxis")], ranges[path][0]
+            if stated.choices:
+                axis.update(type="category", categoryorder="category ascending")
+            elif stated.log:
+                axis.type = "log"
+        return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
+
+
+def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:
+    """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their positions."""
+    choices = [escape(plain(choice)) for stated in ranges for choice in stated.choices]
+    if choices:
+        names = list(dict.fromkeys([*choices, *levels.dropna().map(plain)]))
+        labels = dict(zip(names, np.linspace(0, 1, len(names)), strict=True))
+        return levels.map(plain).map(labels), labels
+    ends = min(stated.low for stated in ranges), max(stated.high for stated in ranges)
+    scale = np.log10 if all(stated.log for stated in ranges) else np.asarray
+    return np.interp(scale(levels.astype(float)), scale(ends), [0, 1]), dict(zip(map("{:g}".format, ends), [0, 1], strict=True))
+
+
+COSTLY = 20  # ratio of the largest to the least cost from which the axis is logarithmic
+
+
+@PARTS.add("pareto")
+class Pareto(FigurePart):
+    """Two metrics or costs against each other, a point per trial (a variant in other studies), and the front as a line.
+
+    `y` is by default the search's first objective, which is scored on the selection split.
+    """
+
+    name: str = "pareto"
+    x: str = "gflops"
+    y: str | None = None
+    metrics_in: ClassVar[tuple[str, ...]] = ("x", "y")
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.y).title if self.y else 'Score'} against {metric(self.x).heading}"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per point with both values, each a mean over `n` runs; of a trial only the search's own run counts.
+
+        Raises:
+            ConfigError: The study is no search, and `y` is not named.
+        """
+        search = records.plan.search
+        if self.y is None and search is None:
+            raise ConfigError(f"{self.name!r} needs y: {records.plan.study} is no search, whose first objective it could show")
+        objectives, trials = (search.objectives, search.trials) if search else ({}, ())
+        numbers = {trial.variant: trial.number for trial in reversed(trials)}  # the first trial that proposed a setting
+        names = [self.x, self.y or next(iter(objectives))]
+        rows = []
+        for index, variant in enumerate(records.variants):
+            runs = records.by_variant[index][: 1 if search else None]
+            values = [[run.objective(name) for name in names] for run in runs if run.done]
+            values = [pair for pair in values if None not in pair]
+            if values:
+                means = [mean_of(axis) for axis in zip(*values, strict=True)]
+                facts = [len(values), is_synthetic(records, [index]), records.leaks(index)]
+                rows.append([numbers.get(index), variant.label, *means, *facts])
+        data = pd.DataFrame(rows, columns=["trial", "label", *names, "n", "synthetic", "front"])
+        directions = [direction_of(name, objectives) for name in names]
+        is_fair = ~data["front"].astype(bool)
+        data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
+        best = data[data["front"]].sort_values(self.x)["label"].tolist()
+        point = "a finished trial, at the search's one seed" if search else "a variant, the mean of its finished runs"
+        better = f"{'up' if directions[1] == 'max' else 'down'} and to the {'right' if directions[0] == 'max' else 'left'}"
+        labels = f", from the left: {some(best, '; ', 6)}" if best and not search else ""
+        data.attrs["caption"] = (
+            f"One point is {point}; {len(data)} of {len(records.variants)} drawn. Better: {better}. "
+            f"The front is what no other point beats in both{labels}."
+        )
+        finished = [run for run in records.rows if run.done]
+        absent = [name for name in names if finished and all(run.objective(name) is None for run in finished)]
+        notes = [f"no run recorded a metric {name!r}" for name in absent]
+        data.attrs["notes"] = [*leaky_notes(records, range(len(records.variants))), *notes]
+        return data
+
+    def finding(self, data: pd.DataFrame) -> str:
+        return f"{data['front'].sum()} of {len(data)} on the front" if len(data) > 1 else ""
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw all points, and a line through the front; a search's front has its trial numbers."""
+        x, y = data.columns[2:4]
+        figure = px.scatter(
+            data.assign(front=data["front"].map({True: "front", False: "others"})).sort_values(x),
+            x=x,
+            y=y,
+            color="front",
+            symbol="front",
+            category_orders={"front": ["others", "front"]},
+            text="trial",
+            labels={x: metric_label(x), y: metric_label(y), "front": ""},
+            hover_name="label",
+            hover_data=["n"],
+            log_x=data[x].min() > 0 and data[x].max() > COSTLY * data[x].min(),
+            template=SCREEN,
+        )
+        figure.update_traces(mode="markers", textposition="top center", cliponaxis=False)
+        return figure.update_traces(mode="lines+markers+text", selector={"name": "front"})
