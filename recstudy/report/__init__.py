@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import named
 from recstudy.report.claims import Claim, Claims, Differences, Effects, Gain
-from recstudy.report.figures.alignment import Alignment
-from recstudy.report.figures.attention_maps import AttentionMaps
-from recstudy.report.figures.captions import Captions
+from recstudy.report.figures.captioner import AttentionMaps, ExpertLoad, ExpertPath, FeatureMaps
+from recstudy.report.figures.captions import Alignment, Captions
 from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Budgets, Effort
-from recstudy.report.figures.expert_load import ExpertLoad
-from recstudy.report.figures.expert_path import ExpertPath
-from recstudy.report.figures.feature_maps import FeatureMaps
 from recstudy.report.figures.forest import Replications
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
 from recstudy.report.figures.mistakes import Mistakes

@@ -1,6 +1,10 @@
-"""Kept captions as cards of a page: an image, its references, and what each model wrote of it.
+"""Captions of test images: as cards of a page, and how well an encoder's image and caption fall together (000, section III.D).
 
-captions.json    {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}; images in captions.npz
+captions.json     {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}; images in captions.npz
+alignment.json    {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}
+
+Of cosines, differences are what is reported: the paper's "over a 1900% increase" divides one by a cosine near zero
+(contradiction 000-10).
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import partial
 from math import exp
 from pathlib import Path
@@ -17,20 +22,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from markupsafe import Markup, escape
 from pydantic import Field
 
+from recstudy.evidence import Fit
+from recstudy.lazy import go, pd, px
+from recstudy.papers import Target, published
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
-from recstudy.records.schema import KeptCaptions
+from recstudy.records.schema import CosinePairs, KeptCaptions
 from recstudy.report.caveats import made_notes, warnings
 from recstudy.report.examples import add_images, read_examples
+from recstudy.report.figures.learning_curves import span
+from recstudy.report.look import PALETTE, SCREEN, folded
 from recstudy.report.markup import render
-from recstudy.report.parts import PARTS, OfVariants
+from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
 
 if TYPE_CHECKING:
     from recstudy.report.shown import Shown
 
-COLUMNS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "bleu_1", "synthetic"]
+CARDS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "bleu_1", "synthetic"]
 
 
 @PARTS.add("captions")
@@ -59,7 +69,7 @@ class Captions(OfVariants):
             facts = made_notes(records, data["variant"].unique().tolist(), ("decode", "text", "image"))
         functions = {"reference_words": reference_words, "marked": marked, "picture": picture}
         body = render("captions.html.jinja", cards=cards, facts=facts, **functions)
-        csv = data.reindex(columns=COLUMNS).to_csv(index=False)
+        csv = data.reindex(columns=CARDS).to_csv(index=False)
         return Shown(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
 
 
@@ -106,3 +116,96 @@ def marked(text: str, rest: dict[str, int]) -> Markup:
             rest[word] -= 1
         parts.append(Markup("<mark>{}</mark>").format(part) if is_shared else escape(part))
     return Markup().join(parts)
+
+
+COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
+FEW = 60  # pairs that are drawn as points too
+LETTERS = 20  # of a line beside a violin
+ROW, AROUND = 70, 150  # pixels of a violin, and above and below all
+PAIRS = ["data", "row", "variant", "label", "seed", "caption", "before", "after", "difference", "published", "source"]
+PAIRS += ["synthetic", "_image"]
+OTHER_PAIRS = "the published pairs are of other images and other weights: not comparable"
+
+
+@PARTS.add("alignment")
+class Alignment(FigurePart, OfVariants, BesidePublished):
+    """Cosines of test images and their captions before and after training, and the differences: one seed of a variant."""
+
+    name: str = "alignment"
+    most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
+    targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
+    default_title: ClassVar[str] = "Cosine of image and caption, before and after training"
+
+    def data(self, records: StudyRecords) -> pd.DataFrame:
+        """Return a row per pair of the first finished seed of the best variants, then the published pairs (without a row)."""
+        data, notes = read_examples(records, self.where, "alignment.json", _read_pairs)
+        if not data.empty:
+            data, damage = add_images(records, self.where, data.assign(published=False, source=""))
+            notes += damage
+            theirs = _published_pairs(self.targets)
+            if not theirs.empty:
+                integers = dict.fromkeys(("row", "variant", "seed"), "Int64")  # the published pairs have none
+                data = pd.concat([data.astype(integers), theirs], ignore_index=True)
+                notes.append(OTHER_PAIRS)
+        data = data.reindex(columns=PAIRS)
+        data.attrs["notes"] = notes
+        return data
+
+    def caption(self, data: pd.DataFrame) -> str:
+        counts = data.groupby("variant").size()
+        caption = f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed, its box the quartiles"
+        return f"{caption}, its line the mean." + " Diamonds: the pairs that the paper prints." * bool(data["published"].any())
+
+    def finding(self, data: pd.DataFrame) -> str:
+        means = data.groupby("variant")[["before", "after"]].mean()
+        return f"mean {span(means['before'], '.2f')} before, {span(means['after'], '.2f')} after"
+
+    def below(self, records: StudyRecords, data: pd.DataFrame) -> str:
+        """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
+        if data.empty:
+            return ""
+        parts = [(rows.to_dict("records"), Fit({0: [*rows["difference"]]}).estimate(0)) for _, rows in data.groupby("variant")]
+        facts = made_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
+        theirs = data[data["published"]].to_dict("records")
+        return render("alignment.html.jinja", parts=parts, theirs=theirs, facts=facts, most=self.most, picture=picture)
+
+    def draw(self, data: pd.DataFrame) -> go.Figure:
+        """Draw the two distributions of each variant as halves of a violin, and each published pair below them."""
+        names = data["label"].where(~data["published"], "published, " + data["caption"].str.replace("_", " "))
+        data = data.assign(place=[folded(name, LETTERS) for name in names])
+        cosines = data.melt(["place", "published", "variant", "source"], ["before", "after"], "when", "cosine")
+        look = {"x": "cosine", "y": "place", "color": "when", "color_discrete_map": COLORS, "template": SCREEN}
+        points = "all" if data["variant"].value_counts().max() <= FEW else False
+        violins = {"orientation": "h", "box": True, "points": points, "violinmode": "overlay"}
+        figure = px.violin(cosines[~cosines["published"]], **violins, **look)
+        figure.update_traces(width=1, spanmode="hard", meanline_visible=True, jitter=0.2)
+        figure.update_traces(side="negative", pointpos=-0.5, selector={"name": "before"})
+        figure.update_traces(side="positive", pointpos=0.5, selector={"name": "after"})
+        theirs = cosines[cosines["published"]]
+        diamonds = px.scatter(theirs, symbol="when", symbol_sequence=["diamond-open", "diamond"], hover_data=["source"], **look)
+        diamonds.for_each_trace(lambda trace: trace.update(name=f"{trace.name}, paper", marker_size=12))
+        figure.add_traces(diamonds.data)
+        figure.update_yaxes(title="", range=[data["place"].nunique() - 0.4, -0.6])  # room for the halves at both ends
+        return figure.update_layout(height=AROUND + ROW * data["place"].nunique(), legend_title="", meta={"rows": True})
+
+
+def _read_pairs(path: Path) -> list[Json]:
+    pairs = record_of(CosinePairs, read_json(path) or {}).pairs
+    return [{**asdict(pair), "difference": pair.after - pair.before} for pair in pairs]
+
+
+def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
+    """Return the published cosines, two of them a pair: the image's name is their only caption."""
+    cosines = pd.DataFrame(
+        [
+            (target.where["data.name"], str(target.where["image"]), target.value, target.cited, target.note)
+            for target in targets
+            if target.metric == "image_text_cosine"
+        ],
+        columns=["data", "caption", "value", "source", "note"],
+    )
+    is_before = cosines.pop("note").str.startswith("before")
+    pairs = cosines[is_before].merge(cosines[~is_before], on=["data", "caption"])
+    pairs = pairs.rename(columns={"value_x": "before", "value_y": "after"})
+    source, difference = pairs["source_x"] + "; " + pairs["source_y"], pairs["after"] - pairs["before"]
+    return pairs.assign(label="published", difference=difference, published=True, source=source, synthetic=False)

@@ -1,28 +1,188 @@
-"""What networks thought of test puzzles: a viewer on a page, a strip of stills for a paper, and a GIF."""
+"""What networks thought of test puzzles, segment by segment: a viewer on a page, a strip of stills for a paper, and a GIF.
+
+The file `thinking.npz` of a run is read with every check. Shapes: N puzzles, R rows, C columns, S = R C cells, T segments.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from recstudy.lazy import go, pd
+from recstudy.lazy import go, np, pd, special
+from recstudy.opened import arrays
 from recstudy.records import Json
 from recstudy.report.caveats import warnings
 from recstudy.report.examples import read_examples
 from recstudy.report.markup import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
-from recstudy.report.puzzles import INK, PAPER, THINKING, Thought, read_thoughts
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import Tiles, tile_figure
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from recstudy.report.shown import Shown
+
+THINKING = "thinking.npz"
+GIVEN, WRONG, CHANGED = 1, 2, 4  # the marks of a cell, as bits
+COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
+INK, PAPER, RULE, WARNING = "#1C2126", "#FFFFFF", "#C4CCD4", "#9A4A00"
+FILLS = {0: PAPER, GIVEN: "#D8DEE4", WRONG: "#FFE3C7"}
+LETTERS = {0: "#0A5EA8", GIVEN: INK, WRONG: WARNING}
+FINE = 3  # pixels of a drawing for a pixel of its picture
+
+
+@dataclass(frozen=True)
+class Thought:
+    """The cells of one puzzle: the given ones at 0, then all after each segment.
+
+    A cell that is not asked for shows what is given, and nothing where cells have colours.
+    """
+
+    symbols: list[str]  # of each token
+    colours: list[str]  # of each token, in place of symbols; or empty
+    box: list[int]  # rows and columns of a box of cells; [0, 0] without
+    row: int  # in the test set
+    cells: np.ndarray  # (1 + T, R, C)
+    marks: np.ndarray  # (1 + T, R, C) of GIVEN, WRONG, CHANGED
+    halt: list[float]  # T probabilities; empty for a network that never halts by itself
+
+    @property
+    def segments(self) -> int:
+        return len(self.cells) - 1
+
+    @property
+    def halts(self) -> int | None:
+        """Return the first segment after which the network would halt."""
+        return next((segment for segment, probability in enumerate(self.halt, 1) if probability > 0.5), None)
+
+    def count(self, segment: int, mark: int) -> int:
+        """Count the cells with a mark."""
+        return int((self.marks[segment] & mark > 0).sum())
+
+    @property
+    def numbers(self) -> list[Json]:
+        """Return the columns of each segment."""
+        return [
+            {
+                "row": self.row,
+                "segment": segment,
+                "wrong": self.count(segment, WRONG),
+                "changed": self.count(segment, CHANGED),
+                "halt": self.halt[segment - 1] if self.halt else None,
+                "halts": self.halts == segment,
+                "cells": " ".join(self.symbols[token] for token in self.cells[segment].ravel()),
+            }
+            for segment in range(1, self.segments + 1)
+        ]
+
+    @property
+    def viewed(self) -> Json:
+        """Return what the viewer of a page takes, with marks as one digit a cell."""
+        return {
+            "row": self.row,
+            "rows": self.cells.shape[1],
+            "columns": self.cells.shape[2],
+            "cells": [cells.ravel().tolist() for cells in self.cells],
+            "marks": ["".join(map(str, marks.ravel())) for marks in self.marks],
+            "words": [self.words(segment) for segment in range(self.segments + 1)],
+        }
+
+    def words(self, segment: int) -> list[str]:
+        """Say how many cells are wrong, and whether the network would halt here."""
+        if segment == 0:
+            return ["as given"]
+        wrong = self.count(segment, WRONG)
+        words = [f"{wrong} wrong" if wrong else "solved"]
+        if self.halt:
+            words.append(f"halting {self.halt[segment - 1]:.2f}")
+        if self.halts is not None and segment >= self.halts:
+            words.append("halts here" if segment == self.halts else f"halts at {self.halts}")
+        return words
+
+    def picture(self, segment: int, side: int) -> Image:
+        """Return the grid after a segment, its longer side at most `side` pixels.
+
+        Given cells are on gray, right ones on white in blue, wrong ones on orange. Wrong ones are struck through and
+        those that have changed since the segment before are outlined; over colours black on white, which is seen on all of them.
+        """
+        from PIL import Image, ImageDraw, ImageFont
+
+        cells = self.cells[segment]
+        rows, columns = cells.shape
+        cell = FINE * max(4, side // max(rows, columns))
+        thin, font = max(1, cell // 30), ImageFont.load_default(0.6 * cell)
+        image = Image.new("RGB", (columns * cell, rows * cell))
+        draw = ImageDraw.Draw(image)
+        for (row, column), token in np.ndenumerate(cells):
+            x, y, mark = column * cell, row * cell, int(self.marks[segment, row, column])
+            kind = mark & (GIVEN | WRONG)
+            fill = self.colours[token] if self.colours else FILLS[kind]
+            draw.rectangle((x, y, x + cell, y + cell), fill, RULE, thin)
+            left, top, right, bottom = x + 0.12 * cell, y + 0.12 * cell, x + 0.88 * cell, y + 0.88 * cell
+            for color, width in ((PAPER, 7 * thin), (INK, 3 * thin)) if self.colours else ((INK, 2 * thin),):
+                if mark & WRONG:
+                    draw.line((left, bottom, right, top), color, width)
+                if mark & CHANGED:
+                    draw.rectangle((left, top, right, bottom), None, color, width)
+            if not self.colours:
+                draw.text((x + cell / 2, y + cell / 2), self.symbols[token], LETTERS[kind], font, "mm")
+        tall, wide = self.box if any(self.box) else (rows, columns)
+        for row in range(0, rows + 1, tall):
+            draw.line((0, row * cell, image.width, row * cell), INK, 4 * thin)
+        for column in range(0, columns + 1, wide):
+            draw.line((column * cell, 0, column * cell, image.height), INK, 4 * thin)
+        return image.reduce(FINE)
+
+
+def read_thoughts(path: Path, count: int) -> list[Thought]:
+    """Read the first puzzles of a run.
+
+    Raises:
+        ValueError: The arrays do not fit together.
+    """
+    archive = arrays(path)
+    symbols, colours, box, shape, rows = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape", "rows"))
+    grids = [archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")]
+    halt, segments = archive["halt"].astype(float), grids[0].shape[1]
+    is_whole = (
+        segments > 0
+        and all(0 <= grid.min() <= grid.max() < len(symbols) for grid in grids)
+        and len(colours) in (0, len(symbols))
+        and all(map(COLOR.fullmatch, colours))
+        and (box == [0, 0] or all(side > 0 and length % side == 0 for length, side in zip(shape, box, strict=True)))
+        and halt.shape in ((len(rows), segments), (len(rows), 0))
+        and np.isfinite(halt).all()
+    )
+    if not is_whole:
+        raise ValueError("arrays do not fit together")
+    puzzles = zip(rows, special.expit(halt).tolist(), *grids, strict=True)
+    return [
+        Thought(symbols, colours, box, row, *_marked(cells, given, answers, bool(colours)), halts)
+        for row, halts, cells, given, answers in islice(puzzles, count)
+    ]
+
+
+def _marked(cells: np.ndarray, given: np.ndarray, answers: np.ndarray, has_colours: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cells of a puzzle and their marks, without the padding below and on the right."""
+    is_asked = answers > 0
+    cells = np.where(is_asked, cells, 0 if has_colours else given)
+    is_wrong = is_asked & (cells != answers)
+    has_changed = np.concatenate([np.zeros_like(is_wrong[:1]), cells[1:] != cells[:-1]])
+    marks = GIVEN * (~is_wrong & (cells == given)) + WRONG * is_wrong + CHANGED * has_changed
+    cells, marks = np.concatenate([given, cells]), np.concatenate([GIVEN * (~is_asked | (given == answers)), marks])
+    rows, columns = np.argwhere(((given > 0) | is_asked)[0]).max(0, initial=0) + 1
+    return cells[:, :rows, :columns], marks[:, :rows, :columns]
+
 
 COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
 COLUMNS += ["_thought"]
