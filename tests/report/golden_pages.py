@@ -141,7 +141,7 @@ def figure_text(made: Shown) -> list[str]:
     """The traces and the layout, long lists cut; pictures as how long they are."""
     figure = json.loads(made.drawn.figure.to_json())
     layout = {name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")}
-    told = [f"words: {made.drawn.words}", *(f"trace {short(trace)}" for trace in figure["data"])]
+    told = [f"words: {made.drawn.part.describe(made.drawn.data)}", *(f"trace {short(trace)}" for trace in figure["data"])]
     return [*told, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]
 
 
