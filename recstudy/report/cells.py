@@ -103,11 +103,6 @@ class Cell:
         return min(len(self.counted), self.base.n) if self.base else len(self.counted)
 
     @property
-    def planned(self) -> tuple[str, ...]:
-        """The ids of all planned runs."""
-        return tuple(run.id for run in self.runs)
-
-    @property
     def all_runs(self) -> tuple[Row, ...]:
         """The planned runs of both sides of an improvement."""
         return (*self.runs, *(self.base.runs if self.base else ()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recstudy.errors import ConfigError
-from recstudy.evidence import Answer, Kind, Looks, Question, Verdict, answer_published, contrast, judge
+from recstudy.evidence import Answer, Kind, Question, Verdict, answer_published, contrast, judge
 from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
@@ -33,6 +33,10 @@ class PublishedValue:
     cell: Cell
     placed: Placed
     answer: Answer[str]
+
+    @property
+    def variants(self) -> tuple[int, ...]:
+        return self.cell.variants
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     if repr(part) in whole.parts:
         return whole.parts[repr(part)]
     asked = ask(records, part)  # a part that the report does not have, such as in a notebook, joins the family
-    looks = [_looks(records, row) for row in asked.rows]
+    looks = [records.looks_at(row.variants) for row in asked.rows]
     answers = judge([row.answer for row in asked.rows], looks, whole.tests)
     rows = tuple(replace(row, answer=answer) for row, answer in zip(asked.rows, answers, strict=True))
     return replace(asked, rows=rows, adjusted_for=whole.tests + sum(answer.verdict not in NO_TESTS for answer in answers))
@@ -97,25 +101,19 @@ def _study_family(records: StudyRecords) -> StudyFamily:
             parts[repr(part)] = ask(records, part)
         except Exception:  # the part's own section states the problem
             continue
-    rows = [row for questions in parts.values() for row in questions.rows]
     published = dict(_published(records))
-    answers: list[Answer[Any]] = [row.answer for row in rows]
-    answers += [value.answer for value in published.values()]
-    looks = [_looks(records, row) for row in rows]
-    looks += [records.looks_at(value.cell.variants) for value in published.values()]
+    questions: list[QuestionRow | PublishedValue] = [row for part in parts.values() for row in part.rows]
+    questions += published.values()
+    answers: list[Answer[Any]] = [question.answer for question in questions]
     dropped = sum(count for _, count in records.plan.dropped.values())
-    judged = iter(judge(answers, looks, dropped))
+    judged = iter(judge(answers, [records.looks_at(question.variants) for question in questions], dropped))
     tests = sum(answer.verdict not in NO_TESTS for answer in answers) + dropped
     judged_parts = {}
-    for name, questions in parts.items():
-        judged_rows = tuple(replace(row, answer=next(judged)) for row in questions.rows)
-        judged_parts[name] = replace(questions, rows=judged_rows, adjusted_for=tests)
+    for name, part_family in parts.items():
+        judged_rows = tuple(replace(row, answer=next(judged)) for row in part_family.rows)
+        judged_parts[name] = replace(part_family, rows=judged_rows, adjusted_for=tests)
     judged_values = {key: replace(value, answer=next(judged)) for key, value in published.items()}
     return StudyFamily(judged_parts, judged_values, tests)
-
-
-def _looks(records: StudyRecords, row: QuestionRow) -> Looks:
-    return records.looks_at([term.variant for term in row.terms])
 
 
 def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedValue]]:

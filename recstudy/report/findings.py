@@ -315,10 +315,9 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
     """
     questions = []
     for row in (row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows):
-        variants = tuple(term.variant for term in row.terms)
         seeds = min((len(term.values) for term in row.terms), default=0)
         lost = "; ".join(row.lost)
-        questions.append(_open_question(row.label, variants, verdict_words(row), row.answer, row.left, seeds, lost))
+        questions.append(_open_question(row.label, row.variants, verdict_words(row), row.answer, row.left, seeds, lost))
     for value in published_values(records):
         if not value.placed.reasons and not metric(value.cell.metric).computed:
             name, cell = value.placed.target.metric, value.cell

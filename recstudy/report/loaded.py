@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -77,15 +76,12 @@ class Loaded:
         after Holm's correction.
         """
         with self.records.standing():
-            return pd.DataFrame(self._answer_rows(), columns=list(ANSWERS))
-
-    def _answer_rows(self) -> Iterator[tuple[Any, ...]]:
-        for part in self.records.parts:
-            if isinstance(part, QuestionPart):
-                for row in family(self.records, part).rows:
-                    yield part.name, *_answer_values(row.label, row.metric, row.answer)
-        for published in published_values(self.records):
-            yield "", *_answer_values(published.label, published.cell.metric, published.answer)
+            parts = [part for part in self.records.parts if isinstance(part, QuestionPart)]
+            pairs = [(part.name, row) for part in parts for row in family(self.records, part).rows]
+            rows = [(name, *_answer_values(row.label, row.metric, row.answer)) for name, row in pairs]
+            values = published_values(self.records)
+            rows += [("", *_answer_values(value.label, value.cell.metric, value.answer)) for value in values]
+        return pd.DataFrame(rows, columns=list(ANSWERS))
 
     @cached_property
     def findings(self) -> list[str]:

@@ -135,11 +135,6 @@ class QuestionRow:
         return self.estimate.interval
 
     @property
-    def refused(self) -> str:
-        """Why two variants are not compared at all."""
-        return self.answer.reasons[-1] if self.verdict is Verdict.NOT_COMPARABLE else ""
-
-    @property
     def lost(self) -> tuple[str, ...]:
         """Why each run that ended gives no value."""
         reasons = (gap(run, self.metric) or "without a value at that depth" for run in self.lost_runs)
@@ -156,6 +151,11 @@ class QuestionRow:
                 mean = float(np.mean([run.number(name) for run in term.runs]))
                 sides[term.weight * of < 0] += abs(term.weight * of) * mean
         return sides[0], sides[1]
+
+    @property
+    def variants(self) -> tuple[int, ...]:
+        """The variants of the contrast."""
+        return tuple(term.variant for term in self.terms)
 
     @property
     def run_ids(self) -> tuple[str, ...]:

@@ -205,7 +205,8 @@ def _tabular(table: PrintedTable) -> str:
                 columns[column, 1] = [breakable(words, 0) for words in beside]
                 formats.append("@{~}" + _text_format(beside, "l"))
         else:
-            columns[column, 0] = [_bold(breakable(entry.text, 0), entry.bold) for entry in entries]
+            styles = [r"\textbf{{{}}}" if entry.bold else "{}" for entry in entries]
+            columns[column, 0] = [style.format(breakable(entry.text, 0)) for style, entry in zip(styles, entries, strict=True)]
             side = "l" if table.is_text(column) else "r"
             formats.append(_text_format([entry.text for entry in entries], side))
     for place, line in enumerate(table.lines):
@@ -228,10 +229,6 @@ def _text_format(words: Sequence[str], side: str) -> str:
 def _head(head: str, width: int) -> str:
     lines = list(map(tex, wrap(head, max(width, NARROWEST_HEAD), break_long_words=False)))
     return rf"\shortstack{{{LINE_BREAK.join(lines)}}}" if len(lines) > 1 else lines[0]
-
-
-def _bold(words: str, bold: bool) -> str:
-    return rf"\textbf{{{words}}}" if bold else words
 
 
 def _origins(table: PrintedTable) -> list[str]:

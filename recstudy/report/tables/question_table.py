@@ -53,7 +53,7 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     titles |= {"score": next(iter(metrics.values()), "")}
     columns = [head for head in HEADS if head == "label" or any(head in line and not line[head].is_empty for line in lines)]
     columns = [head for head in columns if head != "metric" or len(metrics) > 1]
-    variants = sorted({term.variant for row in questions.rows for term in row.terms}) or list(range(len(records.variants)))
+    variants = sorted({index for row in questions.rows for index in row.variants}) or list(range(len(records.variants)))
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = captions(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
@@ -170,8 +170,10 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
 
 def verdict_words(row: QuestionRow) -> str:
     """Return the verdict as tables and sentences say it, with what a reader must know of the question."""
-    word: str = row.refused or row.verdict
-    if row.better is not None:
+    word: str = row.verdict
+    if row.verdict is Verdict.NOT_COMPARABLE:
+        word = row.answer.reasons[-1]
+    elif row.better is not None:
         word = "better" if row.better else "worse"
     elif row.verdict is Verdict.UNDECIDED and (why := [reason for reason in row.answer.reasons if reason is not Reason.WIDE]):
         word = f"undecided: {why[0]}"

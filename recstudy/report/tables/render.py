@@ -155,7 +155,7 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     against = f" against {' '.join(run.id for run in base)}" if base else ""
     behind = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}" if cell.counted else ""
     hint.append(f"{cell.n} of {cell.expected} runs: {behind or 'none'}")
-    runs = (*cell.planned, *(run.id for run in base))
+    runs = tuple(run.id for run in (*cell.runs, *base))
     return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs, cell.second)
 
 

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from recstudy.errors import ConfigError, NotYetError, choices
 from recstudy.evidence import mean_of
-from recstudy.papers.target import Target
 from recstudy.report.caveats import captions, leaky_notes, left_out, text_notes, warnings
 from recstudy.report.cells import TableData, TableRow, cell, damage_notes, with_items
 from recstudy.report.fits import spread_notes
@@ -37,6 +36,7 @@ from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
 from recstudy.report.targets import Placed, Placement, deviation_notes, place, unmatched_notes
 
+SECOND_BEST = "underlined: the best of those that are significantly worse than the best"
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
 Layout = tuple[tuple[str, ...], list[TableRow]]
@@ -213,15 +213,19 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     if crossed:
         title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
         data = replace(data, caption="; ".join(filter(None, [title, data.caption])))
+    placed = [value for cell in data.cells for value in cell.placed]
+    own_rows = {value.target.row for row in data.rows for value in row.published if value} - {""}
+    unmatched = tuple(pair for pair in placement.unmatched_targets if pair[0].row not in own_rows)
     notes += [
         *left_out(records, variants, metrics),
         *text_notes(records, variants, metrics),
-        *deviation_notes(placed for one in data.cells for placed in one.placed),
+        *deviation_notes(placed),
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
         *damage_notes(data.cells),
-        *published_notes(data),
-        *unmatched_notes(replace(placement, unmatched_targets=_without_rows(data, placement))),
+        *dict.fromkeys(f"± of published values: {value.target.note}" for value in placed if value.target.std is not None),
+        *[SECOND_BEST] * any(cell.second for cell in data.cells),
+        *unmatched_notes(replace(placement, unmatched_targets=unmatched)),
     ]
     return replace(data, notes=tuple(notes))
 
@@ -316,23 +320,6 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
         across = [index for index in variants if any(index in place for place in places.values())]
         lines.append(TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in others))))
     return (*map(plain, columns), *(metric(name).heading for name in others)), lines
-
-
-# ---------------------------------------------------------------------------------------------------------------- notes
-
-
-def published_notes(data: TableData) -> tuple[str, ...]:
-    """Return what the marks of published values and of the second best mean."""
-    placed = [placed for cell in data.cells for placed in cell.placed]
-    deviations = dict.fromkeys(f"± of published values: {one.target.note}" for one in placed if one.target.std is not None)
-    second = "underlined: the best of those that are significantly worse than the best"
-    return (*deviations, *[second] * any(cell.second for cell in data.cells))
-
-
-def _without_rows(data: TableData, placement: Placement) -> tuple[tuple[Target, str], ...]:
-    """Return the published values that stand neither beside a variant nor in a row of their own."""
-    shown = {placed.target.row for row in data.rows for placed in row.published if placed}
-    return tuple(pair for pair in placement.unmatched_targets if not pair[0].row or pair[0].row not in shown)
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
