@@ -7,8 +7,7 @@ from flask import url_for
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from recstudy.board.folder import Study
-from recstudy.report.markup import Html, templates
-from recstudy.report.page import FIGURE, ICON, PageContent, page_values
+from recstudy.report.page import FIGURE, ICON, Html, PageContent, page_values, templates
 
 
 @cache

@@ -25,13 +25,12 @@ from recstudy.report import (
     Thinking,
 )
 from recstudy.report.caveats import warnings
+from recstudy.report.examples import TRACE
 from recstudy.report.figures.thinking import THINKING
-from recstudy.report.markup import escape, fold, markup, table, words_table
 from recstudy.report.names import metric, number, quantity
-from recstudy.report.page import PageContent, Section
+from recstudy.report.page import PageContent, Section, escape, fold, markup, table, words_table
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.summary import failures, named_settings, provenance
-from recstudy.report.traces import TRACE
 from recstudy.report.writing import section
 
 LINES = 12  # of the end of a log

@@ -18,9 +18,8 @@ from recstudy.records.schema import Values
 from recstudy.records.study_schema import PlannedRun
 from recstudy.report import LearningCurves
 from recstudy.report.figures.learning_curves import NO_METRICS
-from recstudy.report.markup import escape, table, words_table
 from recstudy.report.names import DASH, axis_title, inline, metric, number, plain, quantity, setting_name
-from recstudy.report.page import PageContent, Section
+from recstudy.report.page import PageContent, Section, escape, table, words_table
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.writing import section
 

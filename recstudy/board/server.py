@@ -30,8 +30,7 @@ from recstudy.errors import ConfigError, RecstudyError
 from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
-from recstudy.report.markup import markup
-from recstudy.report.page import COPY, CSS, GZIP_LEVEL, LIBRARY, SCRIPT, VIEWER, VIEWER_CSS, PageContent
+from recstudy.report.page import COPY, CSS, GZIP_LEVEL, LIBRARY, SCRIPT, VIEWER, VIEWER_CSS, PageContent, markup
 
 POLL_S = 1.0  # between two polls of the folder
 REST = 3.0  # or this many times the duration of the last poll: the board leaves the cores to the runs

@@ -13,7 +13,6 @@ from recstudy.report.figures.curve import Curve, Residuals
 from recstudy.report.figures.effort import Budgets, Effort
 from recstudy.report.figures.forest import Replications
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
-from recstudy.report.figures.mistakes import Mistakes
 from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.report.figures.thinking import Thinking
 from recstudy.report.figures.two_axes import HeatMap, Interactions
@@ -30,6 +29,7 @@ from recstudy.report.parts import (
 )
 from recstudy.report.tables.arithmetic import Arithmetic
 from recstudy.report.tables.table import Table, Tuned
+from recstudy.report.tiles import Mistakes
 from recstudy.report.trials import Best
 
 if TYPE_CHECKING:

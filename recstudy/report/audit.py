@@ -26,8 +26,8 @@ from recstudy.records import Results
 from recstudy.records.runs import Row
 from recstudy.records.schema import REPEATED, Provenance
 from recstudy.report.caveats import some
-from recstudy.report.markup import markup
 from recstudy.report.names import metric, plural
+from recstudy.report.page import markup
 from recstudy.report.parts import BesidePublished
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.report.targets import PAPER

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -114,7 +114,7 @@ class Claim:
 class QuestionPart(Part):
     """A part that asks questions: a table with a row per question, below a forest plot."""
 
-    explained: ClassVar[bool] = True
+    explained = True
 
 
 @PARTS.add("claims")
@@ -126,7 +126,7 @@ class Claims(QuestionPart):
 
     name: str = "claims"
     claims: tuple[Claim, ...] = ()
-    default_title: ClassVar[str] = "Claims"
+    default_title = "Claims"
 
     @property
     def needs(self) -> list[str]:
@@ -158,7 +158,7 @@ class Differences(QuestionPart, OfVariants, BesidePublished):
     name: str = "differences"
     metric: str = "top1_accuracy"
     base: str = ""
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    metrics_in = ("metric",)
 
     @property
     def heading(self) -> str:
@@ -171,7 +171,7 @@ class Effects(QuestionPart, OfVariants):
 
     name: str = "effects"
     metric: str = "top1_accuracy"
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    metrics_in = ("metric",)
 
     @property
     def heading(self) -> str:

@@ -19,7 +19,7 @@ from recstudy.report.claims import QuestionPart
 from recstudy.report.family import family, published_values
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, shown
-from recstudy.report.markup import words_table
+from recstudy.report.page import words_table
 from recstudy.report.parts import BesidePublished, Part, Undrawable
 from recstudy.report.shown import Shown
 from recstudy.report.status import studies_at

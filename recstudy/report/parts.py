@@ -185,7 +185,7 @@ class TablePart(Part):
         ConfigError: `cells` found that the part names what the study does not have.
     """
 
-    explained: ClassVar[bool] = True
+    explained = True
 
     def cells(self, records: "StudyRecords") -> "TableData":
         """Return the rows of cells."""
@@ -197,7 +197,7 @@ class Undrawable(Part):
 
     entry: Any = None  # as it stands in the plan
     reason: str = ""
-    explained: ClassVar[bool] = True  # asked for a number of it, `explain` says why there is none
+    explained = True  # asked for a number of it, `explain` says why there is none
 
 
 def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:

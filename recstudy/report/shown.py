@@ -26,8 +26,7 @@ from recstudy.lazy import go, pd
 from recstudy.opened import ARCHIVE, contents, refuse_link
 from recstudy.records import read_json, write_json, write_whole
 from recstudy.report.look import escape_text, on_paper, on_screen, titled
-from recstudy.report.markup import markup, render
-from recstudy.report.page import LIBRARY, figure_box
+from recstudy.report.page import LIBRARY, figure_box, markup, render
 from recstudy.report.table import PrintedTable
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import html, label, latex, markdown, note_lines, sentence, tex

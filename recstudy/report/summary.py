@@ -19,8 +19,8 @@ from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import published_values
 from recstudy.report.findings import HOW, findings
-from recstudy.report.markup import Html, escape, fold, markup, words_table
 from recstudy.report.names import metric, plain, plural, quantity, setting_name
+from recstudy.report.page import Html, escape, fold, markup, words_table
 from recstudy.report.registration import registration_words
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tables.render import cell_text, margin_notes, outcome_words

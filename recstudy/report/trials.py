@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -101,8 +100,8 @@ class Best(TablePart):
     name: str = "best"
     most: int = Field(default=10, ge=1)  # trials
     metrics: tuple[str, ...] = ("score", "params", "gflops")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
-    default_title: ClassVar[str] = "The best trials, confirmed with fresh seeds"
+    metrics_in = ("metrics",)
+    default_title = "The best trials, confirmed with fresh seeds"
 
     def scored_by(self, score: str) -> Best:
         return replace(self, metrics=tuple(score if name == "score" else name for name in self.metrics))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from recstudy.lazy import pd
-from recstudy.report.markup import render
 from recstudy.report.names import DASH
+from recstudy.report.page import render
 from recstudy.report.table import Number, Piece, PrintedTable, TableEntry
 from recstudy.report.venues import ARTICLE, POINTS, Paper
 

@@ -21,8 +21,7 @@ from recstudy.report.audit import TITLE, audit_html
 from recstudy.report.caveats import captions, warnings
 from recstudy.report.findings import findings
 from recstudy.report.kinds import heading, problem, shown
-from recstudy.report.markup import markup, render
-from recstudy.report.page import FIGURE, PageContent, Section, page, safe_names
+from recstudy.report.page import FIGURE, PageContent, Section, markup, page, render, safe_names
 from recstudy.report.parts import FigurePart, OfVariants, Part
 from recstudy.report.shown import ReportFiles, Shown, check_export
 from recstudy.report.study_records import StudyRecords, load_study, records_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from recstudy.report.markup import render
+from recstudy.report.page import render
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import PACKAGES
 

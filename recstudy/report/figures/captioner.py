@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -14,12 +14,11 @@ from recstudy.records.reading import record_of
 from recstudy.records.runs import Row
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some
-from recstudy.report.examples import cut_note, describe_damage, run_columns, shown_variants
+from recstudy.report.examples import CaptionTrace, cut_note, describe_damage, first_trace, run_columns, shown_variants
 from recstudy.report.look import clipped, folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import SIDE, Tiles, tile_figure
-from recstudy.report.traces import CaptionTrace, first_trace
 
 SHARES = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
 WORDS_IN_A_ROW, LETTERS_OF_A_WORD = 6, 8  # tiles in a row, and letters of a word
@@ -39,7 +38,7 @@ class AttentionMaps(FigurePart, OfVariants):
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
-    default_title: ClassVar[str] = "Attention while a caption is written"
+    default_title = "Attention while a caption is written"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per word and what it attends to, with the `share` of attention in percent.
@@ -166,7 +165,7 @@ class FeatureMaps(FigurePart, OfVariants):
 
     name: str = "features"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run saves 6
-    default_title: ClassVar[str] = "Feature maps of the vision encoder"
+    default_title = "Feature maps of the vision encoder"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per map: its least, mean and largest value, and `where` the largest is (row and column, from 1)."""
@@ -223,7 +222,7 @@ class ExpertPath(FigurePart, OfVariants):
 
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    default_title: ClassVar[str] = "Experts of each token along a generated caption"
+    default_title = "Experts of each token along a generated caption"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per token, layer and expert: its `probability`, and as which `choice` the token went there, if it did.
@@ -271,7 +270,7 @@ class ExpertLoad(FigurePart, OfVariants):
     """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
 
     name: str = "load"
-    default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
+    default_title = "Each expert's share of the test set's tokens"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per expert, of the first finished seed of each of the best variants that have experts.

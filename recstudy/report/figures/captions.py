@@ -17,7 +17,7 @@ from dataclasses import asdict
 from functools import partial
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 from pydantic import Field
@@ -32,7 +32,7 @@ from recstudy.report.caveats import made_notes, warnings
 from recstudy.report.examples import add_images, read_examples
 from recstudy.report.figures.learning_curves import span
 from recstudy.report.look import PALETTE, SCREEN, folded
-from recstudy.report.markup import render
+from recstudy.report.page import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
@@ -49,7 +49,7 @@ class Captions(OfVariants):
 
     name: str = "captions"
     most: int = Field(default=12, ge=1)  # images; a run keeps 36
-    default_title: ClassVar[str] = "Captions: references and what each model writes"
+    default_title = "Captions: references and what each model writes"
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return a card for each of the first images, and the numbers: a row per image and variant.
@@ -134,7 +134,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     name: str = "alignment"
     most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
-    default_title: ClassVar[str] = "Cosine of image and caption, before and after training"
+    default_title = "Cosine of image and caption, before and after training"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per pair of the first finished seed of the best variants, then the published pairs (without a row)."""

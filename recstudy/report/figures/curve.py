@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, log2
-from typing import Any, ClassVar
+from typing import Any
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, Verdict, Weighted, contrast, mean_of
@@ -48,8 +48,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     by: str | None = None
     drop: bool = False
     log: bool = False
-    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
-    metrics_in: ClassVar[tuple[str, ...]] = ("y",)
+    axes_in = ("x", "by")
+    metrics_in = ("y",)
 
     def __post_init__(self) -> None:
         if self.drop and self.x.startswith("eval."):
@@ -211,7 +211,7 @@ class Residuals(Curve):
     y: str = "residual"
     by: str | None = "variant"
     log: bool = True
-    default_title: ClassVar[str] = "How far the states still move, segment by segment"
+    default_title = "How far the states still move, segment by segment"
 
 
 def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import nan
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from recstudy.lazy import go, pd
 from recstudy.programs.settings import doubled
@@ -62,7 +62,7 @@ class Effort(Curve):
     x: str = "gflops"
     y: str = "exact_accuracy"
     by: str | None = "variant"
-    default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
+    default_title = "Exact accuracy against FLOPs at test, same weights"
 
     def points(self, records: StudyRecords) -> Points:
         variants, points = comparable(records, self.where), Points()
@@ -81,7 +81,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
     """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more and each count."""
 
     name: str = "budgets"
-    default_title: ClassVar[str] = "Exact accuracy by FLOPs at test, same weights"
+    default_title = "Exact accuracy by FLOPs at test, same weights"
 
     def cells(self, records: StudyRecords) -> TableData:
         variants = records.chosen(self.where)

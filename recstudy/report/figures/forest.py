@@ -106,8 +106,8 @@ class Replications(Forest):
 
     name: str = "replications"
     cell: str = Field(kw_only=True)
-    origin: ClassVar[float] = nan
-    lines: ClassVar[int] = 1
+    origin = nan
+    lines = 1
 
     def __post_init__(self) -> None:
         if self.cell not in CELLS:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field
 
@@ -35,9 +35,9 @@ class LearningCurves(FigurePart):
     name: str = "learning_curves"
     metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")  # none: all that a user's own program reported
     window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
-    reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
-    live: ClassVar[bool] = True
-    default_title: ClassVar[str] = "Learning curves"
+    reads_in = ("metrics",)
+    live = True
+    default_title = "Learning curves"
 
     @property
     def of_steps(self) -> bool:
@@ -159,8 +159,8 @@ class LossTrace(FigurePart, OfVariants):
 
     name: str = "loss_trace"
     window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
-    live: ClassVar[bool] = True
-    default_title: ClassVar[str] = "Training loss, update by update"
+    live = True
+    default_title = "Training loss, update by update"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per recorded loss of the first finished or running seed of each variant, else of a diverged one.

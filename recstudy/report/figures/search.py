@@ -34,7 +34,7 @@ class History(FigurePart):
     """Each objective of a search, trial by trial, and the best value so far as a step line."""
 
     name: str = "history"
-    default_title: ClassVar[str] = "The search, trial by trial"
+    default_title = "The search, trial by trial"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per objective and trial.
@@ -92,7 +92,7 @@ class Importance(FigurePart):
     """How much each field of a search matters for each objective, by PED-ANOVA and by fANOVA."""
 
     name: str = "importance"
-    default_title: ClassVar[str] = "Importance of each field"
+    default_title = "Importance of each field"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per objective, method and field: `importance` is a share of one, `trials` how many it rests on."""
@@ -158,7 +158,7 @@ class ParallelCoordinates(FigurePart):
     """A line for each finished trial of a search, through its settings to the first objective."""
 
     name: str = "parallel_coordinates"
-    default_title: ClassVar[str] = "Every trial's settings"
+    default_title = "Every trial's settings"
     reading: ClassVar[str] = "One line per finished trial, to its score; orange is better."
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
@@ -226,8 +226,8 @@ class Slices(ParallelCoordinates):
     """The first objective of a search against each field, in a panel of its own, coloured by trial number."""
 
     name: str = "slices"
-    default_title: ClassVar[str] = "The score against each field"
-    reading: ClassVar[str] = "Upwards: {}. One point per finished trial: early ones blue, late ones orange."
+    default_title = "The score against each field"
+    reading = "Upwards: {}. One point per finished trial: early ones blue, late ones orange."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Colour points by trial number, so that a reader sees where the sampler went."""
@@ -280,7 +280,7 @@ class Pareto(FigurePart):
     name: str = "pareto"
     x: str = "gflops"
     y: str | None = None
-    metrics_in: ClassVar[tuple[str, ...]] = ("x", "y")
+    metrics_in = ("x", "y")
 
     @property
     def heading(self) -> str:

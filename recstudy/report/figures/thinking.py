@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ from recstudy.opened import arrays
 from recstudy.records import Json
 from recstudy.report.caveats import warnings
 from recstudy.report.examples import read_examples
-from recstudy.report.markup import render
+from recstudy.report.page import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import Tiles, tile_figure
@@ -203,7 +203,7 @@ class Thinking(OfVariants):
 
     name: str = "thinking"
     most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
-    default_title: ClassVar[str] = "Test puzzles, segment by segment"
+    default_title = "Test puzzles, segment by segment"
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, contrast
@@ -32,8 +32,8 @@ class HeatMap(FigurePart, OfVariants):
     x: str
     y: str
     metric: str = "top1_accuracy"
-    axes_in: ClassVar[tuple[str, ...]] = ("x", "y")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    axes_in = ("x", "y")
+    metrics_in = ("metric",)
 
     @property
     def heading(self) -> str:
@@ -105,8 +105,8 @@ class Interactions(FigurePart, OfVariants):
     metric: str = "top1_accuracy"
     x: str | None = None
     by: str | None = None
-    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    axes_in = ("x", "by")
+    metrics_in = ("metric",)
 
     def __post_init__(self) -> None:
         if (self.x is None) != (self.by is None):

@@ -1,7 +1,7 @@
 """Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -56,7 +56,7 @@ class Arithmetic(BesidePublished):
     counted: dict[str, float] = Field(default_factory=dict)
     given: tuple[str, ...] = ()
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True)
-    default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
+    default_title = "Published parameter arithmetic, counted again"
 
     def __post_init__(self) -> None:
         names = dict.fromkeys(name for target in self.targets for name in (target.metric, _of_model(target)))

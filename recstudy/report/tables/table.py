@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -55,9 +55,9 @@ class Tuned(TablePart, OfVariants):
     columns: str = "batch_size"
     over: str = "learning_rate"
     by: str = "selection_top1_accuracy"
-    axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
-    reads_in: ClassVar[tuple[str, ...]] = ("by",)
+    axes_in = ("rows", "columns", "over")
+    metrics_in = ("metric",)
+    reads_in = ("by",)
 
     @property
     def heading(self) -> str:
@@ -132,8 +132,8 @@ class Table(TablePart, OfVariants, BesidePublished):
     improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
     published_only: tuple[str, ...] = ()
     second_best: bool = False
-    axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "group", "settings", "improvement")
-    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
+    axes_in = ("rows", "columns", "group", "settings", "improvement")
+    metrics_in = ("metrics",)
 
     @property
     def heading(self) -> str:
