@@ -70,32 +70,19 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
 def published_html(records: StudyRecords) -> Html:
     """Return a table of the published values; reasons that make values not comparable are listed once below it."""
     values = published_values(records)
-    heads = ("variant", "metric", "published", "here", "verdict", "source")
-    rows = [
-        (
-            value.label,
-            metric(value.cell.metric).title,
-            value.placed.text,
-            cell_text(value.cell),
-            outcome_words(value.placed, value.answer),
-            value.placed.target.cited,
-        )
-        for value in values
-    ]
     labels: dict[tuple[str, ...], dict[str, None]] = {}
     for value in values:
         if value.placed.reasons:
             labels.setdefault(value.placed.reasons, {})[value.label] = None
     notes = margin_notes([value.cell for value in values])
     notes += [f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}." for reasons, names in labels.items()]
-    return markup("published", heads, rows, notes, template="study") if rows else Html("")
+    return markup("published", values, metric, cell_text, outcome_words, notes, template="study")
 
 
 OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
     f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")
 )
 ANSWER = 2  # sentences beside the question
-LAST_LINES = 12  # of a traceback
 INTERVALS = (
     "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own variance is "
     "moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is significantly better."
@@ -266,23 +253,13 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
 
 def failures(records: StudyRecords) -> str:
     """Show each different error once: class, message, last lines and the runs it ended. Empty where nothing failed."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    errors: dict[tuple[str, str], list[Row]] = {}
     for row in records.rows:
         if row.failed:
-            groups.setdefault((row.error_class, row.error), []).append(row)
-    errors = [
-        {
-            "kind": kind,
-            "message": message,
-            "count": plural(len(rows), "run"),
-            "last": "\n".join(rows[0].calls or rows[0].traceback.strip().splitlines()[-LAST_LINES:]),
-            "runs": [(row.label, str(row.seed), row.id, plain(row.attempts)) for row in rows],
-        }
-        for (kind, message), rows in groups.items()
-    ]
-    diverged = [(row.label, str(row.seed), row.id, row.found.error) for row in records.rows if row.status == "diverged"]
+            errors.setdefault((row.error_class, row.error), []).append(row)
+    diverged = [row for row in records.rows if row.status == "diverged"]
     value = "A value" if records.is_own else "The loss"
-    return markup("failures", errors, diverged, value, FEW, template="study").strip()
+    return markup("failures", errors, diverged, value, FEW, plural, template="study").strip()
 
 
 def settings(records: StudyRecords) -> str:
@@ -322,11 +299,4 @@ def command(records: StudyRecords) -> str:
     """Return the command that the plan records, and what it does now."""
     runs = distinct(records.rows)
     unfinished = sum(row.status not in ("done", "diverged") for row in runs)
-    words = "Every run has finished. This command draws the report again and repeats no run:"
-    if records.plan.search is not None:
-        words = "This command resumes the search and draws the report again. It repeats no finished trial:"
-    elif records.plan.imported:
-        words = "The runs were finished elsewhere. This command imports the file again and draws the report:"
-    elif unfinished:
-        words = f"{plural(unfinished, 'run')} of {len(runs):,} have not finished. This command runs them and skips finished runs:"
-    return f"<p>{escape(words)}</p>" + markup("code", records.plan.command)
+    return markup("command", records.plan, unfinished, len(runs), plural, template="study")

@@ -9,8 +9,6 @@ from math import isfinite
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
 from recstudy.lazy import pd
 from recstudy.report.names import DASH
 from recstudy.report.page import render
@@ -56,15 +54,7 @@ def html(table: PrintedTable, link: Callable[[Sequence[str]], str] | None = None
         table: The table.
         link: Returns the address of the page of some runs.
     """
-
-    def entry_html(entry: TableEntry) -> tuple[str, str]:
-        form = "<strong>{}</strong>" if entry.bold else "<u>{}</u>" if entry.underlined else "{}"
-        text = Markup(form).format(entry.text)
-        return Markup('<a href="{}">{}</a>').format(link(entry.runs), text) if link and entry.runs else text, entry.hint
-
-    classes = dict.fromkeys(range(1, table.settings + 1), "setting") | dict.fromkeys(table.prose, "prose")
-    rows = [list(map(entry_html, line)) for line in table.lines]
-    return render("table.html.jinja", printed=table, rows=rows, classes=classes)
+    return render("table.html.jinja", printed=table, link=link)
 
 
 def markdown(table: PrintedTable) -> str:

@@ -142,10 +142,9 @@ def write_files(
         write = partial(Shown.write, out=out, file=file, export=export, paper=paper)
         sections.append(section(records, part, write))
     out.finish()
-    told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
-    title = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
     tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
-    write_whole(folder / "report.md", "\n".join([title, "\n".join(told) + "\n", *tables]))
+    words = {"plan": records.plan, "question": by_name(records.plan.question), "findings": findings(records)}
+    write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
     write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
     pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
     for column in paper.without:
