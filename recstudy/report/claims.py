@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -31,9 +31,6 @@ from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
-
-if TYPE_CHECKING:
-    pass
 
 Where = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast

@@ -220,7 +220,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, at, changes, said):
     variants = [replace(one, **(changes if index == at else {})) for index, one in enumerate(records.variants)]
     (row,) = family(replace(records, plan=replace(records.plan, variants=tuple(variants))), Differences()).rows
 
-    assert (row.refused, row.verdict, row.terms, row.answer.p) == (said, Verdict.NOT_COMPARABLE, (), None)
+    assert (row.answer.reasons[-1], row.verdict, row.terms, row.answer.p) == (said, Verdict.NOT_COMPARABLE, (), None)
     assert row.estimate.value is None
 
 
@@ -230,7 +230,7 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
     made["runs"] = [[variant, seed, run_id(0, seed)] for variant in (0, 1) for seed in range(5)]
     (row,) = family(read(written(tmp_path / "r", made, [FULL])), Differences()).rows
 
-    assert (row.refused, row.terms) == ("the base itself: it changes nothing", ())
+    assert (row.answer.reasons[-1], row.terms) == ("the base itself: it changes nothing", ())
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recstudy.evidence import ALPHA, Estimate, Question, Weighted, answer, contrast, holm, ratio
+from recstudy.evidence import ALPHA, Question, Weighted, answer, contrast, holm, ratio
 from recstudy.report.caveats import LEAK
-from recstudy.report.cells import Cell, TableRow, cell
+from recstudy.report.cells import NONE, Cell, TableRow, cell
 from recstudy.report.fits import weighted
 from recstudy.report.names import improved, metric, number, plain
 from recstudy.report.study_records import StudyRecords
@@ -24,9 +24,8 @@ from recstudy.report.targets import Placement, nearest_placed, place
 if TYPE_CHECKING:
     from recstudy.report.tables.table import Table
 
-NOTHING = Estimate(None)
 ZERO = "no percentage of a score of 0 or less"
-NONE = "no variant to compare it with"
+ALONE = "no variant to compare it with"
 
 
 def marked(records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]) -> list[TableRow]:
@@ -113,7 +112,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
     base = cell(records, bases, source) if len(bases) == 1 else None
     problem = "" if bases == [index] else _problem(row, base)
     if bases == [index] or problem or base is None or row.value is None:
-        result = replace(row, estimate=NOTHING, prediction=NOTHING, problem=problem if row.counted else "")
+        result = replace(row, estimate=NONE, prediction=NONE, problem=problem if row.counted else "")
     else:
         ours, theirs = (weighted(records, position, source) for position in (bases[0], index))
         one_more = [one and one._replace(variance=one.variance and one.variance * (one.n + 1)) for one in (ours, theirs)]
@@ -121,7 +120,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
         prediction = ratio(one_more[0], one_more[1], sign)
         result = replace(row, estimate=ratio(ours, theirs, sign), prediction=prediction, base=base)
     placed = nearest_placed(placement.placed.get((index, name), ()))
-    doubts = [NONE]
+    doubts = [ALONE]
     if placed and base:
         values = nearest_placed(place(records, spec.targets, bases, [source]).placed.get((bases[0], source), ()))
         missing = f"no published {metric(source).title} has the settings of {records.variants[bases[0]].label}"
@@ -132,7 +131,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
 def _problem(row: Cell, base: Cell | None) -> str:
     """Return why two cells have no ratio; empty if they have one or if the row has no value."""
     if base is None:
-        return NONE
+        return ALONE
     ours, theirs = (row.records.variants[side.variants[0]] for side in (base, row))
     if row.leaks or base.leaks:
         return f"{'it' if row.leaks else ours.label} {LEAK}"

@@ -310,14 +310,13 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     first, *others = spec.metrics
     rows: dict[Any, dict[Any, list[int]]] = {}  # level of the rows -> level of the columns -> variants
     for index in variants:
-        rows.setdefault(records.level(index, spec.rows or ""), {}).setdefault(
-            records.level(index, spec.columns or ""), []
-        ).append(index)
+        row, column = (records.level(index, axis or "") for axis in (spec.rows, spec.columns))
+        rows.setdefault(row, {}).setdefault(column, []).append(index)
     columns = list(dict.fromkeys(records.level(index, spec.columns or "") for index in variants))
     lines = []
     for row, places in rows.items():
         cells = [cell(records, places.get(column, []), first, placement) for column in columns]
-        across = [index for index in variants if any(index in place for place in places.values())]
+        across = sorted(chain(*places.values()))
         lines.append(TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in others))))
     return (*map(plain, columns), *(metric(name).heading for name in others)), lines
 
