@@ -42,9 +42,6 @@ class Price:
             raise ConfigError(f"--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got {text!r}")
         return cls(float(found[1]), found[2])
 
-    def of(self, hours: float) -> str:
-        return f"{hours * self.amount:,.2f} {self.currency} at {self.amount:g} an hour"
-
 
 def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
     """Return what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU hours, their price."""
@@ -63,7 +60,7 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
         pairs = zip(on_gpu, shares, strict=True)
         hours = sum(row.paid * row.provenance.workers * float(str(share)) for row, share in pairs) / 3600
         facts.append(f"{hours:,.3g} GPU hours")
-        facts += [price.of(hours)] if price else []
+        facts += [f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour"] if price else []
     return ", ".join(facts)
 
 

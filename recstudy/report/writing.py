@@ -165,21 +165,17 @@ def page_content(records: StudyRecords, sections: Sequence[Section], price: Pric
     drawn = [index for index, part in enumerate(sections) if FIGURE in part.content]
     figures = [index for index in drawn if isinstance(records.parts[index], FigurePart)]
     picture = next(iter([*figures, *drawn]), None)  # a figure, else the first table that has one over it
-    last = [Section(title, content) for title, make in last_sections(price).items() if (content := make(records))]
-    head = [question(records), answer(records), overview(records)]
-    return PageContent(f"{records.plan.study} ({records.plan.folder})", head, [*sections, *last], picture)
-
-
-def last_sections(price: Price | None = None) -> dict[str, Callable[[StudyRecords], str]]:
-    """Return the sections of a page after the report's parts: heading -> its HTML, empty if there is nothing to say."""
-    return {
-        "Published values": published_html,
-        "Failed runs": failures,
-        "Costs": lambda records: markup("facts", costs(records, price)),
-        "Reproducibility": reproducibility,
-        TITLE: audit_html,
-        "How to read this page": reading_notes,
+    last = {
+        "Published values": published_html(records),
+        "Failed runs": failures(records),
+        "Costs": markup("facts", costs(records, price)),
+        "Reproducibility": reproducibility(records),
+        TITLE: audit_html(records),
+        "How to read this page": reading_notes(records),
     }
+    last_sections = [Section(title, content) for title, content in last.items() if content]
+    head = [question(records), answer(records), overview(records)]
+    return PageContent(f"{records.plan.study} ({records.plan.folder})", head, [*sections, *last_sections], picture)
 
 
 def section(

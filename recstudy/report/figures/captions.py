@@ -17,7 +17,7 @@ from dataclasses import asdict
 from functools import partial
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup, escape
 from pydantic import Field
@@ -34,11 +34,9 @@ from recstudy.report.figures.learning_curves import span
 from recstudy.report.look import PALETTE, SCREEN, folded
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
+from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
-
-if TYPE_CHECKING:
-    from recstudy.report.shown import Shown
 
 CARDS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "bleu_1", "synthetic"]
 
@@ -57,8 +55,6 @@ class Captions(OfVariants):
         In the numbers `references` is a JSON list, `shared` counts the `words` of the hypothesis that a reference has, each at
         most as often as one of them has it, and `bleu_1` is BLEU-1 of the image alone, of the same words.
         """
-        from recstudy.report.shown import Shown
-
         data, notes = read_examples(records, self.where, "captions.json", partial(_read_captions, most=self.most))
         cards: list[list[Any]] = []
         facts: Sequence[str] = ()

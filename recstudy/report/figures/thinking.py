@@ -24,13 +24,13 @@ from recstudy.report.caveats import warnings
 from recstudy.report.examples import read_examples
 from recstudy.report.page import render
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
+from recstudy.report.shown import DrawnFigure, Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import Tiles, tile_figure
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from recstudy.report.shown import Shown
 
 THINKING = "thinking.npz"
 GIVEN, WRONG, CHANGED = 1, 2, 4  # the marks of a cell, as bits
@@ -207,8 +207,6 @@ class Thinking(OfVariants):
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""
-        from recstudy.report.shown import DrawnFigure, Shown
-
         data, notes = read_examples(records, self.where, THINKING, partial(_read_segments, count=self.most))
         data = data.reindex(columns=COLUMNS)
         notes = [*warnings(records), *notes]
