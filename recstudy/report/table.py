@@ -107,6 +107,11 @@ class PrintedTable:
         return "; ".join(filter(None, [*self.study_notes, self.caption]))
 
     @property
+    def small_print(self) -> list[str]:
+        """The caption and the notes."""
+        return [*([f"{self.whole_caption}."] if self.whole_caption else []), *self.notes]
+
+    @property
     def rows(self) -> list[Sequence[TableEntry]]:
         """The lines that are no headings."""
         return [line for line in self.lines if len(line) > 1]

@@ -59,8 +59,7 @@ def html(table: PrintedTable, link: Callable[[Sequence[str]], str] | None = None
 
 def markdown(table: PrintedTable) -> str:
     """Return the table in GitHub's Markdown."""
-    caption = [f"{table.whole_caption}."] if table.whole_caption else []
-    return render("table.md.jinja", printed=table, notes=[*caption, *table.notes], md=md)
+    return render("table.md.jinja", printed=table, md=md)
 
 
 def md(words: object) -> str:
@@ -99,7 +98,7 @@ class TerminalTable:
                 styles = ["bold" * entry.bold or "underline" * entry.underlined for entry in line]
                 shown.add_row(*map(Text, [entry.text for entry in line], styles))
             yield shown
-        notes = [*table.warnings, *([f"{table.whole_caption}."] if table.whole_caption else []), *table.notes]
+        notes = [*table.warnings, *table.small_print]
         if len(table.lines) < len(self.table.lines):
             notes.append(f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md")
         yield Text("\n".join(notes))

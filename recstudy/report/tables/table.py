@@ -245,14 +245,13 @@ def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> t
 
 def with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], list[str]]:
     """Return the variants without those whose finished runs have none of the metrics, and a note that names the others."""
-
-    def lacks_all(index: int) -> bool:
+    without, others = list[int](), list[int]()
+    for index in variants:
         runs = [run for run in records.by_variant[index] if run.done]
-        return bool(runs) and all(run.value(name) is None and name not in run.unavailable for run in runs for name in metrics)
-
-    none = [index for index in variants if lacks_all(index)]
-    labels = ", ".join(records.variants[index].label for index in none)
-    return [index for index in variants if index not in none], [f"left out, without these metrics: {labels}"] if none else []
+        has_any = any(run.value(name) is not None or name in run.unavailable for run in runs for name in metrics)
+        (others if has_any or not runs else without).append(index)
+    labels = ", ".join(records.variants[index].label for index in without)
+    return others, [f"left out, without these metrics: {labels}"] if without else []
 
 
 def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list[str]:
