@@ -52,7 +52,7 @@ def captions(records: StudyRecords, variants: Sequence[int]) -> dict[str, Any]:
 def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
     """Return the data and the selection of these variants."""
     data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))
-    data += " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
+    data += " (synthetic data)" if not records.synthetic.isdisjoint(variants) and "synthetic" not in data else ""
     selections = dict.fromkeys(
         "imported" if index in records.imported else records.configs[index].get("train.selection")
         for index in (() if records.is_own else variants)
@@ -119,11 +119,6 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
     command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
     words = ", ".join(f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items())
     return (f"not computed yet: {words}. Compute without training: {command}",)
-
-
-def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
-    """Tell whether any of these variants is planned on synthetic data, or has a run that says it was."""
-    return not records.synthetic.isdisjoint(variants)
 
 
 def leaky_notes(records: StudyRecords, variants: Iterable[int], shown: bool = True) -> tuple[str, ...]:

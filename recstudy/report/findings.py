@@ -70,9 +70,9 @@ def findings(records: StudyRecords) -> list[Sentence]:
 
 def _findings(records: StudyRecords) -> list[Sentence]:
     if records.plan.smoke:
-        return [Sentence(NOTHING, "a smoke run tries the code, and its numbers mean nothing"), *_missing(records, [])]
+        return [Sentence(NOTHING, "a smoke run tries the code, and its numbers mean nothing"), *_missing(records)]
     if not any(run.done for run in records.rows):
-        return [Sentence(NOTHING, "no run has finished"), *_missing(records, [])]
+        return [Sentence(NOTHING, "no run has finished"), *_missing(records)]
     parts = [_part_findings(records, part) for part in records.parts if isinstance(part, QuestionPart)]
     if not any(part.decided or part.undecided for part in parts):
         parts.append(_best_variant(records))
@@ -255,7 +255,7 @@ def _published(records: StudyRecords) -> list[Sentence]:
     return [Sentence("Published", "; ".join(words))]
 
 
-def _missing(records: StudyRecords, waiting: Sequence[str]) -> list[Sentence]:
+def _missing(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
     """Count the runs that give no number; those that a search stopped early are no loss."""
     runs = distinct(records.rows)
     counts = Counter(run.status for run in runs if run.status not in ("done", "stopped"))

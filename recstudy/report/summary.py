@@ -14,7 +14,7 @@ from recstudy.programs.settings import flatten
 from recstudy.records.plans import earlier_runs
 from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import SELECTIONS, is_synthetic, seed_words, to_evaluate, warnings
+from recstudy.report.caveats import SELECTIONS, seed_words, to_evaluate, warnings
 from recstudy.report.changes import change_lines, study_changes
 from recstudy.report.claims import QuestionPart
 from recstudy.report.family import published_values
@@ -56,9 +56,10 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
     if peaks and (means or on_gpu):
         facts.append(f"at most {max(peaks):,.0f} MB")
     if on_gpu:  # a run had a whole one, unless several shared it
-        shares = [configs[row.variant].get("place.gpus_per_run") or 1.0 for row in on_gpu]
-        pairs = zip(on_gpu, shares, strict=True)
-        hours = sum(row.paid * row.provenance.workers * float(str(share)) for row, share in pairs) / 3600
+        hours = 0.0
+        for row in on_gpu:
+            share = configs[row.variant].get("place.gpus_per_run") or 1.0
+            hours += row.paid * row.provenance.workers * float(str(share)) / 3600
         facts.append(f"{hours:,.3g} GPU hours")
         facts += [f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour"] if price else []
     return ", ".join(facts)
@@ -155,7 +156,7 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     counts = Counter(row.status for row in runs)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
     data = dict.fromkeys(
-        variant.data + " (synthetic)" * (is_synthetic(records, [index]) and "synthetic" not in variant.data)
+        variant.data + " (synthetic)" * (index in records.synthetic and "synthetic" not in variant.data)
         for index, variant in enumerate(records.variants)
     )
     selections = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)

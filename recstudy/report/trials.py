@@ -11,7 +11,7 @@ from recstudy.errors import ConfigError
 from recstudy.lazy import np, pd
 from recstudy.records.plans import FAMILY
 from recstudy.records.study_schema import SearchRecord
-from recstudy.report.caveats import is_synthetic, text_notes
+from recstudy.report.caveats import text_notes
 from recstudy.report.cells import TableData, TableRow, cell_of
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import metric, registered
@@ -47,7 +47,7 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
         facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, run.id]
         reached = run.stopped.score if run.stopped else None
         values = [run.objective(name) if run.done else None for name in search.objectives]
-        rows.append([*facts, is_synthetic(records, [trial.variant]), run.variant, reached, *values])
+        rows.append([*facts, trial.variant in records.synthetic, run.variant, reached, *values])
     table = pd.DataFrame(rows, columns=[*TRIAL, "reached", *search.objectives])
     return table.astype(dict.fromkeys(["reached", *search.objectives], float))
 

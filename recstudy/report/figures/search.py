@@ -14,7 +14,7 @@ from recstudy.evidence import mean_of
 from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range
-from recstudy.report.caveats import is_synthetic, leaky_notes, some
+from recstudy.report.caveats import leaky_notes, some
 from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
 from recstudy.report.names import metric, plain, plural, quantity
 from recstudy.report.parts import PARTS, FigurePart
@@ -305,7 +305,7 @@ class Pareto(FigurePart):
             values = [pair for pair in values if None not in pair]
             if values:
                 means = [mean_of(axis) for axis in zip(*values, strict=True)]
-                facts = [len(values), is_synthetic(records, [index]), records.leaks(index)]
+                facts = [len(values), index in records.synthetic, records.leaks(index)]
                 rows.append([numbers.get(index), variant.label, *means, *facts])
         data = pd.DataFrame(rows, columns=["trial", "label", *names, "n", "synthetic", "front"])
         directions = [direction_of(name, objectives) for name in names]

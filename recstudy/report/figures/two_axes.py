@@ -9,7 +9,7 @@ from typing import Any
 from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, contrast
 from recstudy.lazy import go, pd, px
-from recstudy.report.caveats import is_synthetic, leaky_notes
+from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import cell, gap
 from recstudy.report.figures.curve import comparable, point_row
 from recstudy.report.fits import weighted
@@ -185,4 +185,4 @@ class Interactions(FigurePart, OfVariants):
         mean = contrast(terms) if finished else Estimate(None)
         counts = [len(finished) // len(variants), len(seeds)]
         texts = ["; ".join(missing), " ".join(run.id for run in finished)]
-        return [mean.value, mean.low, mean.high, *counts, *texts, is_synthetic(records, variants)]
+        return [mean.value, mean.low, mean.high, *counts, *texts, not records.synthetic.isdisjoint(variants)]
