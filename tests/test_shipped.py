@@ -1,5 +1,6 @@
 """The studies that come with recstudy, and the beginning of one's own."""
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from recstudy.command import main
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
 from recstudy.config.fields import described
+from recstudy.report import Replications
 from recstudy.shipped import shipped
+from recstudy.study.plan import make_plan
 
 STUDIES = Path(__file__).parents[1] / "studies"
 
@@ -50,3 +53,15 @@ def test_every_field_of_every_part_is_described(capsys):
     assert (rows["train.halting"].kind, rows["train.augment.flip"].default) == ("batch, sample", "false")
     assert "model.latent_steps" in said(capsys, 0, "fields", "vitrm")
     assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
+
+
+def test_the_fast_recipe_for_sudokus_stands_beside_no_published_value(monkeypatch):
+    monkeypatch.syspath_prepend(STUDIES)
+    study = importlib.import_module("sudoku_depth").study
+    paper, fast = (make_plan(study, preset) for preset in ("paper", "fast"))
+
+    assert any(getattr(part, "targets", ()) for part in paper.report)
+    assert not any(getattr(part, "targets", ()) or isinstance(part, Replications) for part in fast.report)
+    assert {config.train.optimizer for config in paper.configs} == {"adam_atan2"}
+    assert [(config.train.optimizer, config.place.compiles) for config in fast.configs] == [("muon", True)]
+    assert [variant.label for variant in fast.variants] == ["TRM-MLP, fast recipe"]

@@ -14,8 +14,10 @@ Lion (Chen et al. 2023):
 
 p <- (1 - lr w) p - lr sign(b1 m + (1 - b1) g);   m <- b2 m + (1 - b2) g                             (7)
 
-Muon (Jordan et al. 2024) for the matrices of blocks, by torch.optim.Muon: the momentum of the gradient is orthogonalized.
-Its step has the root mean square of an AdamW step (Liu et al. 2025), so one learning rate serves both.
+Muon (Jordan et al. 2024) of the hidden matrices, A x B, with updates as large as AdamW's (Liu et al. 2025):
+
+m <- mu m + (1 - mu) g;   p <- (1 - lr w) p                                                          (8)
+p <- p - 0.2 sqrt(max(A, B)) lr orthogonal((1 - mu) g + mu m)
 
 SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal ids:
 
@@ -24,7 +26,6 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
-import re
 from abc import abstractmethod
 from typing import Any, TypeGuard
 
@@ -89,11 +90,11 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     `peak`, which the one schedule scales.
     """
     sparse = [module.weight for module in network.modules() if is_table(module)]
-    for name, weight in network.named_parameters():  # optimizers get weights without their names
-        weight.in_block = re.search(r"\.\d+\.", name) is not None  # type: ignore[attr-defined]
     make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
-    made = make(_groups(network, sparse, config), config, **options)
-    optimizers: list[torch.optim.Optimizer] = made if isinstance(made, list) else [made]
+    groups = _groups(network, sparse, config)
+    if config.optimizer == "muon":
+        groups = _split_hidden(groups, network)
+    optimizers: list[torch.optim.Optimizer] = [make(groups, config, **options)]
     if sparse:
         optimizers.append(SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay))
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
@@ -120,6 +121,24 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> li
     return [part for part in parts if part["params"]]
 
 
+def _split_hidden(groups: list[dict[str, Any]], network: nn.Module) -> list[dict[str, Any]]:
+    """Return two groups for each: the other weights, which may be none, and the hidden matrices, marked `hidden`.
+
+    Hidden matrices are the weights of linear layers outside of `Network.outer_parts`. A weight that an embedding shares
+    is not hidden.
+    """
+    outer_parts = getattr(network, "outer_parts", Network.outer_parts)
+    layers = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    hidden = {id(layer.weight) for name, layer in layers if outer_parts.isdisjoint(name.split("."))}
+    hidden -= {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    parts: list[dict[str, Any]] = []
+    for group in groups:
+        matrices = [weight for weight in group["params"] if id(weight) in hidden]
+        others = [weight for weight in group["params"] if id(weight) not in hidden]
+        parts += {**group, "params": others}, {**group, "params": matrices, "hidden": True}
+    return parts
+
+
 def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
     """Return whether a module is a table of puzzle embeddings, which have sparse gradients."""
     return isinstance(module, nn.Embedding) and module.sparse
@@ -133,31 +152,6 @@ def adamw(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Opti
 def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
     """Return (4), without an epsilon (HRM, TRM)."""
     return AdamAtan2(groups, **_rates(config))
-
-
-def muon(
-    groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float = 0.95, nesterov: bool = True
-) -> list[torch.optim.Optimizer]:
-    """Return AdamW for embeddings, heads, gains and biases, and Muon for the matrices of blocks.
-
-    A block is a member of a numbered list of modules. A packed matrix, as of query, key and value, is one matrix.
-    """
-    hidden = [[weight for weight in group["params"] if weight.in_block and weight.dim() == 2] for group in groups]
-    other = [[weight for weight in group["params"] if not (weight.in_block and weight.dim() == 2)] for group in groups]
-    matrices, rest = (
-        [{**group, "params": params} for group, params in zip(groups, parts, strict=True) if params] for parts in (hidden, other)
-    )
-    if not matrices:
-        raise ConfigError("the optimizer 'muon' needs a network with matrices in blocks. Choose another train.optimizer.")
-    made = torch.optim.Muon(
-        matrices,
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
-        momentum=momentum,
-        nesterov=nesterov,
-        adjust_lr_fn="match_rms_adamw",
-    )
-    return [adamw(rest, config), made] if rest else [made]
 
 
 def adam(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
@@ -176,6 +170,52 @@ def sgd(
 def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
     """Return (7)."""
     return Lion(groups, **_rates(config))
+
+
+def muon(
+    groups: list[dict[str, Any]],
+    config: TrainConfig,
+    *,
+    matrix_learning_rate: float | None = None,
+    momentum: float = 0.95,
+    nesterov: bool = True,
+    steps: int = 5,
+) -> torch.optim.Optimizer:
+    """Return (8) for the groups that are marked `hidden`, and AdamW for the others.
+
+    Args:
+        groups: As `make_optimizers` splits them.
+        config: Its betas are AdamW's; its learning rate and weight decay are for both.
+        matrix_learning_rate: Peak rate of the hidden matrices; by default `config.learning_rate`.
+        momentum: mu.
+        nesterov: Whether the orthogonalized matrix is (1 - mu) g + mu m, and not m.
+        steps: Newton-Schulz iterations, which PyTorch computes in bfloat16.
+
+    Raises:
+        ConfigError: The network has no hidden matrices, or a number is out of range.
+    """
+    rate = config.learning_rate if matrix_learning_rate is None else matrix_learning_rate
+    if not (0 < rate < math.inf and 0 <= momentum < 1 and 1 <= steps < 100):
+        raise ConfigError(
+            "train.optimizer_options of muon: matrix_learning_rate must be above 0, momentum from 0 to below 1, "
+            f"steps 1 to 99, but got {rate}, {momentum} and {steps}"
+        )
+    scale = rate / config.learning_rate
+    matrices = [dict(group) for group in groups if group.get("hidden")]
+    for group in matrices:
+        group["lr"] = scale * group.get("lr", config.learning_rate)
+    if not any(group["params"] for group in matrices):
+        raise ConfigError(
+            "optimizer 'muon' needs linear layers between embedding and head, but this model has none; choose 'adamw'"
+        )
+    others = [group for group in groups if not group.get("hidden")]
+    return _MuonAndAdamW(
+        torch.optim.AdamW(others, **_rates(config), fused=True),
+        torch.optim.Muon(
+            matrices, weight_decay=config.weight_decay, momentum=momentum, nesterov=nesterov, ns_steps=steps,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+    )  # fmt: skip
 
 
 def _rates(config: TrainConfig) -> dict[str, Any]:
@@ -242,19 +282,40 @@ def _atan2(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
     On a CPU each pair is computed on its own: there the last bit of a number depends on its place in the vector register.
     """
     if first[0].device.type == "cpu" or len({(tensor.dtype, tensor.device) for tensor in first}) > 1:
-        return [torch.atan2(one, other) for one, other in zip(first, second, strict=True)]
-    flat = torch.atan2(*(torch.cat([tensor.flatten() for tensor in tensors]) for tensors in (first, second)))
-    return [part.view_as(tensor) for part, tensor in zip(flat.split([tensor.numel() for tensor in first]), first, strict=True)]
+        return [torch.atan2(*pair) for pair in zip(first, second, strict=True)]
+    vectors = [torch.cat([tensor.flatten() for tensor in tensors]) for tensors in (first, second)]
+    angles = torch.atan2(*vectors).split([tensor.numel() for tensor in first])
+    return [angle.view_as(tensor) for angle, tensor in zip(angles, first, strict=True)]
 
 
 class Lion(_WithMomentum):
     """Equation (7)."""
 
     def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
-        for weight, gradient in zip(weights, gradients, strict=True):
-            m = self.state[weight].setdefault("m", torch.zeros_like(weight))
-            weight.sub_(torch.lerp(m, gradient, 1 - b1).sign_(), alpha=lr)
-            m.lerp_(gradient, 1 - b2)
+        m = [self.state[weight].setdefault("m", torch.zeros_like(weight)) for weight in weights]
+        steps = torch._foreach_lerp(m, gradients, 1 - b1)
+        torch._foreach_sign_(steps)
+        torch._foreach_sub_(weights, steps, alpha=lr)
+        torch._foreach_lerp_(m, gradients, 1 - b2)
+
+
+class _MuonAndAdamW(torch.optim.Optimizer):
+    """Two optimizers as one, with one state and one list of groups.
+
+    AdamW's groups come first, because the schedule reads the peak of the first group.
+    """
+
+    def __init__(self, adamw: torch.optim.AdamW, muon: torch.optim.Muon) -> None:
+        self._adamw, self._muon = adamw, muon
+        super().__init__([*adamw.param_groups, *muon.param_groups], {})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for optimizer, is_hidden in ((self._adamw, False), (self._muon, True)):
+            optimizer.state = self.state  # load_state_dict puts new objects here
+            groups = [group for group in self.param_groups if group.get("hidden", False) is is_hidden]
+            optimizer.param_groups = groups
+            optimizer.step()
 
 
 class SignSGD(torch.optim.Optimizer):

@@ -41,6 +41,10 @@ class Network(nn.Module, ABC):
     """A network of the contract above."""
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of weights that every update leaves between two numbers, by name
+    outer_parts: ClassVar[frozenset[str]] = frozenset(
+        # names of embeddings and heads, whose matrices the optimizer `muon` leaves to AdamW
+        ("embed", "answer", "classify", "q_head", "halt", "head", "mask_head", "fc", "classifier")
+    )
 
     @abstractmethod
     def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
