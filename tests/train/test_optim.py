@@ -261,6 +261,14 @@ def test_muon_and_adamw_follow_one_schedule():
     assert (matrices["params"], matrices["lr"]) == ([network[0].weight], pytest.approx(0.015))
 
 
+def test_muon_leaves_a_head_inside_a_numbered_list_to_adamw():
+    network = nn.ModuleDict({"inner": nn.Linear(3, 3), "answer": nn.Sequential(nn.Dropout(), nn.Linear(3, 5))})
+    (optimizer,) = make_optimizers(network, TrainConfig(**MUON))
+
+    matrices = optimizer.param_groups[1]["params"]
+    assert [id(weight) for weight in matrices] == [id(network["inner"].weight)]
+
+
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
