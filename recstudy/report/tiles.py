@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,7 +107,7 @@ class Mistakes(FigurePart, OfVariants):
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per image, of the first finished seed of each of the best variants."""
-        data, notes = read_examples(records, self.where, "mistakes.npz", partial(_read_mistakes, most=self.most))
+        data, notes = read_examples(records, self.where, "mistakes.npz", self._read)
         data = data.reindex(columns=MISTAKES)
         data.attrs["notes"] = notes
         return data
@@ -135,12 +134,12 @@ class Mistakes(FigurePart, OfVariants):
             [Tiles(str(label), [*group["image"]], [*group["words"]], [*group["hover"]], columns) for (_, label), group in groups]
         )
 
-
-def _read_mistakes(path: Path, most: int) -> list[Json]:
-    archive = arrays(path)
-    rows, labels, predicted, images = (archive[key][:most] for key in ("rows", "labels", "predicted", "images"))
-    names = [" ".join(str(name).split()) for name in archive["names"]]
-    mistakes = zip(rows.tolist(), labels, predicted, to_images(images, rows), strict=True)
-    return [
-        {"row": row, "true": names[label], "predicted": names[answer], "_image": image} for row, label, answer, image in mistakes
-    ]
+    def _read(self, path: Path) -> list[Json]:
+        archive = arrays(path)
+        rows, labels, predicted, images = (archive[key][: self.most] for key in ("rows", "labels", "predicted", "images"))
+        names = [" ".join(str(name).split()) for name in archive["names"]]
+        mistakes = zip(rows.tolist(), labels, predicted, to_images(images, rows), strict=True)
+        return [
+            {"row": row, "true": names[label], "predicted": names[answer], "_image": image}
+            for row, label, answer, image in mistakes
+        ]

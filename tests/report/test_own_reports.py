@@ -60,20 +60,6 @@ def test_each_study_is_read_with_its_own_metrics(tmp_path):
     assert dict.get(METRICS, "accuracy") is None
 
 
-def test_estimates_and_answers_of_a_study_that_was_run(tmp_path):
-    """Depth 4 is 9 points better than depth 1 in every seed; latencies are 2.00, 2.01 and 2.02 ms at depth 1."""
-    claims = [Claim("deeper is better", less={"depth": 1}, than={"depth": 4}, by=5)]
-    loaded = load(run_study(tmp_path / "r", claims=claims).root)
-    estimates = loaded.estimates.pivot(index="label", columns="metric", values="value")
-    (answer,) = loaded.answers.to_dict("records")
-
-    assert estimates["accuracy"].tolist() == pytest.approx([83.1, 86.1, 92.1])
-    assert estimates["latency"].iloc[0] == pytest.approx(2.01)
-    assert (answer["kind"], answer["label"], answer["metric"], answer["reasons"]) == ("claim", "deeper is better", "accuracy", "")
-    assert (answer["difference"], answer["verdict"]) == (pytest.approx(9.0), "supported")
-    assert 5 < answer["low"] < 9 < answer["high"]
-
-
 def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
     report = [
         Table("cross", metrics=("accuracy",), rows="depth", columns="rate"),

@@ -32,7 +32,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.records import write_json
 from recstudy.records.files import append_line
 from recstudy.records.locks import locked
-from recstudy.report import Alignment, Arithmetic, Captions, Claims, Curve, LossTrace, Mistakes, Table, dump_report
+from recstudy.report import Alignment, Arithmetic, Captions, Claims, LossTrace, Mistakes, Table, dump_report
 from recstudy.report.page import packed, safe_names
 from recstudy.report.status import show_status, studies_at
 from recstudy.report.writing import show_report
@@ -83,16 +83,6 @@ def test_hostile_names_add_no_tag(tmp_path):
     assert {tag for tag, _ in page.tags} <= kinds
     assert [tag for tag, _ in page.tags].count("script") == [tag for tag, _ in plain.tags].count("script")
     assert HOSTILE in page.words
-
-
-def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
-    report = dump_report([Table("t"), Curve("c", x="batch_sise", y="top1_accuracy")])
-
-    page = write_report(write_study(tmp_path / "r", report=report), "made_up", "paper").read_text()
-
-    assert "the report names &#39;batch_sise&#39;" in page
-    assert "batch_sise" in caplog.text
-    assert "93.1 [92.8, 93.4]" in page
 
 
 def test_a_report_that_cannot_be_written_is_one_error_and_no_parts_own(tmp_path, caplog):

@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ class Captions(OfVariants):
         In the numbers `references` is a JSON list, `shared` counts the `words` of the hypothesis that a reference has, each at
         most as often as one of them has it, and `bleu_1` is BLEU-1 of the image alone, of the same words.
         """
-        data, notes = read_examples(records, self.where, "captions.json", partial(_read_captions, most=self.most))
+        data, notes = read_examples(records, self.where, "captions.json", self._read)
         cards: list[list[Any]] = []
         facts: Sequence[str] = ()
         if not data.empty:
@@ -68,18 +67,17 @@ class Captions(OfVariants):
         csv = data.reindex(columns=CARDS).to_csv(index=False)
         return Shown(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
 
-
-def _read_captions(path: Path, most: int) -> list[Json]:
-    return [
-        {
-            "row": example.row,
-            "references": json.dumps(example.references, ensure_ascii=False),
-            "_references": example.references,
-            "hypothesis": example.hypothesis,
-            **_scores(example.hypothesis, example.references),
-        }
-        for example in record_of(KeptCaptions, read_json(path) or {}).examples[:most]
-    ]
+    def _read(self, path: Path) -> list[Json]:
+        return [
+            {
+                "row": example.row,
+                "references": json.dumps(example.references, ensure_ascii=False),
+                "_references": example.references,
+                "hypothesis": example.hypothesis,
+                **_scores(example.hypothesis, example.references),
+            }
+            for example in record_of(KeptCaptions, read_json(path) or {}).examples[: self.most]
+        ]
 
 
 def reference_words(references: Iterable[str]) -> Counter[str]:

@@ -207,7 +207,7 @@ class Thinking(OfVariants):
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return the viewer, and as files the strip, the animation and a row per puzzle and segment."""
-        data, notes = read_examples(records, self.where, THINKING, partial(_read_segments, count=self.most))
+        data, notes = read_examples(records, self.where, THINKING, self._read)
         data = data.reindex(columns=COLUMNS)
         notes = [*warnings(records), *notes]
         drawn = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
@@ -216,6 +216,9 @@ class Thinking(OfVariants):
         body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=runs)
         files = {"gif": partial(animation, runs, notes)} if runs else {}
         return Shown(self.name, drawn=drawn if runs else None, body=body, notes=tuple(notes), files=files)
+
+    def _read(self, path: Path) -> list[Json]:
+        return [{**row, "_thought": thought} for thought in read_thoughts(path, self.most) for row in thought.numbers]
 
 
 class ThinkingStrip(FigurePart):
@@ -271,7 +274,3 @@ def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> by
     file, times = io.BytesIO(), [first, *[middle] * (segments - 1), last]
     frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
     return file.getvalue()
-
-
-def _read_segments(path: Path, count: int) -> list[Json]:
-    return [{**row, "_thought": thought} for thought in read_thoughts(path, count) for row in thought.numbers]

@@ -15,7 +15,7 @@ from recstudy.report.figures.forest import COLUMNS as FOREST
 from recstudy.report.figures.forest import Forest
 from recstudy.report.fits import spread_notes
 from recstudy.report.names import DASH, axis_title, metric, plain, plural
-from recstudy.report.questions import Family, PublishedDifference, QuestionRow
+from recstudy.report.questions import Family, QuestionRow
 from recstudy.report.shown import DrawnFigure, Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number, Piece, PrintedTable, TableEntry
@@ -85,7 +85,10 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     size: Piece = DASH if value is None else Number(value, form)
     interval: Piece = Interval(*row.interval, form) if row.interval else DASH
     least: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
-    published = [_published_words(difference, row.metric) for difference in row.published]
+    published = [
+        f"{difference.value:+{metric(row.metric).form}}{' (not comparable)' * bool(difference.reasons)}"
+        for difference in row.published
+    ]
     return {
         "label": TableEntry(row.label),
         "score": cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric)) if row.group else TableEntry(""),
@@ -99,10 +102,6 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
         "published difference": TableEntry(", ".join(dict.fromkeys(published))),
         "verdict": TableEntry(verdict_words(row), bold=row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids),
     }
-
-
-def _published_words(difference: PublishedDifference, name: str) -> str:
-    return f"{difference.value:+{metric(name).form}}{' (not comparable)' if difference.reasons else ''}"
 
 
 def _notes(questions: Family) -> list[str]:

@@ -117,7 +117,8 @@ def printed(table: TableData) -> PrintedTable:
                 line += [entry] if beneath or not has_published else [TableEntry(DASH), entry]
             lines.append([*line, *[TableEntry(DASH)] * by_row])
             continue
-        line = [TableEntry(row.label), *(TableEntry(settings_text(words)) for words in row.settings)]
+        settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]  # such as `2/0/2`
+        line = [TableEntry(row.label), *map(TableEntry, settings)]
         theirs = [_published(cell, reasons) for cell in row.cells]
         for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
             line += [cell_entry(cell, content), *([entry] if has_published and not beneath else [])]
@@ -171,11 +172,6 @@ def settings_title(fields: tuple[str, ...]) -> str:
     alike = len({title[-1] for title in titles}) == 1 and len(fields) > 1
     words = "/".join(" ".join(title[:-1] if alike else title) for title in titles)
     return f"{words} {titles[0][-1]}" if alike else words
-
-
-def settings_text(words: tuple[str, ...]) -> str:
-    """Return `2/0/2`; one dash if no field has a value."""
-    return DASH if set(words) == {DASH} else "/".join(words)
 
 
 def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:

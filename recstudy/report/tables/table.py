@@ -39,8 +39,6 @@ from recstudy.report.targets import Placed, Placement, deviation_notes, place, u
 SECOND_BEST = "underlined: the best of those that are significantly worse than the best"
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
-Layout = tuple[tuple[str, ...], list[TableRow]]
-
 
 @PARTS.add("tuned")
 class Tuned(TablePart, OfVariants):
@@ -304,7 +302,9 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     return rows
 
 
-def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+def _crossed(
+    records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
+) -> tuple[tuple[str, ...], list[TableRow]]:
     """Return the paper's layout: the first metric by two axes, then the other metrics of each row (parameters, FLOPs)."""
     first, *others = spec.metrics
     rows: dict[Any, dict[Any, list[int]]] = {}  # level of the rows -> level of the columns -> variants
