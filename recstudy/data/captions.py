@@ -25,10 +25,11 @@ from recstudy.data.images import ENDINGS, DecodedImage, decode_all, decode_image
 from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
 from recstudy.data.splits import SPLITS, Rows, as_text, check_filled, check_whole, draw, json_object, numbered, utf8
 from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, plain, with_tokens
-from recstudy.errors import DataError
+from recstudy.errors import DataError, choices
 
 NONE = "the tables name none"  # of the images of a split
 SAMPLES = {"covid_ct": (260, 27)}  # folder -> images that train and validate: the CT images of COVID-CT with captions
+TABLES = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx"})  # endings of tables of captions
 GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first that is there
 
 
@@ -296,8 +297,22 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
     for layout in layouts:
         if all((place / name).exists() for name in layout.tables):
             return layout
+    if isinstance(reader, CaptionFolderReader):
+        _refuse_other_tables(place, [name for layout in layouts[1:] for name in layout.tables])
     missing = next(name for name in reader.tables if not (place / name).exists())
     raise reader.not_found(folder, f"{config.path}/{missing}" if place.is_dir() else config.path)
+
+
+def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
+    """Refuse (DataError) a folder that has tables, but none of the wanted ones."""
+    files = [file for file in (*place.glob("*"), *place.glob("*/*")) if file.suffix.lower() in TABLES]
+    tables = [file.relative_to(place).as_posix() for file in files if not file.stem.lower().startswith(("readme", "license"))]
+    if tables:
+        are = "is" if len(tables) == 1 else "are"
+        raise DataError(
+            f"{place} has none of {choices(wanted)}. It has {choices(sorted(tables), most=3)}, which {are} not read. "
+            "Write captions.csv with the columns image and caption, one row per caption; split and group are optional."
+        )
 
 
 def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:

@@ -109,7 +109,7 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
             if is_wide:
                 shown, depth_remark = _scaled(shown, file, bits)
                 remarks += (depth_remark,)
-            elif bits and shown.mode not in GREY_MODES:
+            elif bits and shown.mode not in GREY_MODES and np.ptp(np.asarray(shown.convert("RGB")), axis=2).any():
                 remarks += ("colour",)
             square = F.center_crop(F.resize(shown.convert(mode), [size]), [size])
             return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)

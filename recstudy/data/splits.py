@@ -104,7 +104,7 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
             header = next((content for content in text if content.strip()), "")
             if not header:
                 raise DataError(f"{file} is empty.")
-            stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
+            stated = re.fullmatch(r'"?sep=(.)"?\s*', header, re.IGNORECASE)
             text.seek(0)
             reader = csv.reader(text, delimiter=stated[1] if stated else max(",;\t|", key=header.count), strict=True)
             for cells in reader:

@@ -291,6 +291,17 @@ def test_several_captions_of_an_image_are_its_references(tmp_path):
         assert data.notes[0] == "10 of 10 images have several captions: the first is trained on, all are references"
 
 
+@pytest.mark.parametrize("table", ["Flickr8k.token.txt", "results.csv", "train/metadata.jsonl", "dataset_coco.json"])
+def test_a_table_of_another_format_is_named_with_the_formats_that_are_read(tmp_path, table):
+    lay(tmp_path / "own", {table: "i0.png#0\tA caption.\n", "readme.txt": "About the images."}, "images/i0.png")
+    message = (
+        f"own has none of captions.csv, captions.txt, annotation.json. It has {table}, which is not read. "
+        "Write captions.csv with the columns image and caption, one row per caption; split and group are optional."
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        load(config(), tmp_path)
+
+
 def reports(split, *entries):
     """A split of R2Gen's annotation.json: reports of one patient and of two images each."""
     return {split: [{"id": f"{split}{entry}", "subject_id": 7, "report": f"Report {entry}.", "split": split,

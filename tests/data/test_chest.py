@@ -138,12 +138,13 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
     paint(nih / "images/I0.png", deep, np.uint16)
     for name, mode, colour in (("I1", "RGB", (255, 0, 0)), ("I2", "RGBA", (50, 50, 50, 255)), ("I3", "LA", (90, 255))):
         Image.new(mode, (16, 16), colour).save(nih / f"images/{name}.png")
+    Image.new("L", (16, 16), 40).convert("P").save(nih / "images/I4.png")  # its palette has grey colours only
     decoded = config().reader().read(nih.parent)
 
     assert decoded.train_images[0, 0, 0, :2].tolist() == [255, 100]
     assert decoded.train_images[:, 0, 5, 5].tolist() == [100, 76, 50, 90, 40]
     assert decoded.notes[1:3] == (
-        "2 images are in colour: converted to grey",
+        "1 image is in colour: converted to grey",
         "1 image is of 16 bits: scaled to 8 by value / 257",
     )
 

@@ -158,6 +158,7 @@ def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(tmp_path):
         ("n,question,answer,m", "\t"),
         ("n,question,answer,m", "|"),
         ("sep=;\nn , question , answer,m", ";"),  # as Excel writes it, with spaces around cells
+        ('"sep=;"\nn,question,answer,m', ";"),
     ],
 )
 def test_csv_files_of_other_publishers_are_read(tmp_path, header, separator):

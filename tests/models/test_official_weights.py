@@ -210,6 +210,24 @@ def test_a_file_that_is_none_of_weights_says_what_it_is_and_passes_no_advice_on(
     assert "weights_only" not in str(raised.value)
 
 
+@pytest.mark.parametrize("wrapper", ["ema", "ema.shadow"])
+def test_a_second_copy_of_the_weights_is_named(tmp_path, capsys, wrapper):
+    """The states of an optimizer and of generators of random numbers are no copies."""
+    copy = {"module.H_init": torch.zeros(3)}
+    state = {
+        "model": {"H_init": torch.ones(3)},
+        "ema": {"shadow": copy, "decay": 0.999} if wrapper == "ema.shadow" else copy,
+        "optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}, "param_groups": [{"params": [0]}]},
+        "rng": {"cpu": torch.zeros(3)},
+    }
+    torch.save(state, tmp_path / "step_1")
+
+    assert read_official(tmp_path / "step_1")["H_init"].tolist() == [1, 1, 1]
+    assert capsys.readouterr().out.endswith(
+        "step_1 has weights under model and under ema. Those under model are read. To read others, save them alone.\n"
+    )
+
+
 def test_safetensors_are_known_by_their_content(tmp_path):
     (tmp_path / "step_1").write_bytes(safetensors_bytes({"inner.H_init": torch.ones(3)}))
     assert read_official(tmp_path / "step_1")["H_init"].tolist() == [1, 1, 1]

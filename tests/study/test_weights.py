@@ -228,7 +228,13 @@ def test_an_export_is_whole_or_not_there(imported, tmp_path, capsys):
 
 def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, capsys):
     file = checkpoint(tmp_path / "theirs", "hrm")
+    for folder, steps in {"none": (), "several": (3, 20)}.items():
+        (tmp_path / folder).mkdir()
+        for step in steps:
+            (tmp_path / folder / f"step_{step}").touch()
     for words, said in {
+        ("import", tmp_path / "none", "sudoku", "--as", "hrm"): "none must have one checkpoint step_N, but has none",
+        ("import", tmp_path / "several", "sudoku", "--as", "hrm"): "but has step_20, step_3",
         ("import", file, "--as", "hrm"): "on which data set? Give its name behind ",
         ("import", file, "sudoku", "--as", "trm", *SET): "step_3 is not a checkpoint of TRM as set here: ",
         ("import", file, "sudoku", "--as", "hrm"): "embed_tokens.embedding_weight must be of shape (8, 8), but is (6, 8)",

@@ -15,12 +15,15 @@ from torch import Tensor, nn
 
 from recstudy.errors import DataError, choices
 from recstudy.files import stand_in
+from recstudy.terminal import say
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # how torch.save began a file before torch 1.6
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file, or of its `model`, beside which some programs save their optimisers.
+
+    If the file has further copies of the weights beside `model`, such as a moving average, a note names them.
 
     Raises:
         DataError: there is no such file, it cannot be read, or it holds other things than tensors.
@@ -43,7 +46,21 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
     if others:
         raise DataError(f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict.")
+    if copies := [str(name) for name, value in found.items() if value is not weights and _has_copy(value, weights)]:
+        say(
+            f"{path} has weights under model and under {choices(copies, most=3)}. "
+            "Those under model are read. To read others, save them alone."
+        )
     return weights
+
+
+def _has_copy(value: object, weights: Mapping[str, Tensor]) -> bool:
+    """Return whether an entry of a checkpoint, or a part of it, has names of the weights, behind whatever prefix."""
+    if not isinstance(value, dict):
+        return False
+    names = {name.rpartition(".")[2] for name in weights}
+    parts = [part for part in (value, *value.values()) if isinstance(part, dict)]
+    return any(str(name).rpartition(".")[2] in names for part in parts for name in part)
 
 
 def _describe_fault(path: Path, head: bytes, reason: str) -> str:
