@@ -156,7 +156,8 @@ def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
 
 def failed(failure: Failure) -> Json:
     """Return the outcome of a run that failed."""
-    return {"status": "failed", "class": failure.error_class, "error": failure.error, "calls": list(failure.calls)}
+    outcome: Json = {"status": "failed", "class": failure.error_class, "error": failure.error}
+    return outcome | ({"calls": list(failure.calls)} if failure.calls else {})
 
 
 def _failed(error: Exception, trial: Trial, group: Group, folder: RunFolder | None = None) -> Json:

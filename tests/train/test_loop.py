@@ -142,9 +142,13 @@ def test_what_a_network_adds_is_shared_by_the_workers():
     """A worker with a quarter of the batch has a quarter of the weight."""
     run = training()
     batch = next(run._train.epoch(0))
-    added = run._extra(Output(batch.images, extra=torch.tensor(2.0)), batch._replace(total=4 * len(batch.images)))
+    network = run.state.network
+    output, _ = network(batch.images, network.start(batch.images, batch.told))
+    output = output._replace(extra=torch.tensor(2.0))
 
-    assert added.item() == 0.5
+    loss, loss_and_extra = run._losses(output, batch._replace(total=4 * len(batch.images)))
+
+    assert (loss_and_extra - loss).item() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("model", [RUN.model, tiny_model("cnn")], ids=["layer norm", "batch norm"])
