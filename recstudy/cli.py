@@ -143,6 +143,7 @@ def run(
     plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, seeds_at_most=seeds_at_most)
     records = Results(options.results).pull()
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
+        say(*_notes(plan, options, records))
         complete(plan, select(plan.runs, only), records, options, begin)
     from recstudy.report.loaded import load
 
@@ -215,11 +216,12 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
     """Yield what the user should know before anything runs: options without effect, and another study of the same name."""
     from recstudy.study.record import namesake_note
 
-    if options.data and not plan.base.program.reads_data:
-        yield (
-            f"Note: --data has no effect, because the program of {plan.study.name!r} reads no data set of recstudy. "
-            "Name the folder in the program's settings."
-        )
+    configs = plan.configs or list(plan.space.bases.values())
+    if options.data and not plan.base.program.reads_data(configs, options.data):
+        reason = "its data are generated or come with a package. A preset with a data set reads it there."
+        if plan.base.metrics:
+            reason = "its program reads no data set of recstudy. Name the folder in the program's settings."
+        yield f"Note: --data has no effect on {plan.study.name}, preset {plan.preset}: {reason}"
     if note := namesake_note(plan, results):
         yield note
 

@@ -32,7 +32,7 @@ def test_states_tell_finished_from_failed_and_stopped(results):
     assert results.states() == {"a": "done", "b": "failed", "d": "stopped"}
     assert read_json(results.run("a").result)["format"] == 1
     assert read_json(results.run("b").failure) == {
-        "format": 1, "class": "code", "error": "it broke", "traceback": "", "attempts": 1
+        "format": 1, "class": "code", "error": "it broke", "traceback": "", "calls": [], "attempts": 1
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from recstudy.errors import choices, nearest
-from recstudy.plugins import Registry, named
+from recstudy.plugins import Registry, check_call, named
 from recstudy.programs.settings import Config
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 OPTIMIZERS: "Registry[Callable[..., Optimizer]]" = Registry("optimizer")
 LOSSES: "Registry[Callable[..., Tensor]]" = Registry("loss")
 SCHEDULES: Registry[Callable[..., float]] = Registry("schedule")
+
+
+# Kind of a registered function -> what it is called with, apart from its options.
+CALLED = {
+    "optimizer": ("groups", "config"),
+    "loss": ("logits", "targets", "smoothing"),
+    "schedule": ("config", "done", "length"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +58,8 @@ class Options(Config):
     def check(self, registry: Registry[Any], name: str) -> None:
         """Refuse (ValueError) what the registered function of this name does not take."""
         function = registry[name]
+        if not isinstance(function, Imported):
+            check_call(function, *CALLED[registry.kind])
         taken = signature(function).parameters.values() if self.__pydantic_extra__ else ()  # of 10,000 configs few have options
         known = [one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY]
         for option in self.__pydantic_extra__:

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
-from inspect import getsourcefile, getsourcelines, signature
+from inspect import Parameter, Signature, getsourcefile, getsourcelines, signature
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -244,7 +244,7 @@ def named(place: str) -> Any:
     return names[name]
 
 
-def check_call(function: Callable[..., Any], *arguments: str, options: Iterable[str] = ()) -> None:
+def check_call(function: Callable[..., Any], *arguments: str) -> None:
     """Refuse a class or a function of a user's that cannot be called with these arguments, named for the message.
 
     Raises:
@@ -262,10 +262,11 @@ def check_call(function: Callable[..., Any], *arguments: str, options: Iterable[
     except (TypeError, ValueError):  # of C
         return
     try:
-        taken.bind(*arguments, **dict.fromkeys(options))
+        taken.bind(*arguments)
     except TypeError as error:
-        given = ", ".join([*arguments, *(f"{option}=..." for option in options)])
-        raise ConfigError(f"{_defined(function)}{name}{taken} is called as {name}({given}): {error}") from None
+        untyped = Signature([each.replace(annotation=Parameter.empty) for each in taken.parameters.values()])
+        call = f"{name}({', '.join(arguments)})"
+        raise ConfigError(f"{_defined(function)}{name}{untyped} is called as {call}: {error}") from None
 
 
 def _defined(function: Any) -> str:

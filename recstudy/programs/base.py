@@ -93,7 +93,6 @@ class Program:
     name: str = RECURSIVE
     imported: tuple[ImportedFile, ...] = ()  # the files that its runs were imported from; none where they are run
     packages: tuple[str, ...] = ()  # whose versions the results of its runs have
-    reads_data: bool = False  # whether it reads data sets below the folder of --data
 
     def read(self, values: Json) -> RunSettings:
         """Return settings of plain JSON values, as a record has them (ConfigError)."""
@@ -154,6 +153,10 @@ class Program:
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
         """Return what a user should know before the runs start, a line each."""
         return []
+
+    def reads_data(self, settings: Iterable[RunSettings], folder: Path) -> bool:
+        """Return whether runs of these settings read a data set below `folder`, which `--data` names."""
+        return False
 
     def user_files(self) -> dict[str, str]:
         """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study, by its path."""

@@ -156,7 +156,7 @@ class OwnProgram(Program):
             if name in RESERVED:
                 raise ConfigError(f"{name!r} is not a setting of {self.title}: {RESERVED[name]}")
             if name not in known:
-                raise ConfigError(f"no setting {name!r}: {self.title} has {choices(known)}.{nearest(name, known)}")
+                raise ConfigError(f"no setting {name!r}: {self.title} has {choices(known) or 'none'}.{nearest(name, known)}")
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))
         except ValidationError as error:

@@ -17,7 +17,7 @@ import recstudy.models
 import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import DATASETS, FAMILIES, DataConfig, RunConfig, TrainConfig
 from recstudy.data.cache import DataSet, known_checksum, load, unread
-from recstudy.errors import ConfigError, DataError
+from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import METRICS, TASKS, measured
 from recstudy.metrics.kept import Kept, rounding_errors, unpacked
 from recstudy.models.costs import cost, known_pflop, total_pflop, training_memory
@@ -38,7 +38,6 @@ class RecursiveModels(Program):
     """HRM, TRM, ViTRM, ImageHRM, ImageTRM, MicarVLMoE and their baselines, trained by our loop."""
 
     packages = ("torch", "torchvision", "ray", "numpy")
-    reads_data = True
 
     def read(self, values: Json) -> RunConfig:
         return configure(RunConfig, values)
@@ -114,6 +113,16 @@ class RecursiveModels(Program):
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
         return list(dict.fromkeys(line for one in settings for line in _hints(_config(one))))[:1]
+
+    def reads_data(self, settings: Iterable[RunSettings], folder: Path) -> bool:
+        for data in dict.fromkeys(_config(run).data for run in settings):
+            try:
+                sources = data.reader().sources(folder)
+            except RecstudyError:  # a set whose files alone tell its sources, and they are not there
+                return True
+            if sources:
+                return True
+        return False
 
     def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
         configs = [_config(one) for one in settings]

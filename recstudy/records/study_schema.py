@@ -229,6 +229,7 @@ class PlanRecord:
     description: str = ""
     created: str = ""
     command: str = ""
+    file: str = ""  # of the study; empty for one that comes with recstudy, and at a prompt
     smoke: bool = False
     definition: str = ""
     plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`

@@ -36,7 +36,7 @@ from recstudy.report.registration import differences, dropped_questions, first_d
 from recstudy.strict_yaml import refuse_repeated_keys
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
-from recstudy.study.repository import code_version, program, user_files
+from recstudy.study.repository import code_version, is_user_study, program, user_files
 from recstudy.study.study import PAPER
 
 PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
@@ -64,6 +64,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             description=description.strip(),
             created=now(),
             command=command(),
+            file=str(file.path) if (file := study_file()) and is_user_study(file) else "",
             smoke=plan.smoke,
             definition=plan.definition,
             plugins=tuple(current_files().record),
@@ -187,16 +188,15 @@ def earlier_code(plan: Plan, results: Results) -> dict[str, str]:
 
 
 def namesake_note(plan: Plan, results: Results) -> str:
-    """Return a note that another file made the results of a study of this name; empty if this file or none did."""
+    """Return a note that another file has a study of this name here, with other runs; empty if none has or it is gone."""
     last, file = _readable(_files(plan, results)[0]), study_file()
-    if last is None or file is None:
+    if last is None or file is None or not is_user_study(file):
         return ""
-    scripts = [Path(word).name for word in shlex.split(last.command) if word.endswith(".py")]
-    if not scripts or scripts[0] == file.path.name:
+    if last.definition == plan.definition or last.file in ("", str(file.path)) or not Path(last.file).is_file():
         return ""
     return (
-        f"Note: {scripts[0]} made the results of the study {plan.study.name!r} in {results.root}, and {file.path.name} has a "
-        "study of the same name. Unless the file was renamed, rename one of the studies or give another folder with --results."
+        f"Note: {last.file} and {file.path} both have a study {plan.study.name!r} in {results.root}. The report of the "
+        "study that runs last replaces the other's. Rename one of the studies, or give another folder with --results."
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recstudy.plugins import current_files, file_digest, study_file
+from recstudy.plugins.files import StudyFile
 from recstudy.programs.base import Program
 
 PACKAGE = Path(__file__).parents[1]
@@ -56,10 +57,16 @@ def user_files(program: Program) -> dict[str, str]:
     if file is not None and file.path.parent in SHIPPED:
         return program.user_files()
     digests = dict(current_files().digests)
-    if file is not None and file.path.suffix == ".py" and not file.installed and not file.path.is_relative_to(PACKAGE):
+    if file is not None and is_user_study(file):
         name = file.path.relative_to(file.root).as_posix()
         digests.setdefault(name, file_digest(file.path.read_bytes()))
     return dict(sorted(digests.items())) | program.user_files()
+
+
+def is_user_study(file: StudyFile) -> bool:
+    """Return whether the file that Python was started with is a user's, and neither recstudy's nor an installed command."""
+    is_shipped = file.path.is_relative_to(PACKAGE) or file.path.parent in SHIPPED
+    return file.path.suffix == ".py" and not file.installed and not is_shipped
 
 
 def told_version() -> str:

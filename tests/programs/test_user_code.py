@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from recstudy.config import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
 from recstudy.errors import ConfigError
-from recstudy.plugins import check_call, named
+from recstudy.plugins import check_call, gathering, named
+from recstudy.programs.settings import configure
 
 STUDY = """
 from recstudy import Metric, Study, grid, main
@@ -78,8 +80,8 @@ def test_a_training_function_with_other_arguments_is_refused_before_anything_run
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (("--data", "folder"), "Note: --data has no effect, because the program of 'own' reads no data set of recstudy."),
-        ((), "Note: first.py made the results of the study 'own' in "),
+        (("--data", "folder"), "Note: --data has no effect on own, preset default: its program reads no data set of recstudy."),
+        ((), "second.py both have a study 'own' in "),
     ],
 )
 def test_an_option_without_effect_and_a_study_of_the_same_name_are_noted(tmp_path, words, note):
@@ -89,6 +91,20 @@ def test_an_option_without_effect_and_a_study_of_the_same_name_are_noted(tmp_pat
 
     assert second.returncode == 0, second.stderr
     assert note in second.stdout
+
+
+def test_files_of_one_name_in_two_folders_are_both_named(tmp_path):
+    """Their programs have one name, so their ids tell only settings apart."""
+    files = []
+    for number, depths in enumerate(("[1, 2]", "[3, 4]")):
+        (tmp_path / str(number)).mkdir()
+        files.append(write_study(tmp_path / str(number), "mine.py", depths))
+    run_file(files[0], "--results", "../results")
+
+    first, second = (run_file(file, "--results", "../results", "--dry-run").stdout for file in files)
+
+    assert f"Note: {files[0]} and {files[1]} both have a study 'own'" in second
+    assert "Note:" not in first
 
 
 def test_a_study_that_is_run_again_has_no_notes(tmp_path):
@@ -112,6 +128,37 @@ def test_a_class_without_a_method_names_the_method_and_the_nearest():
         ConfigError, match=r"^test_user_code.py, line \d+: Square lacks read: it has reads\. Did you mean 'reads'\?$"
     ):
         check_call(Square)
+
+
+class Typed:
+    def forward(self, images: "Path") -> tuple[int, ...]: ...
+
+
+def test_a_method_with_other_arguments_is_named_without_its_types():
+    with pytest.raises(ConfigError, match=r"Typed\.forward\(images\) is called as Typed\.forward\(images, carry\): too many"):
+        check_call(Typed().forward, "images", "carry")
+
+
+@pytest.mark.parametrize(
+    ("kind", "registry", "call"),
+    [
+        ("optimizer", OPTIMIZERS, "groups, config"),
+        ("loss", LOSSES, "logits, targets, smoothing"),
+        ("schedule", SCHEDULES, "config, done, length"),
+    ],
+)
+def test_a_registered_function_with_other_arguments_is_refused_where_a_config_names_it(kind, registry, call):
+    with gathering():
+        registry.add("mine")(lambda first: first)
+        with pytest.raises(ConfigError, match=rf"<lambda>\(first\) is called as .*<lambda>\({call}\): too many"):
+            TrainConfig(**{kind: "mine"})
+
+
+@pytest.mark.parametrize(("name", "is_read"), [("digits", False), ("mnist", True)])
+def test_a_folder_of_data_has_an_effect_where_a_data_set_has_files(tmp_path, name, is_read):
+    config = configure(RunConfig, {"data": {"name": name}, "model": {"family": "cnn"}})
+
+    assert config.program.reads_data([config], tmp_path) is is_read
 
 
 def test_a_class_that_a_module_lacks_is_named_with_the_nearest():
