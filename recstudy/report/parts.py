@@ -33,6 +33,7 @@ against the study before any run starts. The bases are in `recstudy.report`; so 
 `TableData`, `TableRow`, `answers_of` and `cell_of_values`.
 """
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
@@ -108,7 +109,7 @@ class Part(_Declared):
 
     def shown(self, records: "StudyRecords") -> "Shown":
         """Return what a page, a folder of files, the terminal and a notebook take of a part that is neither figure nor table."""
-        raise NotImplementedError
+        raise ConfigError(f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define shown(records)")
 
     def scored_by(self, score: str) -> Self:
         """Return the part in a search whose families are judged by this metric."""
@@ -151,11 +152,11 @@ class FigurePart(Part):
 
     def data(self, records: "StudyRecords") -> "pd.DataFrame":
         """Return what the figure shows, a row per point. It is written as CSV beside the figure."""
-        raise NotImplementedError
+        raise ConfigError(f"the figure {self.name!r} has no data of its own: {type(self).__name__} must define data(records)")
 
+    @abstractmethod
     def draw(self, data: "pd.DataFrame") -> "go.Figure":
         """Draw the data. Text in it is escaped already; the page and the paper set template, width and margins."""
-        raise NotImplementedError
 
     def notes(self, records: "StudyRecords", data: "pd.DataFrame") -> Sequence[str]:
         """Return what a reader must know before the numbers: by default `data.attrs["notes"]`."""
@@ -187,9 +188,9 @@ class TablePart(Part):
 
     explained = True
 
+    @abstractmethod
     def cells(self, records: "StudyRecords") -> "TableData":
         """Return the rows of cells."""
-        raise NotImplementedError
 
 
 class Undrawable(Part):

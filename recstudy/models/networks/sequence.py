@@ -38,6 +38,7 @@ Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V voc
 """
 
 import math
+from abc import abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -97,13 +98,13 @@ class SequenceNetwork(Network):
         nn.init.constant_(self.q_head.bias, -5.0)
         nn.init.constant_(self.q_head.bias.data[:1], config.halt_bias)
 
+    @abstractmethod
     def tokens(self, images: Tensor) -> Tensor:
         """Return the embedded tokens (B, N, D) behind the prefix."""
-        raise NotImplementedError
 
+    @abstractmethod
     def logits(self, z_BQSD: Tensor) -> Tensor:
         """Return the answer that z_H holds."""
-        raise NotImplementedError
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient or puzzle (B,)."""
