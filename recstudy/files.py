@@ -28,7 +28,7 @@ POINTERS = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")  # 
 
 
 def stand_in(path: Path) -> str:
-    """Return what a file is that only stands for the wanted file, and how to get that; empty for any other file."""
+    """Return what a placeholder file is, such as a Git LFS pointer, and how to get the real file; empty for any other file."""
     try:
         with open(path, "rb") as opened:
             head = opened.read(256).lstrip().lower()
@@ -48,7 +48,7 @@ def stand_in(path: Path) -> str:
 
 
 def refuse_stand_in(path: Path) -> None:
-    """Refuse (DataError) a file that only stands for the wanted file."""
+    """Refuse (DataError) a placeholder, such as a Git LFS pointer, in place of the wanted file."""
     if problem := stand_in(path):
         raise DataError(f"{path} {problem}")
 

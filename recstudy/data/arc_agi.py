@@ -204,7 +204,7 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
 
 
 def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
-    """Return which test pairs (E,) of evaluation tasks stand among the training pairs too, grid for grid."""
+    """Return a note on test pairs of evaluation tasks that equal a training pair of another task, grid for grid."""
     contents = [
         (size.tobytes(), grids.tobytes()) for size, grids in zip(pairs.sizes, pairs.grids, strict=True)
     ]  # colours in the corner: equal grids have equal bytes
@@ -215,7 +215,7 @@ def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
     if not repeats:
         return "None of their test pairs is an exact copy of a training pair."
     count = f"{len(repeats):,} of {len(test_rows):,}"
-    return f"{REPEATED}{count} test pairs train too, as pairs of other tasks ({choices(repeats, most=5)})"
+    return f"{REPEATED}{count} test pairs are training pairs of other tasks too ({choices(repeats, most=5)})"
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:

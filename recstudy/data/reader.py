@@ -77,7 +77,7 @@ class Reader(ABC):
         return ()
 
     def repeats(self, decoded: Decoded) -> tuple[str, ...]:
-        """Return notes on items that stand more than once in the files: by default on exact copies of decoded items."""
+        """Return notes on items that occur more than once in the files: by default on exact copies of decoded items."""
         return repeat_notes(decoded, self.config)
 
     def fetch(self, folder: Path) -> None:

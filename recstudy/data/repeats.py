@@ -1,4 +1,4 @@
-"""Items that stand more than once in a data set: in training and test split alike, or with different labels.
+"""Find items that occur more than once in a data set: in both splits, or with different labels. Readers of files call it.
 
 Items are compared by a digest of their decoded values, so that only exact copies count.
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def repeat_notes(decoded: Decoded, config: DataConfig) -> tuple[str, ...]:
-    """Return notes on test items that train too, and on items with several labels; none where there are neither.
+    """Return notes on test items that are training items too, and on items with several labels.
 
     A puzzle is its grid and its id, because a rule that the id names decides the answer. Captions of one image may differ.
     """

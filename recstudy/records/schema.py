@@ -69,7 +69,7 @@ class Hardware:
     gpu: str | None = None
 
 
-REPEATED = "Repeated items: "  # how a data note begins that is about items that stand more than once
+REPEATED = "Repeated items: "  # how a data note about items that occur more than once begins
 
 
 @record

@@ -129,7 +129,7 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
 
 
 def check_repeats(records: StudyRecords) -> Iterator[Observation]:
-    """Find test items that train too, and items with several labels, as the readers of the data have noted them."""
+    """Find test items that are training items too, and items with several labels, by the notes of the data's readers."""
     repeats: dict[tuple[str, str], set[int]] = {}
     for row in (row for rows in finished(records) for row in rows):
         for note in row.provenance.data_notes:
@@ -194,7 +194,7 @@ RULES = {  # in the order of the report
     ),
     "noted repeats of data": Rule(
         check_repeats,
-        "A network may have memorized a test item that trains too, and no answer is right for an item with several labels.",
+        "A network may have memorized a test item that is a training item too. An item with several labels has no right answer.",
         "Remove the copies from one split, and run again with another --results.",
     ),
     "commits, versions and machines": Rule(

@@ -122,7 +122,7 @@ def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
 
     notes = TINY.reader().read(folder).notes
 
-    assert notes[1] == "Repeated items: 2 of 5 test pairs train too, as pairs of other tasks (w = a, y = z)"
+    assert notes[1] == "Repeated items: 2 of 5 test pairs are training pairs of other tasks too (w = a, y = z)"
     assert not any("never" in note for note in notes)
 
 

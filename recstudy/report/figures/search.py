@@ -24,8 +24,8 @@ from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of
 TRIAL_COLUMNS = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
 STATES = {"done": "finished", "diverged": "diverged", "best": "best so far", "failed": "failed", "stopped": "stopped early"}
 BEST_SO_FAR = (
-    "Line: the best of the finished trials so far. A trial that was stopped early stands at the score that it had reached, "
-    "which does not count. A trial without a value stands at the bottom."
+    "Line: best finished trial so far. A trial that was stopped early is drawn at its last score, which does not count. "
+    "A trial without a value is drawn at the bottom."
 )
 
 
@@ -82,7 +82,7 @@ class History(FigurePart):
 
 SHARE_COLUMNS = ["objective", "method", "field", "importance", "low", "high"]
 METHODS = (
-    "PED-ANOVA: how far the best trials' settings stand out from all others. "
+    "PED-ANOVA: how much the settings of the best trials differ from all others. "
     "fANOVA: how much of the objective's variance a field explains on its own."
 )
 
@@ -121,7 +121,7 @@ class Importance(FigurePart):
         is_first = shares["field"] == first
         low = shares[is_first].set_index("method")["low"]
         if low.le(shares[~is_first].groupby("method")["high"].max()).any():
-            return "no field stands out from all others"
+            return "no field matters more than the others"
         return f"{short_names(means.index)[first].replace('_', ' ')} first, {means.max():.0%}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
