@@ -1,4 +1,5 @@
-"""The live board over a results folder: `recstudy board`, for those who look for it beside the other dashboards.
+"""The live board over a results folder: `recstudy board`, for those who look for it beside the other
+dashboards.
 
 python dashboards/board.py results
 python dashboards/board.py --help

@@ -1,4 +1,5 @@
-"""recstudy: hyperparameter and ablation studies of recursive models on Ray, from one command to the paper's table.
+"""recstudy: hyperparameter and ablation studies of recursive models on Ray, from one command to the paper's
+table.
 
     study     labelled run configs, seeds and the reports to make of them
     run       variant x seed; its id is a digest of everything that decides its numbers
@@ -95,7 +96,8 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | Path, trust: bool = False) -> "Loaded":
-    """Return the study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and figures by name.
+    """Return the study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and
+    figures by name.
 
     Args:
         path: `results/studies/NAME/PRESET`, or a results folder with one study.

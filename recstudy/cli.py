@@ -49,21 +49,28 @@ GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     """Run a study or a search from the command line, then draw its report.
 
-    Exits with 0 when every run has its numbers, 2 on bad input and 130 when stopped. Where runs have no numbers: 3 diverged,
-    4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost node; 1 where the reasons differ, or runs are left.
+    Exits with 0 when every run has its numbers, 2 on bad input and 130 when stopped. Where runs have no
+    numbers: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost node; 1 where the reasons
+        differ, or runs are left.
     """
     refuse_while_loading()
     if not isinstance(study, Study | Search):
         raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
     if not study.question:  # by default the docstring of the file that is run, where that is the study's
         module, file = sys.modules["__main__"], study_file()
-        is_own = file is not None and (not file.installed or any(value is study for value in vars(module).values()))
+        is_own = file is not None and (
+            not file.installed or any(value is study for value in vars(module).values())
+        )
         study = replace(study, question=cleandoc((module.__doc__ if is_own else "") or study.name))
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
     words = fields_first(sys.argv[1:] if arguments is None else arguments)
     kind: type[StudyOptions | SearchOptions] = SearchOptions if isinstance(study, Search) else StudyOptions
-    how: dict[str, Any] = {"prog": shlex.join(program()), "description": description, "config": (tyro.conf.DisallowNone,)}
+    how: dict[str, Any] = {
+        "prog": shlex.join(program()),
+        "description": description,
+        "config": (tyro.conf.DisallowNone,),
+    }
 
     def work() -> int:
         if "--version" in words:
@@ -94,7 +101,8 @@ def run(
     rerun: str = "",
     keep: bool = False,
 ) -> "Loaded":
-    """Run a study from Python, in a notebook too, and give what it found; the arguments are the command line's flags.
+    """Run a study from Python, in a notebook too, and give what it found; the arguments are the command
+    line's flags.
 
     Runs that have no numbers in the end stand in the rows of `runs` with their status.
 
@@ -142,7 +150,8 @@ def run(
     changes = {**(set or {}), **_begun(begin)}
     plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, seeds_at_most=seeds_at_most)
     records = Results(options.results).pull()
-    with using_metrics(study.metrics), sigterm_restored(), environment(), output():  # what ours and Ray's do suits a command
+    # what ours and Ray's do suits a command
+    with using_metrics(study.metrics), sigterm_restored(), environment(), output():
         say(*_notes(plan, options, records))
         complete(plan, select(plan.runs, only), records, options, begin)
     from recstudy.report.loaded import load
@@ -151,7 +160,9 @@ def run(
 
 
 @kept()
-def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begin: "Weights | None" = None) -> int:
+def carry_out(
+    study: Study | Search, options: StudyOptions | SearchOptions, begin: "Weights | None" = None
+) -> int:
     """Do what the command line of a study or search says, and return its exit code.
 
     Args:
@@ -165,7 +176,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         options = replace(options, preset=GPU_PRESET)
     base = next(iter(study.bases(study.preset_named(options.preset))), None)
     changes, vary = changes_of(options, base) | _begun(begin), axes(options.vary)
-    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan)
+    plan = make_plan(
+        study, options.preset, changes, options.seeds, options.smoke, vary=vary, **options.of_plan
+    )
     if options.write_config:
         say(write_fields(options.write_config, plan.base, f"{study.name}, preset {plan.folder}"))
         return 0
@@ -187,7 +200,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         from recstudy.study.dry_run import price_lines
 
         *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
-        say(f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another. {price}")
+        say(
+            f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another. {price}"
+        )
     if not options.json:
         say(*_notes(plan, options, results))
     if options.dry_run or options.json:
@@ -195,7 +210,9 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
 
         outdated = _outdated(plan, runs, results, options)
         _check_report(plan)
-        unchecked = plan.base.program.check_data([run.config for run in runs] or [plan.base], data_folder(options.data))
+        unchecked = plan.base.program.check_data(
+            [run.config for run in runs] or [plan.base], data_folder(options.data)
+        )
         print_plan(plan, runs, outdated, results, as_json=options.json, until=until)
         say(*(() if options.json else unchecked))
         return 0
@@ -204,16 +221,20 @@ def carry_out(study: Study | Search, options: StudyOptions | SearchOptions, begi
         say(*(until.told(plan, results) if until else ()))
         try:
             draw_report(results, study.name, plan.folder, options.report)
-        except (StorageError, ConfigError) as error:  # such as a results folder that has filled up while runs were running
+        # such as a results folder that has filled up while runs were running
+        except (StorageError, ConfigError) as error:
             print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
             return EXIT_CODES["storage"]
-    if plan.is_search and any(not results.run(run.id).reason for run in runs):  # some of its settings may well diverge
+    # some of its settings may well diverge
+    if plan.is_search and any(not results.run(run.id).reason for run in runs):
         return 0
     return exit_code(reasons(runs, results)) or int(plan.is_search)
 
 
 def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) -> Iterator[str]:
-    """Yield what the user should know before anything runs: options without effect, and another study of the same name."""
+    """Yield what the user should know before anything runs: options without effect, and another study of the
+    same name.
+    """
     from recstudy.study.record import namesake_note
 
     configs = plan.configs or list(plan.space.bases.values())
@@ -260,7 +281,9 @@ def complete(
     begin: "Weights | None" = None,
     until: "Until | None" = None,
 ) -> tuple[Plan, Sequence[Run]]:
-    """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs with these."""
+    """Run what is not finished, and with `until` or in a search what follows; return the plan and the runs
+    with these.
+    """
     from recstudy.cluster.driver import lock_and_record, run_plan
     from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
@@ -291,12 +314,16 @@ def complete(
         user_files(program),
     )
     with View(console()) as view:
-        plan = run_plan(plan, results, where, view, runs, again=outdated.again, until=until, begin=begin, storage=storage)
+        plan = run_plan(
+            plan, results, where, view, runs, again=outdated.again, until=until, begin=begin, storage=storage
+        )
     return plan, runs_of(plan, results) if until or plan.is_search else runs
 
 
 def _settled(plan: Plan, runs: Sequence[Run], results: Results, outdated: "Outdated", storage: str) -> str:
-    """Return a line that says that nothing is left to run; empty if something is. It loads neither torch nor Ray."""
+    """Return a line that says that nothing is left to run; empty if something is. It loads neither torch nor
+    Ray.
+    """
     if not plan.is_search:
         is_finished = all(run.id in outdated.finished for run in runs)
         return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
@@ -318,7 +345,8 @@ def reasons(runs: Iterable[Run], results: Results) -> set[str]:
 
 
 def exit_code(why: set[str]) -> int:
-    """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons differ.
+    """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons
+    differ.
 
     Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
     """
@@ -334,11 +362,15 @@ def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: Common
     if not plan.is_search:
         folder = results.study(plan.study.name, plan.folder)
         earlier = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
-    return outdated(runs, results, data_folder(options.data), options.rerun, earlier, earlier_code(plan, results))
+    return outdated(
+        runs, results, data_folder(options.data), options.rerun, earlier, earlier_code(plan, results)
+    )
 
 
 def _check_report(plan: Plan) -> None:
-    """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
+    """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not
+    be.
+    """
     from recstudy.report.writing import check_drawable
     from recstudy.study.record import plan_record
 

@@ -1,4 +1,6 @@
-"""The `recstudy` command. It imports the one command that is used: `recstudy --help` takes 0.3 s, and all of them 1 s."""
+"""The `recstudy` command. It imports the one command that is used: `recstudy --help` takes 0.3 s, and all of
+them 1 s.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,27 +14,66 @@ from recstudy.removed import refuse_removed
 from recstudy.terminal import finish, parsed, say
 
 COMMANDS = {  # name -> its class, and what `recstudy --help` says of it
-    "report": ("commands:Report", "Draw tables, figures and the page of studies again, from their records alone."),
-    "judge": ("judge:Judge", "Judge finished runs of a CSV file, as W&B, MLflow, Optuna and pandas write it. Runs nothing."),
+    "report": (
+        "commands:Report",
+        "Draw tables, figures and the page of studies again, from their records alone.",
+    ),
+    "judge": (
+        "judge:Judge",
+        "Judge finished runs of a CSV file, as W&B, MLflow, Optuna and pandas write it. Runs nothing.",
+    ),
     "status": ("commands:Status", "How far each study of a results folder is."),
-    "audit": ("commands:Audit", "List what a careful reviewer would ask of studies, and what their papers contradict."),
-    "explain": ("commands:Explain", "Show the runs behind one number of a table, their values, and how it was judged."),
-    "evaluate": ("commands:Evaluate", "Compute metrics of finished runs that their results do not have, without training."),
-    "publish": ("publishing.command:Publish", "Write a study as a folder and a zip for readers: report, records, code, digests."),
-    "verify": ("publishing.command:Verify", "Check that a published study says what its records say. Runs and trains nothing."),
-    "reproduce": ("reproduce:Reproduce", "Run a published study's numbers again, and say whether they are the same."),
-    "clean": ("commands:Clean", "Show what a results folder can do without: old checkpoints and leftovers of killed processes."),
-    "board": ("commands:Board", "Show studies and runs in a browser and follow them while they run. Only reads records."),
-    "contract": ("commands:Contract", "Check what a file of yours registers: tasks, model families, optimizers, losses."),
+    "audit": (
+        "commands:Audit",
+        "List what a careful reviewer would ask of studies, and what their papers contradict.",
+    ),
+    "explain": (
+        "commands:Explain",
+        "Show the runs behind one number of a table, their values, and how it was judged.",
+    ),
+    "evaluate": (
+        "commands:Evaluate",
+        "Compute metrics of finished runs that their results do not have, without training.",
+    ),
+    "publish": (
+        "publishing.command:Publish",
+        "Write a study as a folder and a zip for readers: report, records, code, digests.",
+    ),
+    "verify": (
+        "publishing.command:Verify",
+        "Check that a published study says what its records say. Runs and trains nothing.",
+    ),
+    "reproduce": (
+        "reproduce:Reproduce",
+        "Run a published study's numbers again, and say whether they are the same.",
+    ),
+    "clean": (
+        "commands:Clean",
+        "Show what a results folder can do without: old checkpoints and leftovers of killed processes.",
+    ),
+    "board": (
+        "commands:Board",
+        "Show studies and runs in a browser and follow them while they run. Only reads records.",
+    ),
+    "contract": (
+        "commands:Contract",
+        "Check what a file of yours registers: tasks, model families, optimizers, losses.",
+    ),
     "weights": (
         "weights:WeightsCommand",
         "Take in weights that were trained elsewhere, such as HRM's and TRM's, or export a run's.",
     ),
     "studies": ("commands:Studies", "The studies that come with recstudy, and what each of them asks."),
     "run": ("commands:RunShipped", "Run a study that comes with recstudy, from any directory."),
-    "register": ("commands:Register", "Write what a study states before it runs to a small file beside the study's."),
+    "register": (
+        "commands:Register",
+        "Write what a study states before it runs to a small file beside the study's.",
+    ),
     "new": ("commands:New", "Write a study that runs as it stands in under a minute: a starting point."),
-    "fields": ("commands:Fields", "Every field of a run config: its type, default, allowed values, search range and meaning."),
+    "fields": (
+        "commands:Fields",
+        "Every field of a run config: its type, default, allowed values, search range and meaning.",
+    ),
 }
 SAYS = "Studies of recursive models: what they ask, run and left behind. recstudy --version says which recstudy this is."
 
@@ -48,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             say(told_version())
             return 0
         refuse_removed(words)
-        options = {name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()}
+        options = {
+            name: command_class(name, summary, words[:1] == [name]) for name, (_, summary) in COMMANDS.items()
+        }
         typed = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
         how: dict[str, Any] = {"args": typed or ["--help"], "prog": "recstudy", "description": SAYS}
         command: Any = parsed(lambda: subcommand_cli_from_dict(options, **how))

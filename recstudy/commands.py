@@ -1,4 +1,6 @@
-"""The commands that read and show what studies left behind, without torch or Ray; `recstudy.command` finds them by name."""
+"""The commands that read and show what studies left behind, without torch or Ray; `recstudy.command` finds
+them by name.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +30,9 @@ class Report:
     """Draw tables, figures and the page of studies again, from their records alone."""
 
     path: Place
-    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
+    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was
+    given.
+    """
     trust: Imports = False
     price: Amount = ""
     """What a GPU hour costs, such as 2.5EUR: the page then says what the study's GPU hours cost."""
@@ -42,7 +46,9 @@ class Report:
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)
-            show_report(results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price)
+            show_report(
+                results, name, preset, self.report.formats, console(), self.report.paper, self.trust, price
+            )
 
         _each(studies_of(self.path), draw)
         return 0
@@ -82,7 +88,9 @@ class Clean:
 
 @dataclass(frozen=True)
 class Board:
-    """Show studies and runs in a browser and follow them while they run. Reads records only, and writes nothing."""
+    """Show studies and runs in a browser and follow them while they run. Reads records only, and writes
+    nothing.
+    """
 
     path: Place = "results"
     """A results folder, or the URI that --results was given."""
@@ -110,10 +118,14 @@ class Board:
 
 @dataclass(frozen=True)
 class Audit:
-    """List what a careful reviewer would ask of studies: from their records, and from what their papers contradict."""
+    """List what a careful reviewer would ask of studies: from their records, and from what their papers
+    contradict.
+    """
 
     path: Place = "results"
-    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
+    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was
+    given.
+    """
     trust: Imports = False
     json: bool = False
     """As a JSON list, one entry a study."""
@@ -135,7 +147,9 @@ class Explain:
     cell: Positional[Annotated[str, arg(metavar="TABLE:ROW:COLUMN")]]
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
     path: Place = "results"
-    """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
+    """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table,
+    or its URI.
+    """
     trust: Imports = False
 
     def run(self) -> int:
@@ -147,16 +161,22 @@ class Explain:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Compute metrics of finished runs that their results do not have, without training: such as one that was defined since.
+    """Compute metrics of finished runs that their results do not have, without training: such as one that was
+    defined since.
 
-    From the answers that runs keep, or, where those do not suffice, from their weights, which takes the data and torch.
+    From the answers that runs keep, or, where those do not suffice, from their weights, which takes the data
+    and torch.
     """
 
     path: Place
-    """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was given."""
+    """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was
+    given.
+    """
     trust: Imports = False
     metric: Names = ()
-    """Compute this one, anew where it was computed later too. May be given more than once. Default: all that lack."""
+    """Compute this one, anew where it was computed later too. May be given more than once. Default: all that
+    lack.
+    """
     data: Folder = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
 
@@ -164,7 +184,10 @@ class Evaluate:
         from recstudy.reevaluate import evaluate
 
         studies, data = studies_of(self.path, sends=True), data_folder(self.data)
-        done = _each(studies, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust))
+        done = _each(
+            studies,
+            lambda results, name, preset: evaluate(results, name, preset, self.metric, data, self.trust),
+        )
         say(f"Draw them with: recstudy report {self.path}")
         return 0 if all(done) else 1
 
@@ -172,15 +195,17 @@ class Evaluate:
 @dataclass(frozen=True)
 class Contract:
     """Check what a file of your own registers: a task's losses and kept answers; a model family's shapes,
-    gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a loss or an augmentation
-    trains."""
+    gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a
+    loss or an augmentation trains."""
 
     file: Positional[Path]
     """A study's file, or a module."""
     data: Folder = None
     """Where the data sets of examples lie. Default: RECSTUDY_DATA, else ./data."""
     write: bool = False
-    """Keep each family's first losses as they are now, beside the file; without, they are held against those that were kept."""
+    """Keep each family's first losses as they are now, beside the file; without, they are held against those
+    that were kept.
+    """
 
     def run(self) -> int:
         from recstudy.contract.command import check_file  # it loads torch
@@ -200,7 +225,9 @@ class Studies:
 
 @dataclass(frozen=True)
 class RunShipped:
-    """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any directory."""
+    """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any
+    directory.
+    """
 
     name: Positional[Name]
     """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
@@ -211,13 +238,16 @@ class RunShipped:
 
 @dataclass(frozen=True)
 class Register:
-    """Write what a study states before it runs - seeds, claims, margins, deviations, code - to a small file beside the study's.
+    """Write what a study states before it runs - seeds, claims, margins, deviations, code - to a small file
+    beside the study's.
 
     Commit it, or deposit it where it gets a date. Every page of the study then says what has changed since.
     """
 
     name: Positional[Annotated[str, arg(metavar="STUDY")]]
-    """A study's file, or one that `recstudy studies` lists. All that follows is the study's: --preset paper --seeds 5."""
+    """A study's file, or one that `recstudy studies` lists. All that follows is the study's: --preset paper
+    --seeds 5.
+    """
 
     def run(self, arguments: Sequence[str]) -> int:
         run(self.name, [*arguments, "--register"])
@@ -227,9 +257,9 @@ class Register:
 class New:
     """Write a study that runs as it stands in under a minute: a starting point.
 
-    --function (default): your training function, in any framework. It reports its steps and returns its metrics.
-    --command "python train.py": your script, once for each setting and seed. Without that script, a small one is written.
-    --model: a recursive model of your own, which recstudy trains.
+    --function (default): your training function, in any framework. It reports its steps and returns its
+    metrics. --command "python train.py": your script, once for each setting and seed. Without that script, a
+    small one is written. --model: a recursive model of your own, which recstudy trains.
 
     Then: python NAME.py, or python NAME.py --help.
     """
@@ -244,17 +274,24 @@ class New:
     """Begin with a recursive model."""
 
     def run(self) -> int:
-        kind, *others = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or ["function"]
+        kind, *others = [kind for kind in ("function", "command", "model") if getattr(self, kind)] or [
+            "function"
+        ]
         if others:
             raise ConfigError(f"a study has one program: give --{kind} or --{others[0]}")
         study, *scripts = new(self.name, Path(), kind, self.command)
-        say(*(f"{script}: a script that it runs" for script in scripts), f"{study}: run it with python {study}")
+        say(
+            *(f"{script}: a script that it runs" for script in scripts),
+            f"{study}: run it with python {study}",
+        )
         return 0
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Every field of a run config: its type, its default, what it may be, what a search tries, and what it means."""
+    """Every field of a run config: its type, its default, what it may be, what a search tries, and what it
+    means.
+    """
 
     part: Positional[Annotated[str, arg(metavar="PART")]] = ""
     """train, place, a model family such as vitrm, or a data set such as digits. Default: which there are."""
@@ -266,16 +303,27 @@ class Fields:
         from recstudy.config.fields import described
 
         with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
-            kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
+            kinds: dict[str, tuple[type[Config], str]] = {
+                "train": (TrainConfig, "train."),
+                "place": (PlaceConfig, "place."),
+            }
             kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
             kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
             if self.part in kinds:
-                _say_table(("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part]))
+                _say_table(
+                    ("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part])
+                )
                 return 0
             most = len(kinds)
             if self.part:
-                raise ConfigError(f"no part {self.part!r}: there are {choices(kinds, most)}.{nearest(self.part, kinds)}")
-            for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
+                raise ConfigError(
+                    f"no part {self.part!r}: there are {choices(kinds, most)}.{nearest(self.part, kinds)}"
+                )
+            for title, names in (
+                ("model families", FAMILIES),
+                ("data sets", DATASETS),
+                ("of every run", ("train", "place")),
+            ):
                 say(f"{title}: {choices(sorted(names), most)}")
             say("Their fields: recstudy fields NAME")
             return 0

@@ -11,7 +11,8 @@ from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from types import TracebackType
 
-# Why a run has no numbers: the classes of failure, as a table that counts them lists them. Their order decides EXIT_CODES.
+# Why a run has no numbers: the classes of failure, as a table that counts them lists them. Their order
+# decides EXIT_CODES.
 FAILURES = {
     "diverged": "the loss or the answers are no longer finite; a result, which is not tried again",
     "out of memory": "the device or the node has too little memory for it",
@@ -23,7 +24,8 @@ FAILURES = {
 }
 
 
-# What a study exits with whose runs have no numbers for this one reason: 3 to 9. Scripts rely on them: add new ones at the end.
+# What a study exits with whose runs have no numbers for this one reason: 3 to 9. Scripts rely on them: add
+# new ones at the end.
 EXIT_CODES = {reason: code for code, reason in enumerate(FAILURES, 3)}
 
 
@@ -84,8 +86,8 @@ def missing_package(error: BaseException | None) -> str:
     return f'{error.name} is not installed. Install it with: pip install "recstudy[train]"'
 
 
-# Words, with spaces between, by which other libraries and papers call a field. A hint names it without its part where a part's
-# fields are known, with it where the parts are.
+# Words, with spaces between, by which other libraries and papers call a field. A hint names it without its
+# part where a part's fields are known, with it where the parts are.
 ALIASES = {
     "train.learning_rate": "lr base_lr max_lr eta",
     "train.final_learning_rate": "min_lr lr_min eta_min",
@@ -115,13 +117,17 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return the hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
     words = list(known)
     usual = (field.partition(".") for field, others in ALIASES.items() if word in others.split())
-    match = [name if name in words else f"{part}.{name}" for part, _, name in usual if {part, name} & {*words}]
+    match = [
+        name if name in words else f"{part}.{name}" for part, _, name in usual if {part, name} & {*words}
+    ]
     match = match or get_close_matches(word, words, n=1, cutoff=0.6)
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
 def nearest_first(word: str, known: Iterable[str]) -> str:
-    """Return at most eight known words in one line, the most similar first; of a dotted path its last name counts."""
+    """Return at most eight known words in one line, the most similar first; of a dotted path its last name
+    counts.
+    """
     words, name = list(known), word.rpartition(".")[2]
     hint = nearest(word, words)
 
@@ -158,12 +164,15 @@ def user_calls(error: BaseException | None) -> tuple[str, ...]:
     if error is None:
         return ()
     frames = _user_frames(error.__traceback__)[-CALLS:]
-    lines = (f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames)
+    lines = (
+        f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames
+    )
     return user_calls(error.__cause__) or tuple(lines)
 
 
 def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
     """Return the frames that lie neither in our files, nor in Python's or an installed package's."""
-    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")  # <frozen>, <string> of a dataclass
+    # <frozen>, <string> of a dataclass
+    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")
     frames = [frame for frame in traceback.extract_tb(trace) if "-packages" not in frame.filename]
     return [frame for frame in frames if not frame.filename.startswith(others)]

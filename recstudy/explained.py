@@ -1,7 +1,9 @@
-"""Classes and functions of a study's file that say what they take: a misspelt word is named, with the nearest that there is.
+"""Classes and functions of a study's file that say what they take: a misspelt word is named, with the nearest
+that there is.
 
-A decorator, and no metaclass: Python's TypeError names neither what there is nor the nearest, and would end a study's file with
-a traceback; pydantic's error names them in several lines. Only `__init__` and calls are wrapped; classes stay what they are.
+A decorator, and no metaclass: Python's TypeError names neither what there is nor the nearest, and would end a
+study's file with a traceback; pydantic's error names them in several lines. Only `__init__` and calls are
+wrapped; classes stay what they are.
 """
 
 from collections.abc import Callable
@@ -20,7 +22,9 @@ MISSING = ("missing", "missing_argument")
 
 
 def explained(called: Called) -> Called:
-    """Have what a class, a function or an `__init__` refuses be a ConfigError that names what it takes instead."""
+    """Have what a class, a function or an `__init__` refuses be a ConfigError that names what it takes
+    instead.
+    """
     if isinstance(called, type):
         kind: Any = called
         if getattr(kind, "__pydantic_complete__", True):
@@ -28,7 +32,9 @@ def explained(called: Called) -> Called:
             return called
 
         def build(self: Any, *args: Any, **words: Any) -> None:
-            """Build the checks where the first one is made, as pydantic would: then it sets an `__init__` of its own."""
+            """Build the checks where the first one is made, as pydantic would: then it sets an `__init__` of
+            its own.
+            """
             rebuild_dataclass(kind, force=True)
             kind.__init__ = explained(kind.__init__)
             kind.__init__(self, *args, **words)
@@ -47,7 +53,9 @@ def explained(called: Called) -> Called:
             known = [word for word in takes.parameters if word != "self"]
             for word in words:
                 if word not in known:
-                    raise ConfigError(f"no argument {word!r}: {name} has {choices(known)}.{nearest(word, known)}") from None
+                    raise ConfigError(
+                        f"no argument {word!r}: {name} has {choices(known)}.{nearest(word, known)}"
+                    ) from None
             try:
                 takes.bind(*args, **words)
             except TypeError as error:
@@ -58,7 +66,8 @@ def explained(called: Called) -> Called:
 
 
 def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "") -> ConfigError:
-    """Return what refuses the settings: a combination, if a check of a whole class fails and not one of a single field.
+    """Return what refuses the settings: a combination, if a check of a whole class fails and not one of a
+    single field.
 
     Args:
         error: what pydantic says.
@@ -72,7 +81,9 @@ def refusal(error: ValidationError, kind: Any, part: str = "", before: str = "")
         fields = getattr(annotation, "model_fields", {})
         annotation = fields[name].annotation if name in fields else None
     failure = ConfigError(before + explain(error, kind, part))
-    failure.is_combination = fault["type"] == "value_error" and (not fault["loc"] or hasattr(annotation, "model_fields"))
+    failure.is_combination = fault["type"] == "value_error" and (
+        not fault["loc"] or hasattr(annotation, "model_fields")
+    )
     return failure
 
 
@@ -104,10 +115,18 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
     rule = rule.replace("a valid integer", "an integer").replace("a valid ", "a ")
     given = first["input"]
     several = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
-    sweep = f". Several values are swept by --vary {path}={','.join(map(str, several))}" if len(several) > 1 else ""
+    sweep = (
+        f". Several values are swept by --vary {path}={','.join(map(str, several))}"
+        if len(several) > 1
+        else ""
+    )
     return f"{path!r} must be {rule}, but got {given!r}{sweep}"
 
 
 def _takes(kind: Any) -> list[str]:
     """Return the fields of a class of pydantic's, in their order."""
-    return [name for name, parameter in kind.__signature__.parameters.items() if parameter.kind is not Parameter.VAR_POSITIONAL]
+    return [
+        name
+        for name, parameter in kind.__signature__.parameters.items()
+        if parameter.kind is not Parameter.VAR_POSITIONAL
+    ]

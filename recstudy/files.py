@@ -1,7 +1,7 @@
 """Files and folders that are whole or absent, and the machine's cache folder.
 
-A file or a folder is written under a temporary name, flushed to the disk and renamed, so that a reader sees the old one or
-the new one.
+A file or a folder is written under a temporary name, flushed to the disk and renamed, so that a reader sees
+the old one or the new one.
 """
 
 import hashlib
@@ -28,7 +28,9 @@ POINTERS = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")  # 
 
 
 def stand_in(path: Path) -> str:
-    """Return what a placeholder file is, such as a Git LFS pointer, and how to get the real file; empty for any other file."""
+    """Return what a placeholder file is, such as a Git LFS pointer, and how to get the real file; empty for
+    any other file.
+    """
     try:
         with open(path, "rb") as opened:
             head = opened.read(256).lstrip().lower()
@@ -55,9 +57,11 @@ def refuse_stand_in(path: Path) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays where that fails.
+    """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays
+    where that fails.
 
-    Two writers at once, on whatever nodes, do not meet; but of a folder that is there, its writer holds a lock.
+    Two writers at once, on whatever nodes, do not meet; but of a folder that is there, its writer holds a
+    lock.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +112,8 @@ def sweep(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder whose lock, which lies in it, we hold: it is gone at once, and who waits for the lock makes it anew.
+    """Remove a folder whose lock, which lies in it, we hold: it is gone at once, and who waits for the lock
+    makes it anew.
 
     Links in it are not followed. A kill leaves it under a name of its own, with a dot before it.
     """
@@ -129,7 +134,8 @@ def remove(path: Path) -> None:
 def cache_folder() -> Path:
     """Return what is decoded, computed, trained or unpacked once, by one process, and then read by all.
 
-    An account without a home (no HOME, no entry in passwd: a container under a number) has one among the temporary files.
+    An account without a home (no HOME, no entry in passwd: a container under a number) has one among the
+    temporary files.
 
     Raises:
         DataError: another account may write there.
@@ -143,7 +149,9 @@ def cache_folder() -> Path:
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise DataError(f"{folder} is open to other accounts. Set RECSTUDY_CACHE, or HOME, to a folder of your own.")
+        raise DataError(
+            f"{folder} is open to other accounts. Set RECSTUDY_CACHE, or HOME, to a folder of your own."
+        )
     return folder
 
 
@@ -157,7 +165,9 @@ def caching(what: str, folder: Path) -> Iterator[None]:
         if not isinstance(cause, OSError):
             raise
         why = cause.strerror or cause  # NumPy's own has no number
-        raise DataError(f"cannot keep {what} in {folder}: {why}. Set RECSTUDY_CACHE to a folder that can be written.") from None
+        raise DataError(
+            f"cannot keep {what} in {folder}: {why}. Set RECSTUDY_CACHE to a folder that can be written."
+        ) from None
 
 
 def _flush(path: Path) -> None:

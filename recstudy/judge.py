@@ -1,4 +1,6 @@
-"""`recstudy judge runs.csv`: finished runs of a CSV file as a study, with its page, tables and verdicts. Nothing is run."""
+"""`recstudy judge runs.csv`: finished runs of a CSV file as a study, with its page, tables and verdicts.
+Nothing is run.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,22 +62,24 @@ KEYS = (DEPTH, "metric", TUNED, "of", "over")  # of a claim's selectors that nam
 class Judge:
     """Judge finished runs of a CSV file, as W&B, MLflow, Optuna and pandas write it. Runs nothing.
 
-    Writes the page, tables, figures and verdicts of a study. The first line says which columns were taken as settings, seed and
-    metrics. Such as: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower --claims claims.yaml
+    Writes the page, tables, figures and verdicts of a study. The first line says which columns were taken as
+    settings, seed and metrics. Such as: recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower
+    --claims claims.yaml
     """
 
     file: Positional[Annotated[Path, arg(metavar="FILE.csv")]]
     """A line for each run, with columns for settings, seed and metrics."""
     claims: File = None
-    """A YAML file with a list of claims, each with the fields of recstudy.Claim; or with claims, metrics, question, title
-    and data."""
+    """A YAML file with a list of claims, each with the fields of recstudy.Claim; or with claims, metrics,
+    question, title and data."""
     published: File = None
     """A CSV file of published values to compare with."""
     settings: Listed = ""
     """The columns that are settings. Others are then no settings."""
     metrics: Annotated[str, arg(metavar="A[:WORD...],B")] = ""
-    """The columns that are metrics, the most important first. Words behind a name, with colons: higher or lower is better, the
-    unit, and the number of test items of a share, such as accuracy:%:10000,loss:lower."""
+    """The columns that are metrics, the most important first. Words behind a name, with colons: higher or
+    lower is better, the unit, and the number of test items of a share, such as
+    accuracy:%:10000,loss:lower."""
     seed: Name = ""
     """The column that is the seed. Without one, runs of the same settings are numbered in their order."""
     name: Name = ""
@@ -83,7 +87,9 @@ class Judge:
     results: ResultsPlace = "results"
     """Where records and reports go. Runs that were imported before under this name stay, and are added to."""
     replace: bool = False
-    """Take the values of this file where they differ from imported ones, and drop imported runs that it does not have."""
+    """Take the values of this file where they differ from imported ones, and drop imported runs that it does
+    not have.
+    """
     report: OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
@@ -92,7 +98,9 @@ class Judge:
             such = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
             raise ConfigError(f"{name!r} cannot be the name of a study: give one, such as --name {such}")
         stated = read_claims(self.claims) if self.claims else ClaimsFile()
-        described = {head: _words(words) for head, *words in (metric.split(":") for metric in _list(self.metrics))}
+        described = {
+            head: _words(words) for head, *words in (metric.split(":") for metric in _list(self.metrics))
+        }
         described = described or stated.metrics
         table = read_table(self.file)
         assign(table, _list(self.settings), list(described), self.seed)
@@ -125,18 +133,26 @@ def _list(words: str) -> list[str]:
 
 def _words(words: Sequence[str]) -> dict[str, Any] | None:
     """Return the fields of a metric that words of the command line state."""
-    kinds = ["better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words]
+    kinds = [
+        "better" if word in ("higher", "lower") else "items" if word.isdigit() else "unit" for word in words
+    ]
     return {kind: int(word) if kind == "items" else word for kind, word in zip(kinds, words, strict=True)}
 
 
 def _metric(column: Column, described: Mapping[str, Mapping[str, Any] | None]) -> Metric:
-    """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above 1."""
+    """Return how a metric is read, as stated; else by its name, and in percent where an accuracy is above
+    1.
+    """
     known = [field.name for field in fields(MetricRecord)]
-    matches = (stated for name, stated in described.items() if name == column.head or name_of(name) == column.name)
+    matches = (
+        stated for name, stated in described.items() if name == column.head or name_of(name) == column.name
+    )
     stated = next(matches, None) or {}
     for name in stated:
         if name not in known:
-            raise ConfigError(f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}")
+            raise ConfigError(
+                f"the metric {column.head!r} has no {name!r}: it has {choices(known)}.{nearest(name, known)}"
+            )
     head, name = PREFIX.sub("", column.head), column.name.lower()
     is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
     usual = {
@@ -153,8 +169,14 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> st
     for column in table.of(METRIC):
         metric = metrics[column.name]
         items = f"{metric.items:,} test items" if metric.items else ""
-        parts.append(f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})")
-    seed = table.heads(SEED) if table.of(SEED) else "none, so runs of the same settings are numbered in their order"
+        parts.append(
+            f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})"
+        )
+    seed = (
+        table.heads(SEED)
+        if table.of(SEED)
+        else "none, so runs of the same settings are numbered in their order"
+    )
     return (
         f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}; seed: {seed}; metrics: {', '.join(parts)}; "
         f"left out: {table.heads(NEITHER, most=6)}. Other columns: --settings A,B --metrics C,D --seed S"
@@ -182,7 +204,9 @@ def read_claims(file: Path) -> ClaimsFile:
     """
     values = read_yaml("--claims", file)
     if not isinstance(values, list | dict):
-        raise ConfigError(f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr: 0.1}}}}")
+        raise ConfigError(
+            f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr: 0.1}}}}"
+        )
     node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has the lines
     if isinstance(values, list):
         entries, values = node.value, {"claims": values}
@@ -196,8 +220,17 @@ def read_claims(file: Path) -> ClaimsFile:
     for entry, place in zip(stated.claims, entries, strict=True):
         try:
             if not isinstance(entry, dict):
-                raise ConfigError(f"a claim has fields, such as text: ..., than: {{lr: 0.1}}, but got {entry!r}")
-            claims.append(Claim(**{name: value if name == "text" else _named(value, name) for name, value in entry.items()}))
+                raise ConfigError(
+                    f"a claim has fields, such as text: ..., than: {{lr: 0.1}}, but got {entry!r}"
+                )
+            claims.append(
+                Claim(
+                    **{
+                        name: value if name == "text" else _named(value, name)
+                        for name, value in entry.items()
+                    }
+                )
+            )
         except ConfigError as error:
             raise ConfigError(f"{file.name}, line {place.start_mark.line + 1}: {error}") from None
     return stated.model_copy(update={"claims": claims})
@@ -209,7 +242,13 @@ def _named(given: Any, key: str = "") -> Any:
         return {name if name in KEYS else name_of(name): _named(value, name) for name, value in given.items()}
     if isinstance(given, list):
         return [_named(value, key) for value in given]
-    return given if not isinstance(given, str) else name_of(given) if key in ("metric", TUNED) else value_of(given)
+    return (
+        given
+        if not isinstance(given, str)
+        else name_of(given)
+        if key in ("metric", TUNED)
+        else value_of(given)
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- study
@@ -249,10 +288,17 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
 
 
 def import_changes(before: Imported, after: Imported, runs: Mapping[str, ImportedRun]) -> list[str]:
-    """Return a line about what a file adds to earlier imports, changes in them, and lacks; none if it does not."""
+    """Return a line about what a file adds to earlier imports, changes in them, and lacks; none if it does
+    not.
+    """
     added, lacking = after.runs.keys() - before.runs.keys(), before.runs.keys() - runs.keys()
-    values = [{run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()} for imported in (before, after)]
-    changed = [run_id for run_id in before.runs.keys() & after.runs.keys() if values[0][run_id] != values[1][run_id]]
+    values = [
+        {run_id: (run.status, run.metrics) for run_id, run in imported.runs.items()}
+        for imported in (before, after)
+    ]
+    changed = [
+        run_id for run_id in before.runs.keys() & after.runs.keys() if values[0][run_id] != values[1][run_id]
+    ]
     if not before.runs or not (added or changed or lacking):
         return []
     line = (
@@ -271,11 +317,19 @@ class FinishedPlan(Plan):
 
 
 def finished_plan(
-    name: str, program: Table, runs: Mapping[str, ImportedRun], stated: ClaimsFile, targets: tuple[Target, ...]
+    name: str,
+    program: Table,
+    runs: Mapping[str, ImportedRun],
+    stated: ClaimsFile,
+    targets: tuple[Target, ...],
 ) -> Plan:
-    """Return the plan of these runs: a variant for each combination of settings, in the order of their levels."""
+    """Return the plan of these runs: a variant for each combination of settings, in the order of their
+    levels.
+    """
     if len(runs) > MOST_RUNS:
-        raise ConfigError(f"{name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file")
+        raise ConfigError(
+            f"{name} would have {len(runs):,} runs, but a study has {MOST_RUNS:,} at most: split the file"
+        )
     settings = {canonical(run.settings): run.settings for run in runs.values()}
     levels = _levels(list(settings.values()))
     axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
@@ -291,7 +345,9 @@ def finished_plan(
         {PRESET: {setting: next(iter(values)) for setting, values in levels.items() if setting not in axes}},
         list(variants.values()),
         program=program,
-        report=_report(program, runs.values(), variants, {axis: list(levels[axis]) for axis in labelled}, targets),
+        report=_report(
+            program, runs.values(), variants, {axis: list(levels[axis]) for axis in labelled}, targets
+        ),
         claims=stated.claims,
         question=stated.question or f"What do the runs of {program.imported[-1].name} show?",
     )
@@ -350,9 +406,12 @@ def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
 
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a number follows from a name, as a model's size does: then labels do without it."""
-    names = {name: {*values} for name, values in levels.items() if any(isinstance(value, str) for value in values)}
+    names = {
+        name: {*values} for name, values in levels.items() if any(isinstance(value, str) for value in values)
+    }
     return axis not in names and any(
-        len({(run.get(name), run.get(axis)) for run in settings}) == len(values) for name, values in names.items()
+        len({(run.get(name), run.get(axis)) for run in settings}) == len(values)
+        for name, values in names.items()
     )
 
 

@@ -1,9 +1,11 @@
-"""What lies in a results folder, opened as what a stranger may have made: only regular files in real folders, of a bounded size.
+"""What lies in a results folder, opened as what a stranger may have made: only regular files in real folders,
+of a bounded size.
 
-The results folder itself may be a link, and so may what lies above it. Below it nothing is read or written through a link, and no
-FIFO, socket or device is opened: links and kinds are looked at before a file is opened, and it is opened in a way that follows
-none and waits for nobody. A folder of folders is looked at once a second. Whoever can write to the folder while it is read may
-still swap a folder for a link in between; so who shares one shares it with those who may.
+The results folder itself may be a link, and so may what lies above it. Below it nothing is read or written
+through a link, and no FIFO, socket or device is opened: links and kinds are looked at before a file is
+opened, and it is opened in a way that follows none and waits for nobody. A folder of folders is looked at
+once a second. Whoever can write to the folder while it is read may still swap a folder for a link in between;
+so who shares one shares it with those who may.
 """
 
 import io
@@ -25,17 +27,25 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MB = 10**6
-PLAN, LOG, ARCHIVE, RECORD = 32 * MB, 64 * MB, 32 * MB, 4 * MB  # bytes; a plan of 10,000 runs has 1.5 MB, a result 1 kB
+# bytes; a plan of 10,000 runs has 1.5 MB, a result 1 kB
+PLAN, LOG, ARCHIVE, RECORD = 32 * MB, 64 * MB, 32 * MB, 4 * MB
 LINE = MB  # bytes of a line of a log
 ARRAYS = 256 * MB  # bytes of all arrays of an archive, unpacked
 MEMBERS = 1000  # arrays in an archive
 KINDS = "biufUS"  # of an array's values, by NumPy's letters: none that holds Python objects or fields
-SPECIAL = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+SPECIAL = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 LINKED = (
     "{} is a link, and below a results folder none is followed. Remove it; if it is yours, put what it leads to in its place, or "
     "have the whole results folder elsewhere: that one may be a link."
 )
-SAME_S = 1.0  # seconds for which a folder of folders is as it was seen: that of 10,000 runs is asked for each of their files
+# seconds for which a folder of folders is as it was seen: that of 10,000 runs is asked for each of their
+# files
+SAME_S = 1.0
 _roots: set[str] = set()
 _real: dict[str, float] = {}  # folder of folders -> when it was seen to be no link
 
@@ -71,7 +81,9 @@ def looked_at(path: Path | str) -> os.stat_result:
     except (OSError, ValueError) as error:  # such as a name with a NUL, or one that is too long
         shown = name.removesuffix("/.") if name.isprintable() else repr(name)
         may = " Its folder is another user's: take one of yours." * isinstance(error, PermissionError)
-        raise StorageError(f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{may}") from error
+        raise StorageError(
+            f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{may}"
+        ) from error
 
 
 def regular(path: Path | str) -> os.stat_result:
@@ -149,19 +161,25 @@ def too_large(path: Path | str, size: int, limit: int) -> StorageError:
 
 
 def refuse_link(folder: Path | str) -> None:
-    """Refuse a folder that is a link below a results folder, or lies below one (StorageError); it may not be there yet."""
+    """Refuse a folder that is a link below a results folder, or lies below one (StorageError); it may not be
+    there yet.
+    """
     with suppress(FileNotFoundError):
         looked_at(f"{os.fspath(folder)}/.")
 
 
 def check_written(path: Path | str) -> None:
-    """Refuse to write into what is a link or no regular file, or lies below a link (StorageError); it may not be there yet."""
+    """Refuse to write into what is a link or no regular file, or lies below a link (StorageError); it may not
+    be there yet.
+    """
     with suppress(FileNotFoundError):
         regular(path)
 
 
 def entries(path: Path | str) -> list[os.DirEntry[str]]:
-    """Return what a folder has, by name; nothing where there is none (StorageError: it is a link, or cannot be read)."""
+    """Return what a folder has, by name; nothing where there is none (StorageError: it is a link, or cannot
+    be read).
+    """
     refuse_link(path)
     try:
         return sorted(os.scandir(path), key=lambda entry: entry.name)
@@ -181,7 +199,8 @@ def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
 
     Raises:
         StorageError: it is a link, no regular file, or larger than such a file may be.
-        ValueError: it is damaged, or its arrays are larger than they may be, of another size than they say, or of objects.
+        ValueError: it is damaged, or its arrays are larger than they may be, of another size than they say,
+            or of objects.
         FileNotFoundError: there is none.
     """
     try:
@@ -196,7 +215,8 @@ def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
             for member in members:
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError("compressed as NumPy does not")
-                with archive.open(member) as file:  # read as a whole, it is unpacked whatever size that comes to
+                # read as a whole, it is unpacked whatever size that comes to
+                with archive.open(member) as file:
                     values[member.filename.removesuffix(".npy")] = _array(file.read(member.file_size + 1))
             return values
     except (StorageError, FileNotFoundError):
@@ -219,7 +239,9 @@ def _array(content: bytes) -> "npt.NDArray[Any]":
 
 @lru_cache(256)  # of a study few are different; a header has 10 kB at most
 def _header(content: bytes) -> "tuple[tuple[int, ...], bool, np.dtype[Any], int]":
-    """Return shape, order, type and place of an array by its file's beginning: to read one takes longer than its values."""
+    """Return shape, order, type and place of an array by its file's beginning: to read one takes longer than
+    its values.
+    """
     from numpy.lib import format as npy
 
     file = io.BytesIO(content)

@@ -1,11 +1,12 @@
-"""Metrics of runs that have finished: from the answers that they kept, or else from their weights. Nothing is trained.
+"""Metrics of runs that have finished: from the answers that they kept, or else from their weights. Nothing is
+trained.
 
-What is computed stands in a run's measured.json, beside its result, which never changes. Answers that had to be made again are
-kept too, where there were none. Torch is loaded for weights alone.
+What is computed stands in a run's measured.json, beside its result, which never changes. Answers that had to
+be made again are kept too, where there were none. Torch is loaded for weights alone.
 
-The numerical floor is how many test items the same weights answer otherwise where nothing but rounding is other: in bfloat16,
-as the first of two workers, which takes half a batch at a time, or compiled. Item by item, runs of two machines differ by it
-whatever was trained.
+The numerical floor is how many test items the same weights answer otherwise where nothing but rounding is
+other: in bfloat16, as the first of two workers, which takes half a batch at a time, or compiled. Item by
+item, runs of two machines differ by it whatever was trained.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,17 @@ from recstudy.opened import there
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import METRICS, NotAvailable
 from recstudy.programs.run_folder import locked_run_folder
-from recstudy.records import Json, Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
+from recstudy.records import (
+    Json,
+    Later,
+    Measured,
+    Result,
+    Results,
+    read_json,
+    read_record,
+    write_record,
+    write_whole,
+)
 from recstudy.records.schema import now
 from recstudy.report.examples import kept_answers
 from recstudy.report.names import metric, number, plural
@@ -33,8 +44,11 @@ FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed 
 How = Literal["answers", "weights"]  # what a metric was computed from
 
 
-def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, trust: bool = False) -> bool:
-    """Compute metrics of a study's finished runs that their results do not have, and print a line about each run.
+def evaluate(
+    results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, trust: bool = False
+) -> bool:
+    """Compute metrics of a study's finished runs that their results do not have, and print a line about each
+    run.
 
     Args:
         results: The results folder.
@@ -52,9 +66,13 @@ def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], 
     """
     records = load_study(results, study, preset, trust)
     if records.plan.imported:
-        raise ConfigError(f"the runs of {study} were imported: they have their metrics alone, of which no other follows")
+        raise ConfigError(
+            f"the runs of {study} were imported: they have their metrics alone, of which no other follows"
+        )
     if records.is_own:
-        raise ConfigError(f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics from")
+        raise ConfigError(
+            f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics from"
+        )
     with records.standing():
         say(*records.not_here)
         for name in metrics:
@@ -72,7 +90,9 @@ def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], 
             try:
                 new = _evaluate_run(results, row.id, metrics, data)
                 is_complete &= not any(value.raised for value in new.values())
-                words = ", ".join(f"{metric(name).title} {_value(name, value)}" for name, value in new.items())
+                words = ", ".join(
+                    f"{metric(name).title} {_value(name, value)}" for name, value in new.items()
+                )
                 words += f" (from its {next(iter(new.values())).how})" if new else "nothing to compute"
             except Exception as error:  # of whatever kind: the other runs are evaluated all the same
                 is_complete = False
@@ -112,7 +132,8 @@ def _evaluate_run(results: Results, run_id: str, metrics: Sequence[str], data: P
 
 
 def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
-    """Return in percent the test items of which float32 on one worker, not compiled, and another way make one right alone.
+    """Return in percent the test items of which float32 on one worker, not compiled, and another way make one
+    right alone.
 
     The arguments and errors are those of `answers_again`.
 
@@ -121,7 +142,9 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
     """
     each = METRICS[TASKS[config.task].score].each
     if each is None:
-        raise NotAvailable(f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip some")
+        raise NotAvailable(
+            f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip some"
+        )
     plain = {"train.precision": "float32"}
     ways: dict[str, tuple[Json, bool]] = {
         "plain": (plain, False),
@@ -146,7 +169,9 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
     fits = of_task(task, levels=bool(metrics))
     for name in metrics:
         if name not in fits:
-            raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")
+            raise NotAvailable(
+                f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}"
+            )
     known_names = {name for name, later in before.metrics.items() if later.value is not None}
     names = metrics or [name for name in fits if name not in known_names]
     return [name for name in names if result.metrics.get(name) is None]
@@ -178,7 +203,9 @@ def _weights(results: Results, run_id: str) -> Path:
     return weights
 
 
-def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path, compiled: bool = False) -> Answers:
+def answers_again(
+    config: RunConfig, result: Result, weights: Path, folder: Path, compiled: bool = False
+) -> Answers:
     """Return answers of the test set by `weights`, on a GPU where there is one.
 
     Args:
@@ -208,12 +235,18 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
     read, facts = task.reader(data, device)
     checksums = (
         ("data", result.provenance.data_checksum, data.checksum),
-        ("text tokenizer", result.tokenizer.get("checksum"), data.tokenizer.checksum if data.tokenizer else ""),
+        (
+            "text tokenizer",
+            result.tokenizer.get("checksum"),
+            data.tokenizer.checksum if data.tokenizer else "",
+        ),
         ("image tokenizer", result.tokenizer.get("image_hash"), facts.get("image_hash", "")),
     )
     for what, recorded, present in checksums:
         if recorded and recorded != present:
-            raise DataError(f"the {what} here is not that of the run: its checksum is {present}, not {recorded}")
+            raise DataError(
+                f"the {what} here is not that of the run: its checksum is {present}, not {recorded}"
+            )
     network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
     if compiled:

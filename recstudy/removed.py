@@ -1,4 +1,6 @@
-"""Commands and options of earlier versions. The command line refuses each with one line that names its replacement."""
+"""Commands and options of earlier versions. The command line refuses each with one line that names its
+replacement.
+"""
 
 from collections.abc import Sequence
 

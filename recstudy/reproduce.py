@@ -1,8 +1,9 @@
-"""`recstudy reproduce`: what a number of a bundle stands on is run again here, and held against what the bundle says.
+"""`recstudy reproduce`: what a number of a bundle stands on is run again here, and held against what the
+bundle says.
 
-A run is its settings, which its record has, and the installed recstudy carries them out; a study's own modules are taken from the
-bundle with `--trust`. Nothing of the bundle is changed: the runs go into a results folder of their own, where they have
-the ids that they have there.
+A run is its settings, which its record has, and the installed recstudy carries them out; a study's own
+modules are taken from the bundle with `--trust`. Nothing of the bundle is changed: the runs go into a results
+folder of their own, where they have the ids that they have there.
 """
 
 from collections.abc import Collection
@@ -36,8 +37,8 @@ from recstudy.terminal import say
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run again what a published study's numbers stand on, and say whether they are the same: bit for bit, or within the spread
-    of runs.
+    """Run again what a published study's numbers stand on, and say whether they are the same: bit for bit, or
+    within the spread of runs.
 
     Such as: recstudy reproduce sudoku_depth.zip depths:1:2
     """
@@ -45,7 +46,9 @@ class Reproduce:
     bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
     """What `recstudy publish` wrote."""
     cell: Positional[Annotated[str, arg(metavar="CELL|CLAIM")]] = ""
-    """TABLE:ROW:COLUMN, as `recstudy explain` takes it, or the beginning of a claim. Default: every finished run."""
+    """TABLE:ROW:COLUMN, as `recstudy explain` takes it, or the beginning of a claim. Default: every finished
+    run.
+    """
     fresh_seeds: Annotated[int, arg(metavar="N")] = 0
     """In place of the published seeds, the next N of each variant: does it hold for others too?"""
     dry_run: bool = False
@@ -67,7 +70,9 @@ class Reproduce:
         with opened(self.bundle) as theirs, ExitStack() as stack:
             stated = read_plan(theirs.study)
             if stated and stated.imported:
-                raise ConfigError(f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run them")
+                raise ConfigError(
+                    f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run them"
+                )
             modules = theirs.modules
             if modules and not self.trust:
                 raise ConfigError(
@@ -82,10 +87,14 @@ class Reproduce:
                 from recstudy.study.dry_run import print_plan
                 from recstudy.study.rerun import outdated
 
-                print_plan(plan, runs, outdated(runs, results, data_folder(self.data), ""), results, as_json=False)
+                print_plan(
+                    plan, runs, outdated(runs, results, data_folder(self.data), ""), results, as_json=False
+                )
                 return 0
             say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, published)}")
-            options = StudyOptions(results=self.results, data=self.data, address=self.address, no_ray=self.no_ray)
+            options = StudyOptions(
+                results=self.results, data=self.data, address=self.address, no_ray=self.no_ray
+            )
             complete(plan, runs, results, options)
             if why := reasons(runs, results):
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
@@ -106,18 +115,24 @@ def _changes(config: RunSettings) -> dict[str, Any]:
 
 
 def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Plan, list[Run]]:
-    """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next seeds instead.
+    """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next
+    seeds instead.
 
     Raises:
         ConfigError: this recstudy makes other runs of these settings.
     """
     rows = {row.id: row for row in theirs.records.rows}
-    configs = {rows[run].variant: read_settings(read_json(theirs.results.run(run).config) or {}) for run in published}
+    configs = {
+        rows[run].variant: read_settings(read_json(theirs.results.run(run).config) or {}) for run in published
+    }
     base = next(iter(configs.values()))
     study = Study(
         name=theirs.about.study,
         presets={theirs.about.preset: base},
-        variants=[Variant(theirs.records.variants[variant].label, _changes(config)) for variant, config in configs.items()],
+        variants=[
+            Variant(theirs.records.variants[variant].label, _changes(config))
+            for variant, config in configs.items()
+        ],
         report=[Table("again")],
         program=base.program if theirs.records.is_own else None,
     )

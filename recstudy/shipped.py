@@ -21,7 +21,11 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 def shipped() -> dict[str, Path]:
     """Return the file of each study, by its name."""
     folder = INSIDE if INSIDE.is_dir() else PACKAGE.parent / "studies"
-    return {file.stem: file for file in sorted(folder.glob("*.py")) if "\nstudy = " in file.read_text(encoding="utf-8")}
+    return {
+        file.stem: file
+        for file in sorted(folder.glob("*.py"))
+        if "\nstudy = " in file.read_text(encoding="utf-8")
+    }
 
 
 def question(file: Path) -> str:
@@ -49,22 +53,26 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
         name: Of the study and of its file.
         folder: Where the file is written.
         kind: What its runs execute: `function`, `command` or `model`.
-        command: Of the kind `command`, without its options, such as `python train.py`. If that script does not exist, a small
-            one is written.
+        command: Of the kind `command`, without its options, such as `python train.py`. If that script does
+            not exist, a small one is written.
 
     Returns:
         The files that were written, the study first.
 
     Raises:
-        ConfigError: The name is not a module's or another module has it, the file exists, or the command has placeholders or no
-            script.
+        ConfigError: The name is not a module's or another module has it, the file exists, or the command has
+            placeholders or no script.
     """
     if not NAME.fullmatch(name):
-        raise ConfigError(f"a study's name is that of a Python module: small letters, digits and '_', but got {name!r}")
+        raise ConfigError(
+            f"a study's name is that of a Python module: small letters, digits and '_', but got {name!r}"
+        )
     file, script = folder / f"{name}.py", script_of(command.split()) if command else ""
     refuse_existing(file)
     if "{" in command:
-        raise ConfigError(f"give the command without its options, such as 'python train.py': the study has them. Got {command!r}")
+        raise ConfigError(
+            f"give the command without its options, such as 'python train.py': the study has them. Got {command!r}"
+        )
     text = _starter(kind).replace("my_study", name).replace("COMMAND", command).replace("SCRIPT", script)
     files = [file]
     _refuse_module(file)
@@ -80,14 +88,23 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
 
 
 def _refuse_module(file: Path) -> None:
-    """Refuse (ConfigError) a file that Python would import in place of an installed module, in itself and in what it imports."""
+    """Refuse (ConfigError) a file that Python would import in place of an installed module, in itself and in
+    what it imports.
+    """
     name, spec = file.stem, find_spec(file.stem)
     if keyword.iskeyword(name):
-        raise ConfigError(f"{file}: {name!r} is a keyword of Python and cannot be imported. Give another name, such as my_{name}")
+        raise ConfigError(
+            f"{file}: {name!r} is a keyword of Python and cannot be imported. Give another name, such as my_{name}"
+        )
     if name == "conftest":
-        raise ConfigError(f"{file} would be run by pytest in every test of its folder. Give another name, such as my_study")
-    if name in sys.stdlib_module_names or name in TRAIN or (spec and spec.origin):  # a mere folder has no origin
-        raise ConfigError(f"{file} would be imported wherever the module {name!r} is meant. Give another name, such as my_{name}")
+        raise ConfigError(
+            f"{file} would be run by pytest in every test of its folder. Give another name, such as my_study"
+        )
+    # a mere folder has no origin
+    if name in sys.stdlib_module_names or name in TRAIN or (spec and spec.origin):
+        raise ConfigError(
+            f"{file} would be imported wherever the module {name!r} is meant. Give another name, such as my_{name}"
+        )
 
 
 def _starter(kind: str) -> str:

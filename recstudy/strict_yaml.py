@@ -1,7 +1,7 @@
 """YAML that a user has written, read strictly: a key that is given twice is refused, never overwritten.
 
-It has the scalars of its version 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `010` is ten, `1e-4` is a number, and
-`off`, `yes` and `12:30` are texts. PyYAML reads version 1.1.
+It has the scalars of its version 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `010` is ten, `1e-4` is
+a number, and `off`, `yes` and `12:30` are texts. PyYAML reads version 1.1.
 """
 
 import re
@@ -34,7 +34,9 @@ class Loader(yaml.SafeLoader):
 
 
 class Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper, which also quotes what only YAML 1.2 takes for a number, such as the text `1e-4`."""
+    """PyYAML's safe dumper, which also quotes what only YAML 1.2 takes for a number, such as the text
+    `1e-4`.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: list(rules) for first, rules in yaml.SafeDumper.yaml_implicit_resolvers.items()
@@ -62,11 +64,15 @@ def read_yaml(text: str) -> Any:
 
 
 def refuse_repeated_keys(text: str) -> None:
-    """Refuse a YAML document that gives a key twice, also once nested and once by its dotted name (ValueError, YAMLError)."""
+    """Refuse a YAML document that gives a key twice, also once nested and once by its dotted name
+    (ValueError, YAMLError).
+    """
     lines: dict[str, int] = {}
     for path, line in _keys(yaml.compose(text, Loader), set()):
         if path in lines:
-            raise ValueError(f"line {line}: {path!r} is given twice, first in line {lines[path]}. Keep one of them")
+            raise ValueError(
+                f"line {line}: {path!r} is given twice, first in line {lines[path]}. Keep one of them"
+            )
         lines[path] = line
 
 

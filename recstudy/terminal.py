@@ -1,4 +1,6 @@
-"""How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they end."""
+"""How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they
+end.
+"""
 
 import gc
 import logging
@@ -23,7 +25,8 @@ Options = TypeVar("Options")
 PIPE_WIDTH = 160
 # Control characters, and marks, embeddings, overrides and isolates of the direction of writing.
 UNPRINTED = dict.fromkeys(
-    {*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10}
+    {*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+    - {9, 10}
 )
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
@@ -34,7 +37,9 @@ def console() -> "Console":
     from rich.segment import Segment
 
     class Safe(Console):
-        """Prints no control character that stands in what it is given, such as in a record of somebody else's."""
+        """Prints no control character that stands in what it is given, such as in a record of somebody
+        else's.
+        """
 
         @property
         def encoding(self) -> str:
@@ -49,7 +54,9 @@ def console() -> "Console":
 
 
 def printable(text: str) -> str:
-    """Return a text without what would command a terminal (C0 and C1 but tab and newline) or reorder what is read (bidi)."""
+    """Return a text without what would command a terminal (C0 and C1 but tab and newline) or reorder what is
+    read (bidi).
+    """
     return text if text.isprintable() else text.translate(UNPRINTED)
 
 
@@ -60,7 +67,8 @@ def say(*lines: str) -> None:
 
 
 class _Output:
-    """A stream that is written to nowhere from the first line on that it does not take: of a full disk, of a reader who is gone.
+    """A stream that is written to nowhere from the first line on that it does not take: of a full disk, of a
+    reader who is gone.
 
     Args:
         stream: to write to.
@@ -94,7 +102,8 @@ class _Output:
 
 @contextmanager
 def output(needed: bool = False) -> Iterator[_Output]:
-    """Within the block, have what cannot be printed lost, and letters that the stream has not (ASCII) as their escapes.
+    """Within the block, have what cannot be printed lost, and letters that the stream has not (ASCII) as
+    their escapes.
 
     A study under way is not worth a line; what was asked for by a command that only shows it is `needed`.
     """
@@ -130,7 +139,8 @@ def flops(peta: float) -> str:
 
 
 def stop_on_sigterm() -> None:
-    """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it starts.
+    """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it
+    starts.
 
     So does a terminal that is closed, except for who started this by `nohup`.
     """
@@ -140,7 +150,9 @@ def stop_on_sigterm() -> None:
 
 
 def on_sigterm(handler: Callable[..., Any] | int, number: int = signal.SIGTERM) -> None:
-    """Set what SIGTERM, or another signal, does. Python lets only the main thread do so; in any other one nothing changes."""
+    """Set what SIGTERM, or another signal, does. Python lets only the main thread do so; in any other one
+    nothing changes.
+    """
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)
 
@@ -165,7 +177,9 @@ class Draining:
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
-        """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end of what was asked."""
+        """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end
+        of what was asked.
+        """
         on_sigterm(self._ask)
         try:
             yield
@@ -181,7 +195,9 @@ class Draining:
 
 @contextmanager
 def environment(**variables: str) -> Iterator[None]:
-    """Set these variables of this process; after the block all are as before it, whatever else was set meanwhile."""
+    """Set these variables of this process; after the block all are as before it, whatever else was set
+    meanwhile.
+    """
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -193,15 +209,18 @@ def environment(**variables: str) -> Iterator[None]:
 
 
 def finish(work: Callable[[], int]) -> NoReturn:
-    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where nobody can read it.
+    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped; with 1 where
+    nobody can read it.
 
-    An error in the user's code is bad input: its line, and below it the last lines of the user's files that led to it.
+    An error in the user's code is bad input: its line, and below it the last lines of the user's files that
+    led to it.
     """
     with output(needed=True) as printed:
         stop_on_sigterm()
         if logging.lastResort:  # what prints warnings, which name what records hold
             logging.lastResort.setFormatter(_Printable())
-        # Python's 700 took a tenth of the time: records are many, and the collector went through them again and again.
+        # Python's 700 took a tenth of the time: records are many, and the collector went through them again
+        # and again.
         gc.set_threshold(50_000)
         try:
             code = work()
@@ -209,19 +228,29 @@ def finish(work: Callable[[], int]) -> NoReturn:
             sys.exit(code)
         except Exception as error:
             if error is printed.lost:
-                if not isinstance(error, BrokenPipeError):  # then who reads it has seen enough: the end that rich, too, comes to
-                    print(f"Standard output cannot be written: {getattr(error, 'strerror', error)}", file=sys.stderr)
+                # then who reads it has seen enough: the end that rich, too, comes to
+                if not isinstance(error, BrokenPipeError):
+                    print(
+                        f"Standard output cannot be written: {getattr(error, 'strerror', error)}",
+                        file=sys.stderr,
+                    )
                 sys.exit(1)
             is_clear = isinstance(error, RecstudyError)
             calls = user_calls(error.__cause__ if is_clear else error)
             line = f"{type(error).__name__}: {error}" if is_clear else missing_package(error)
             if not (line or calls):
                 raise
-            print(printable(line or raised_at(error)), *(f"    {printable(call)}" for call in calls), sep="\n", file=sys.stderr)
+            print(
+                printable(line or raised_at(error)),
+                *(f"    {printable(call)}" for call in calls),
+                sep="\n",
+                file=sys.stderr,
+            )
             sys.exit(2)
         except KeyboardInterrupt:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
+                # one more ends what is left to clean up, at once and without a word
+                signal.signal(number, signal.SIG_DFL)
             print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
             sys.exit(130)
 
@@ -237,7 +266,9 @@ class _Printable(logging.Formatter):
 
 
 def tell_uncaught() -> None:
-    """Have an error of a user's input that nobody catches, as in a study's file, be one line with its place, and exit code 2."""
+    """Have an error of a user's input that nobody catches, as in a study's file, be one line with its place,
+    and exit code 2.
+    """
     before = sys.excepthook
 
     def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -270,10 +301,14 @@ def parsed(parse: Callable[[], Options]) -> Options:
 def _unboxed(box: str) -> str:
     """Return the words of a box in one line, without what each option means, which --help says."""
     inside = "\n".join(row[2:].rstrip() for row in box.replace("│", " ").splitlines() if row.startswith("  "))
-    sections = [part for part in re.split(r"^[─-]+$", inside or box, flags=re.M) if "Argument helptext:" not in part]
+    sections = [
+        part for part in re.split(r"^[─-]+$", inside or box, flags=re.M) if "Argument helptext:" not in part
+    ]
     brief = (part.partition("Got errors:")[0].splitlines() for part in sections)
     rows = [[row.strip() for row in part if row.strip() and not row.startswith(HELP)] for part in brief]
-    return " ".join(words if words.endswith((".", ":")) else f"{words}." for words in map(" ".join, rows) if words)
+    return " ".join(
+        words if words.endswith((".", ":")) else f"{words}." for words in map(" ".join, rows) if words
+    )
 
 
 def shortest(path: Path) -> str:

@@ -5,14 +5,14 @@ recstudy's own tests use them, and so may yours:
     from recstudy.testing import tiny_run, tiny_study, write_study
 
     def test_my_table_has_a_row_a_variant(tmp_path):
-        results = write_study(tmp_path, tiny_study(report=[MyTable("mine")]), score=lambda run: 90.0 + run.seed)
-        assert "90.5" in str(recstudy.load(results.root)["mine"])
+        results = write_study(tmp_path, tiny_study(report=[MyTable("mine")]), score=lambda run: 90.0 +
+        run.seed) assert "90.5" in str(recstudy.load(results.root)["mine"])
 
     def test_my_model_trains():
         assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
-`recstudy contract FILE` checks a whole family or task. What a test registers within `with gathering():` of `recstudy.plugins`
-is forgotten after the block.
+`recstudy contract FILE` checks a whole family or task. What a test registers within `with gathering():` of
+`recstudy.plugins` is forgotten after the block.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,9 +54,18 @@ TINY_MODELS: dict[str, Json] = {
     "show_attend_tell": _CAPTIONER | {"attention": 8, "dropout": 0.0},
     "caption_transformer": _DECODER | {"layers": 2},
     "r2gen": _DECODER | {"layers": 2, "image_dropout": 0.0, "slots": 2},
-    "micar": _DECODER | {"latent": 24, "rope_dims": 4, "experts": 4, "pyramid_width": 8, "msve": "off", "attention_dropout": 0.0},
+    "micar": _DECODER
+    | {
+        "latent": 24,
+        "rope_dims": 4,
+        "experts": 4,
+        "pyramid_width": 8,
+        "msve": "off",
+        "attention_dropout": 0.0,
+    },
     "fuselip": {
-        "encoder": _HEADS | {"layers": 1, "text_vocabulary": 64, "bos": 1, "eos": 2, "codes": 4, "codebook": 16, "context": 40},
+        "encoder": _HEADS
+        | {"layers": 1, "text_vocabulary": 64, "bos": 1, "eos": 2, "codes": 4, "codebook": 16, "context": 40},
         "tokenizer": _HEADS | {"layers": 1, "size": 32, "patch": 16, "codes": 4, "codebook": 16},
         "tokenizer_epochs": 1,
     },
@@ -64,7 +73,8 @@ TINY_MODELS: dict[str, Json] = {
 
 
 def tiny_model(family: str = "vitrm", **fields: Any) -> ModelConfig:
-    """Return the smallest sensible config of a family, with these fields changed; an object adds to what a part has.
+    """Return the smallest sensible config of a family, with these fields changed; an object adds to what a
+    part has.
 
     Raises:
         ConfigError: no such family or field. One that `TINY_MODELS` does not know has its own defaults.
@@ -78,28 +88,50 @@ def _merged(known: Json, given: Json) -> Json:
 
 
 def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
-    """Return a run of 3 epochs, of 32 digits through a ViTRM of 1,000 weights unless others are given; `train`: its fields."""
+    """Return a run of 3 epochs, of 32 digits through a ViTRM of 1,000 weights unless others are given;
+    `train`: its fields.
+    """
     model = model or tiny_model(width=8, layers=1, patch=4, latent_tokens=2, latent_steps=1)
     train = {"epochs": 3, "batch_size": 16, "ema_decay": 0.9, **train}
-    return RunConfig(data=data or Digits(limit=32), model=model, train=TrainConfig(**train), place=Place(gpus_per_run=0))
+    return RunConfig(
+        data=data or Digits(limit=32), model=model, train=TrainConfig(**train), place=Place(gpus_per_run=0)
+    )
 
 
 def tiny_study(variants: Sequence[Variant] = (), base: RunConfig | None = None, **fields: Any) -> Study:
-    """Return a study with the preset `quick`, by default of one and two latent steps of `tiny_run()`; `fields` of `Study`."""
+    """Return a study with the preset `quick`, by default of one and two latent steps of `tiny_run()`;
+    `fields` of `Study`.
+    """
     variants = variants or grid({"model.latent_steps": [1, 2]})
-    return Study(**{"name": "tiny", "presets": {"quick": base or tiny_run()}, "variants": variants, "question": "?", **fields})
+    return Study(
+        **{
+            "name": "tiny",
+            "presets": {"quick": base or tiny_run()},
+            "variants": variants,
+            "question": "?",
+            **fields,
+        }
+    )
 
 
 def make_result(score: float | None = None, metric: str = "top1_accuracy", **changes: Any) -> Result:
-    """Return the record of a finished run with this score on both splits; `changes` are further parts of `result.json`."""
+    """Return the record of a finished run with this score on both splits; `changes` are further parts of
+    `result.json`.
+    """
     scores = {} if score is None else {metric: score}
-    values: Json = {"status": "done", "metrics": scores, "selected": {"split": "validation", "epoch": 1, **scores}}
+    values: Json = {
+        "status": "done",
+        "metrics": scores,
+        "selected": {"split": "validation", "epoch": 1, **scores},
+    }
     return record_of(Result, _merged(values, changes))
 
 
 def make_failure(error: str = "ValueError: heads must divide width", error_class: str = "code") -> Failure:
     """Return the record of a run that failed."""
-    return record_of(Failure, {"class": error_class, "error": error, "traceback": f"Traceback:\n{error}", "attempts": 1})
+    return record_of(
+        Failure, {"class": error_class, "error": error, "traceback": f"Traceback:\n{error}", "attempts": 1}
+    )
 
 
 Score = Callable[[Run], "float | Result | Failure | None"]
@@ -108,7 +140,8 @@ Score = Callable[[Run], "float | Result | Failure | None"]
 def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | float = 90.0) -> None:
     """Write how runs ended, as if they had been trained.
 
-    `score` is the top-1 accuracy of all, or a function of a run: its accuracy, its record, or None for a run not run yet.
+    `score` is the top-1 accuracy of all, or a function of a run: its accuracy, its record, or None for a run
+    not run yet.
     """
     for run in runs.runs if isinstance(runs, Plan) else runs:
         end, folder = score(run) if callable(score) else score, results.run(run.id)
@@ -118,8 +151,12 @@ def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | flo
             folder.finish(end if isinstance(end, Result) else make_result(end))
 
 
-def write_study(root: Path | str, study: Study | None = None, score: Score | float = 90.0, **plan: Any) -> Results:
-    """Return a new results folder with the plan of a study (`tiny_study()`), whose runs have all ended (`finish_runs`)."""
+def write_study(
+    root: Path | str, study: Study | None = None, score: Score | float = 90.0, **plan: Any
+) -> Results:
+    """Return a new results folder with the plan of a study (`tiny_study()`), whose runs have all ended
+    (`finish_runs`).
+    """
     results, made = Results(root).create(), make_plan(study or tiny_study(), **plan)
     record_plan(made, results)
     finish_runs(results, made, score)
@@ -127,7 +164,9 @@ def write_study(root: Path | str, study: Study | None = None, score: Score | flo
 
 
 def make_training(config: RunConfig, root: Path | str = "data") -> "Training":
-    """Return the training of a run on the CPU, before its first epoch; its data lie in `root`, or are drawn."""
+    """Return the training of a run on the CPU, before its first epoch; its data lie in `root`, or are
+    drawn.
+    """
     from recstudy.contract import checks  # with torch, which a test of tables and figures does not need
 
     return checks.training_of(config, Path(root))
@@ -141,10 +180,19 @@ def trained(config: RunConfig, root: Path | str = "data") -> "Training":
 
 
 def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
-    """Return what a worker is given to train a run on the CPU, for `recstudy.train.trial.run_trial`; its data lie in `root`."""
+    """Return what a worker is given to train a run on the CPU, for `recstudy.train.trial.run_trial`; its data
+    lie in `root`.
+    """
     folder = Path(root) / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
     settings = config.with_changes({"place.gpus_per_run": 0}).model_dump(mode="json")
     names: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
-    where = {"folder": str(folder), "data": str(root), "scratch": str(root), "download": False, "commit": "abc", "dirty": False}
+    where = {
+        "folder": str(folder),
+        "data": str(root),
+        "scratch": str(root),
+        "download": False,
+        "commit": "abc",
+        "dirty": False,
+    }
     return Trial(**names | where | fields)

@@ -1,4 +1,6 @@
-"""The commands that take weights in and give them out: `recstudy weights import` and `recstudy weights export`."""
+"""The commands that take weights in and give them out: `recstudy weights import` and `recstudy weights
+export`.
+"""
 
 import json
 import shutil
@@ -32,26 +34,32 @@ if TYPE_CHECKING:
 NONE = "0" * 20  # a digest, until the weights' own is known
 ARCH = "all_config.yaml"  # as the authors' trainers write it beside their checkpoints
 JUDGED = {"epochs": 0, "init_from": NONE, "selection": "last"}
-# As the authors' trainers do: the record says so. Their halting loss counts half (models/losses.py); TRM's text has 1.
+# As the authors' trainers do: the record says so. Their halting loss counts half (models/losses.py); TRM's
+# text has 1.
 AS_THEIRS = {"halting": "sample", "halt_weight": 0.5, "loss": "stablemax", "ema_decay": 0.0}
 
 
 @dataclass(frozen=True)
 class Import:
-    """Judge weights that were trained elsewhere: a finished run of origin `imported`, in a study of its own, with its report.
+    """Judge weights that were trained elsewhere: a finished run of origin `imported`, in a study of its own,
+    with its report.
 
     Such as: recstudy weights import step_65100 sudoku_extreme --as trm --data DIR
     """
 
     file: Positional[Annotated[Path, arg(metavar="FILE|DIR")]]
-    """A checkpoint of the authors' code or its folder, or a folder that `recstudy weights export` wrote, or a run's."""
+    """A checkpoint of the authors' code or its folder, or a folder that `recstudy weights export` wrote, or a
+    run's.
+    """
     data_set: Positional[Name] = ""
-    """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default:
-    that of the folder's config."""
+    """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder,
+    sudoku, ... Default: that of the folder's config."""
     family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
     """Whose checkpoint it is: by the names of TRM's or of HRM's authors. Default: recstudy's own."""
     arch: File = None
-    """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults, which are printed."""
+    """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults,
+    which are printed.
+    """
     set: Settings = ()
     """Change a field, such as data.limit=1000 or train.evaluation_steps=64. May be given more than once."""
     name: Name = ""
@@ -79,9 +87,16 @@ class Import:
         """Return the run, and the weights under our names, of a checkpoint of the authors' code."""
         assert self.family
         if not self.data_set:
-            raise ConfigError(f"on which data set? Give its name behind {self.file}: {choices(sorted(DATASETS))}")
+            raise ConfigError(
+                f"on which data set? Give its name behind {self.file}: {choices(sorted(DATASETS))}"
+            )
         from recstudy.models.networks.contract import build  # it loads torch
-        from recstudy.models.networks.official_weights import from_official, official_model, read_arch, read_official
+        from recstudy.models.networks.official_weights import (
+            from_official,
+            official_model,
+            read_arch,
+            read_official,
+        )
         from recstudy.models.networks.sequence import SequenceNetwork
         from recstudy.records.schema import Initial, now
         from recstudy.train.initial import Weights, sha256
@@ -91,15 +106,27 @@ class Import:
         file = self.arch or (beside if beside.exists() else None)
         found, arch = read_official(checkpoint), read_arch(file, self.family)
         if file is None:
-            defaults = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
+            defaults = ", ".join(
+                f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items()
+            )
             say(f"No {ARCH} beside {checkpoint}, so the authors' defaults: {defaults}")
-        steps = dict.fromkeys(("supervision_steps", "evaluation_steps", "evaluation_depths"), arch.halt_max_steps)
+        steps = dict.fromkeys(
+            ("supervision_steps", "evaluation_steps", "evaluation_depths"), arch.halt_max_steps
+        )
         train = {**JUDGED, **AS_THEIRS, **steps}
-        config = self._config({"model": official_model(self.family, arch, found).model_dump(), "train": train})
+        config = self._config(
+            {"model": official_model(self.family, arch, found).model_dump(), "train": train}
+        )
         network = build(config.model, config.data)
         assert isinstance(network, SequenceNetwork)
         settings = arch.model_dump(mode="json")
-        about = Initial(source=str(checkpoint), sha256=sha256(checkpoint), names=self.family, settings=settings, date=now())
+        about = Initial(
+            source=str(checkpoint),
+            sha256=sha256(checkpoint),
+            names=self.family,
+            settings=settings,
+            date=now(),
+        )
         weights = Weights(from_official(network, found, checkpoint), about)
         return config.with_changes({"train.init_from": weights.digest}), weights
 
@@ -122,8 +149,15 @@ class Import:
         """Return the run of these parts, with what the command line sets."""
         changes = settings(chain.from_iterable(self.set), "data.limit=1000")
         if self.data_set:
-            fields = {path.removeprefix("data."): changes.pop(path) for path in [*changes] if path.startswith("data.")}
-            parts = {**parts, "data": configure(DATASETS[self.data_set], fields, "data").model_dump(mode="json")}
+            fields = {
+                path.removeprefix("data."): changes.pop(path)
+                for path in [*changes]
+                if path.startswith("data.")
+            }
+            parts = {
+                **parts,
+                "data": configure(DATASETS[self.data_set], fields, "data").model_dump(mode="json"),
+            }
         return configure(RunConfig, {**parts, "train": TrainConfig(**parts["train"])}).with_changes(changes)
 
 
@@ -137,17 +171,20 @@ def _checkpoint(place: Path) -> Path:
         return place
     steps = sorted(file for file in place.glob("step_*") if file.is_file())
     if len(steps) != 1:
-        raise ConfigError(f"{place} must have one checkpoint step_N, but has {choices([file.name for file in steps]) or 'none'}")
+        raise ConfigError(
+            f"{place} must have one checkpoint step_N, but has {choices([file.name for file in steps]) or 'none'}"
+        )
     return steps[0]
 
 
 @dataclass(frozen=True)
 class Export:
-    """Write a finished run's weights, config and a short README into a new folder, as the Hugging Face hub shows them.
+    """Write a finished run's weights, config and a short README into a new folder, as the Hugging Face hub
+    shows them.
 
-    `recstudy weights import DIR` and `--init-from DIR` read it. With `--as` it is for the code of TRM's or HRM's authors instead:
-    a checkpoint step_N, N being the epoch, and its all_config.yaml. Nothing is sent. Such as:
-    recstudy weights export 3f0c... trm-sudoku --results results
+    `recstudy weights import DIR` and `--init-from DIR` read it. With `--as` it is for the code of TRM's or
+    HRM's authors instead: a checkpoint step_N, N being the epoch, and its all_config.yaml. Nothing is sent.
+    Such as: recstudy weights export 3f0c... trm-sudoku --results results
     """
 
     run_id: Positional[Annotated[str, arg(metavar="RUN")]]
@@ -166,7 +203,9 @@ class Export:
         result, values = read_record(folder.result, Result), read_json(folder.config)
         if result is None or values is None:
             place = results.store or results.root
-            raise ConfigError(f"no finished run {self.run_id!r} in {place}. Its page and `recstudy explain` name runs")
+            raise ConfigError(
+                f"no finished run {self.run_id!r} in {place}. Its page and `recstudy explain` name runs"
+            )
         weights = results.fetched(folder.weights)
         if not there(weights):
             raise ConfigError(f"the run {self.run_id} has kept no weights")
@@ -185,11 +224,17 @@ class Export:
                     torch.save(state, temporary / checkpoint)
                     text = yaml.safe_dump({"arch": arch}, sort_keys=False)
                 else:
-                    content = {"model_type": f"recstudy_{config.model.family}", "recstudy": config.values, "run": self.run_id}
+                    content = {
+                        "model_type": f"recstudy_{config.model.family}",
+                        "recstudy": config.values,
+                        "run": self.run_id,
+                    }
                     shutil.copyfile(weights, temporary / checkpoint)
                     text = json.dumps(content, indent=2) + "\n"
                 (temporary / settings).write_text(text, encoding="utf-8")
-                (temporary / "README.md").write_text(self._readme(config, result, checkpoint, settings), encoding="utf-8")
+                (temporary / "README.md").write_text(
+                    self._readme(config, result, checkpoint, settings), encoding="utf-8"
+                )
                 refuse_existing(self.folder)  # another process may have written it meanwhile
         except OSError as error:
             raise StorageError(f"{self.folder} cannot be written: {error.strerror}. Nothing was.") from None
@@ -219,7 +264,11 @@ class Export:
         """Return what the weights are, their metrics on the test split, and their origin."""
         name, made, selected = self.folder.name, result.provenance, result.selected
         synthetic = " (synthetic: generated by a program)" if made.synthetic else ""
-        origin = f"epoch {selected.number}, selected on {selected.split}" if selected.number else "not trained here"
+        origin = (
+            f"epoch {selected.number}, selected on {selected.split}"
+            if selected.number
+            else "not trained here"
+        )
         commit = f"commit {made.made_by or 'unknown'}{' with uncommitted changes' * made.dirty}"
         values = [(score, value) for score, value in result.metrics.items() if value is not None]
         rows = [f"| {metric(score).heading} | {number(score, value)} |" for score, value in values]
@@ -240,7 +289,9 @@ class Export:
 def _report(config: RunConfig) -> list[Part]:
     """Return what is shown of one run."""
     score = config.score
-    own = dict.fromkeys([score, *of_task(config.task), "halted_exact_accuracy", "halted_steps", "params", "gflops"])
+    own = dict.fromkeys(
+        [score, *of_task(config.task), "halted_exact_accuracy", "halted_steps", "params", "gflops"]
+    )
     parts: list[Part] = [Table("scores", metrics=tuple(own), across=True)]
     if config.model.recursive and config.train.evaluation_depths:
         parts.append(Curve("depths", x="eval.depth", y=score, by="variant"))
@@ -249,7 +300,9 @@ def _report(config: RunConfig) -> list[Part]:
 
 @dataclass(frozen=True)
 class WeightsCommand:
-    """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's out."""
+    """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's
+    out.
+    """
 
     command: OmitSubcommandPrefixes[
         OmitArgPrefixes[Annotated[Import, subcommand("import")] | Annotated[Export, subcommand("export")]]

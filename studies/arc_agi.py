@@ -1,17 +1,17 @@
 """How many tasks of ARC-AGI do HRM and TRM solve, with two attempts each?
 
-Table 5 of the TRM paper (arXiv:2510.04871), by the protocol of HRM: demonstration pairs of the evaluation tasks train as well, a
-task under each augmentation is a puzzle with an embedding of its own, and the two answers that most augmentations of a test input
-agree on are its attempts. Each run leaves them as `submission.json`, as Kaggle has it.
-Published, pass@2 on the public evaluation tasks, each from one run: ARC-AGI-1 40.3 % of HRM, 44.6 of TRM with attention, 29.6 of
-TRM-MLP, 21.0 of one pass of a transformer (direct prediction); ARC-AGI-2 5.0, 7.8, 2.4 and 0.0.
-The paper quotes HRM and direct prediction from the HRM paper, which has no average of the weights. The preset `paper`
-trains them so; quick and standard train all four models alike.
-Read with it: quick and standard are a subset, the 255 of 800 tasks whose grids are at most 10x10, 77 of them for evaluation. One
-task more is 1.3 points there, so that its intervals are wide whatever the seeds are. Quick asks no claim: its networks of 400,000
-weights solve next to nothing after two epochs; it shows that the whole path holds, from the files to the attempts.
-Cost: quick (the subset, real), 40 minutes on 2 cores (measured); standard (the subset), an hour of one GPU; paper, 75 to
-320 EFLOP a row.
+Table 5 of the TRM paper (arXiv:2510.04871), by the protocol of HRM: demonstration pairs of the evaluation
+tasks train as well, a task under each augmentation is a puzzle with an embedding of its own, and the two
+answers that most augmentations of a test input agree on are its attempts. Each run leaves them as
+`submission.json`, as Kaggle has it. Published, pass@2 on the public evaluation tasks, each from one run:
+ARC-AGI-1 40.3 % of HRM, 44.6 of TRM with attention, 29.6 of TRM-MLP, 21.0 of one pass of a transformer
+(direct prediction); ARC-AGI-2 5.0, 7.8, 2.4 and 0.0. The paper quotes HRM and direct prediction from the HRM
+paper, which has no average of the weights. The preset `paper` trains them so; quick and standard train all
+four models alike. Read with it: quick and standard are a subset, the 255 of 800 tasks whose grids are at most
+10x10, 77 of them for evaluation. One task more is 1.3 points there, so that its intervals are wide whatever
+the seeds are. Quick asks no claim: its networks of 400,000 weights solve next to nothing after two epochs; it
+shows that the whole path holds, from the files to the attempts. Cost: quick (the subset, real), 40 minutes on
+2 cores (measured); standard (the subset), an hour of one GPU; paper, 75 to 320 EFLOP a row.
 
     python studies/arc_agi.py --data DIR
     python studies/arc_agi.py --preset paper --data DIR
@@ -22,7 +22,11 @@ from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
 
-TARGETS = published("trm_table5_arc", margin=0.8, why="a third of the 2.6 points between TRM-MLP and HRM, one task of ARC-AGI-2")
+TARGETS = published(
+    "trm_table5_arc",
+    margin=0.8,
+    why="a third of the 2.6 points between TRM-MLP and HRM, one task of ARC-AGI-2",
+)
 SLOTS = TrainConfig(
     halting="sample", supervision_steps=16, evaluation_steps=16, evaluation_depths=16, halt_weight=0.5, schedule="update",
     beta2=0.95, selection="last",
@@ -40,11 +44,14 @@ ONCE = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.evalua
 
 
 def on(name: str, data: ArcAgi, tasks: int, **training: float) -> dict[str, object]:
-    """A data set with so many tasks. A puzzle is a task under one augmentation, and has a row in the model's table; 0 is none."""
+    """A data set with so many tasks. A puzzle is a task under one augmentation, and has a row in the model's
+    table; 0 is none.
+    """
     return {name: {"data": data, "model.identifiers": 1 + tasks * (1 + data.augmentations), **training}}
 
 
-# 178 of 400 tasks that train and 77 of 400 for evaluation; all of them; 1,000 and 120; with the 160 of ConceptARC.
+# 178 of 400 tasks that train and 77 of 400 for evaluation; all of them; 1,000 and 120; with the 160 of
+# ConceptARC.
 SUBSET, LARGER = ArcAgi(side=10, augmentations=20, rounds=20), ArcAgi(side=10, augmentations=100, rounds=500)
 ARC_1, ARC_2 = (ArcAgi(version=version, concept=True, whole_tasks=True, rounds=10_000) for version in (1, 2))
 DATA = {
@@ -80,18 +87,35 @@ def claims(data: str, on: str) -> list[Claim]:
         ("TRM with attention solves more than HRM", "HRM", "TRM-Att", 2.0),
         ("On a large canvas attention solves more than an MLP over the sequence", "TRM-MLP", "TRM-Att", 7.0),
     ]
-    return [Claim(f"{text}, {on}", less=row[less], than=row[than], by=by, metric="pass_at_2") for text, less, than, by in found]
+    return [
+        Claim(f"{text}, {on}", less=row[less], than=row[than], by=by, metric="pass_at_2")
+        for text, less, than, by in found
+    ]
 
 
 REPORT = [
     Table(
         "table5",
-        metrics=("pass_at_2", "pass_at_1", "exact_accuracy", "cell_accuracy", "train_exact_accuracy", "params", "train_pflop"),
+        metrics=(
+            "pass_at_2",
+            "pass_at_1",
+            "exact_accuracy",
+            "cell_accuracy",
+            "train_exact_accuracy",
+            "params",
+            "train_pflop",
+        ),
         group="data",
         targets=TARGETS,
         title="Table 5 of the TRM paper: tasks solved with two attempts",
     ),
-    Curve("segments", x="eval.depth", y="exact_accuracy", by="variant", title="Answers that are right after so many segments"),
+    Curve(
+        "segments",
+        x="eval.depth",
+        y="exact_accuracy",
+        by="variant",
+        title="Answers that are right after so many segments",
+    ),
     *(Replications(f"others_{cell}", cell=f"trm_att_{cell}") for cell in ("arc_agi_1", "arc_agi_2")),
     Pareto("cost", x="train_pflop", y="pass_at_2", title="Tasks solved against FLOPs of training"),
     Thinking(),
@@ -102,7 +126,9 @@ FULL = SLOTS.model_copy(update=PAPER)
 study = Study(
     name="arc_agi",
     presets={
-        "quick": RunConfig(data=SUBSET, model=SMALL_TRM, train=SLOTS.model_copy(update=QUICK), place=Place(gpus_per_run=0)),
+        "quick": RunConfig(
+            data=SUBSET, model=SMALL_TRM, train=SLOTS.model_copy(update=QUICK), place=Place(gpus_per_run=0)
+        ),
         "standard": RunConfig(data=LARGER, model=TRM(**KNOWN), train=FULL),
         "paper": RunConfig(data=ARC_1, model=TRM(**KNOWN), train=FULL),
     },

@@ -2,8 +2,8 @@
 
     python studies/budget.py          print every folder, fail if one exceeds its budget (make check)
 
-A token is a name, an operator, a number or a string. Comments and docstrings are free, so that shorter lines and better
-documentation cost nothing.
+A token is a name, an operator, a number or a string. Comments and docstrings are free, so that shorter lines
+and better documentation cost nothing.
 """
 
 import ast
@@ -14,7 +14,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING}
+LAYOUT = {
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+    tokenize.ENCODING,
+}
 FREE = LAYOUT | {tokenize.COMMENT}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -38,7 +45,9 @@ def count_tokens(file: Path) -> int:
 
 
 def main() -> int:
-    budgets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["recstudy"]["budget"]
+    budgets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["recstudy"][
+        "budget"
+    ]
     exceeded = []
     for folder, budget in budgets.items():
         # "recstudy/*.py" counts the files directly in a folder, "recstudy/study" those at any depth.
@@ -46,7 +55,9 @@ def main() -> int:
         tokens = sum(map(count_tokens, ROOT.glob(pattern)))
         print(f"{folder:22}{tokens:9,} of {budget:,}")
         if tokens > budget:
-            exceeded.append(f"{folder} has {tokens:,} tokens, {tokens - budget:,} more than its budget in pyproject.toml")
+            exceeded.append(
+                f"{folder} has {tokens:,} tokens, {tokens - budget:,} more than its budget in pyproject.toml"
+            )
     print(*exceeded, sep="\n", end="\n" if exceeded else "", file=sys.stderr)
     return 1 if exceeded else 0
 

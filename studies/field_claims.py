@@ -1,24 +1,25 @@
 """Which findings of follow-up work on TRM hold on Sudokus of this size?
 
-Those who built on TRM (arXiv:2510.04871) and HRM report what helps: more segments at test, noise and a choice, votes of copies,
-random starts, a curriculum, feedback of the answer, other batches and lengths of training. Most figures are of one run on
-Sudoku-Extreme or ARC-AGI. Each is one claim here, in points of exact accuracy, and its margin is a third of what its source
-prints: less than that would be another finding. Margins of another kind are said in the claim.
-Sources: PTRM, arXiv:2605.19943; EqR, 2605.21488; CGAR, 2511.08653; by their numbers 2510.00355, 2512.11847, 2604.21999 (of a
-universal transformer) and 2608.24136; reports of alphaXiv and of Aakash, repositories that trained TRM anew. TRM's own are
-of its Table 1.
-Read with it: random start, noise and feedback have a form of ours; copies are under all symmetries of a Sudoku, not of digits
-alone; rows share updates, not FLOPs, of which the table has both.
-Not asked: the puzzle's identifier and symbols tied by symmetry, which one family of rules and this embedding cannot tell;
-checkpoints that vote and HRM's two modules, see hrm_outer_loop; four layers of attention, and a loss at the last step alone or at
-each (both one update a batch), which solve nothing in so few updates; round-off, which is of an evaluation and of no run; the
-spread over seeds, which the dots show.
-Not comparable: RSM (2603.15641, 97.5 %) trains on 3.83 million puzzles and Sotaku (99.12 % after 1,024 iterations) on 2.7
-million, where TRM has 1,000. Speed is Confidence (2601.19085) takes the first of several models that halts (97 %) or
-trains the best of four states (96.9 %), with Muon and another SwiGLU. `papers/replications.csv` has their numbers. Two
-papers are of sequences: 2604.21106 finds that r recurrences of a block are worth r^0.46 blocks in language models, and
-2603.08082 finds no gain by an autoregressive TRM at matched compute. recursion_or_depth asks that of images and Sudokus.
-Cost: quick (synthetic 6x6 Sudokus), 28 minutes on 2 cores (measured); standard (9x9), a day of one GPU.
+Those who built on TRM (arXiv:2510.04871) and HRM report what helps: more segments at test, noise and a
+choice, votes of copies, random starts, a curriculum, feedback of the answer, other batches and lengths of
+training. Most figures are of one run on Sudoku-Extreme or ARC-AGI. Each is one claim here, in points of exact
+accuracy, and its margin is a third of what its source prints: less than that would be another finding.
+Margins of another kind are said in the claim. Sources: PTRM, arXiv:2605.19943; EqR, 2605.21488; CGAR,
+2511.08653; by their numbers 2510.00355, 2512.11847, 2604.21999 (of a universal transformer) and 2608.24136;
+reports of alphaXiv and of Aakash, repositories that trained TRM anew. TRM's own are of its Table 1.
+Read with it: random start, noise and feedback have a form of ours; copies are under all symmetries of a
+Sudoku, not of digits alone; rows share updates, not FLOPs, of which the table has both.
+Not asked: the puzzle's identifier and symbols tied by symmetry, which one family of rules and this embedding
+cannot tell; checkpoints that vote and HRM's two modules, see hrm_outer_loop; four layers of attention, and a
+loss at the last step alone or at each (both one update a batch), which solve nothing in so few updates;
+round-off, which is of an evaluation and of no run; the spread over seeds, which the dots show.
+Not comparable: RSM (2603.15641, 97.5 %) trains on 3.83 million puzzles and Sotaku (99.12 % after 1,024
+iterations) on 2.7 million, where TRM has 1,000. Speed is Confidence (2601.19085) takes the first of several
+models that halts (97 %) or trains the best of four states (96.9 %), with Muon and another SwiGLU.
+`papers/replications.csv` has their numbers. Two papers are of sequences: 2604.21106 finds that r recurrences
+of a block are worth r^0.46 blocks in language models, and 2603.08082 finds no gain by an autoregressive TRM
+at matched compute. recursion_or_depth asks that of images and Sudokus. Cost: quick (synthetic 6x6 Sudokus),
+28 minutes on 2 cores (measured); standard (9x9), a day of one GPU.
 
     python studies/field_claims.py
     python studies/field_claims.py --preset standard
@@ -162,13 +163,18 @@ study = Study(
             train=SLOTS.model_copy(update=QUICK),
             place=Place(gpus_per_run=0),
         ),
-        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=TRM(**SIZE), train=SLOTS.model_copy(update=STANDARD)),
+        "standard": RunConfig(
+            data=Sudoku(side=9, rounds=500), model=TRM(**SIZE), train=SLOTS.model_copy(update=STANDARD)
+        ),
     },
     variants={"quick": variants(8, 32, 3, 1, DEEP), "standard": variants(500, 768, 10, 6, PLAIN)},
     seeds={"quick": 3, "standard": 1},
     seeds_at_most={"quick": 10},
     report=REPORT,
-    claims={"quick": claims(16, 8, "synthetic 6x6 Sudokus"), "standard": claims(100, 32, "synthetic 9x9 Sudokus")},
+    claims={
+        "quick": claims(16, 8, "synthetic 6x6 Sudokus"),
+        "standard": claims(100, 32, "synthetic 9x9 Sudokus"),
+    },
 )
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """How far does training on a set's own captions bring its images and captions together?
 
-The captioning paper (000, section III.D) prints two pairs of ROCOv2's test set: their cosine goes from -0.0253 to 0.4560 and from
-0.3026 to 0.4362 when FuseLIP, trained on CC3M, is trained on ROCOv2 too; and it calls that "over a 1900% increase".
-Its numbers are cosines of matched pairs: an image and its own caption. Here are those of the whole test set before and after, as
-differences: a ratio to a number that is nearly zero and negative says nothing (000-10). Cosines of all pairs, wrong ones too, can
-rise together, so the study also asks whether those of matched pairs rise above those of mismatched ones, of which the paper has
-none. Recall@k is beside them.
-Read with it: "before" is an encoder that was never trained, and its image tokenizer a stand-in trained on the same images; an
-Aligner with `files` begins with public weights and their tokenizer. Quick asks it of synthetic captions.
-Cost: quick, 7 minutes on 2 cores; standard (MedPix 2.0) and paper (ROCOv2, 20 epochs), see --dry-run.
+The captioning paper (000, section III.D) prints two pairs of ROCOv2's test set: their cosine goes from
+-0.0253 to 0.4560 and from 0.3026 to 0.4362 when FuseLIP, trained on CC3M, is trained on ROCOv2 too; and it
+calls that "over a 1900% increase". Its numbers are cosines of matched pairs: an image and its own caption.
+Here are those of the whole test set before and after, as differences: a ratio to a number that is nearly zero
+and negative says nothing (000-10). Cosines of all pairs, wrong ones too, can rise together, so the study also
+asks whether those of matched pairs rise above those of mismatched ones, of which the paper has none. Recall@k
+is beside them. Read with it: "before" is an encoder that was never trained, and its image tokenizer a
+stand-in trained on the same images; an Aligner with `files` begins with public weights and their tokenizer.
+Quick asks it of synthetic captions. Cost: quick, 7 minutes on 2 cores; standard (MedPix 2.0) and paper
+(ROCOv2, 20 epochs), see --dry-run.
 
     python studies/fuselip_alignment.py
     python studies/fuselip_alignment.py --preset standard --data DIR
@@ -32,13 +33,16 @@ ASSUMED = (  # how the paper trains FuseLIP on ROCOv2 is blank, but for 20 epoch
     ("train.warmup", 0.1, "12,000 updates in FuseLIP's commands, most of those that there are here"),
     ("train.precision", "bfloat16", "float16 in FuseLIP's code"),
 )
-SMALL = FuseLIP(width=96, heads=4, layers=4, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)
+SMALL = FuseLIP(
+    width=96, heads=4, layers=4, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64
+)
 
 
 def claims(on: str) -> list[Claim]:
     """What the paper says of ROCOv2; `on`: of which captions it is asked.
 
-    It shows two matched pairs, +0.48 and +0.13. Of mismatched pairs it has no number, so that the second claim has no margin.
+    It shows two matched pairs, +0.48 and +0.13. Of mismatched pairs it has no number, so that the second
+    claim has no margin.
     """
     return [
         Claim(
@@ -60,7 +64,11 @@ study = Study(
     presets={
         "quick": RunConfig(
             data=PhantomCaptions(),
-            model=Aligner(encoder=SMALL, tokenizer=VQ(codes=16, codebook=256, width=64, layers=2, heads=2), tokenizer_epochs=6),
+            model=Aligner(
+                encoder=SMALL,
+                tokenizer=VQ(codes=16, codebook=256, width=64, layers=2, heads=2),
+                tokenizer_epochs=6,
+            ),
             train=TRAIN,
             place=Place(gpus_per_run=0),
         ),
@@ -74,7 +82,15 @@ study = Study(
         Table(
             "retrieval",
             metrics=(
-                *("recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after", "contrast_before", "contrast_after"),
+                *(
+                    "recall_1",
+                    "recall_5",
+                    "recall_10",
+                    "cosine_before",
+                    "cosine_after",
+                    "contrast_before",
+                    "contrast_after",
+                ),
                 "trained_params",
             ),
         ),
@@ -106,7 +122,10 @@ study = Study(
             why="FuseLIP's code reads CLIP's byte pairs, here it reads bytes",
         ),
         Deviation(
-            field="model.encoder.context", paper=180, ours=640, why="FuseLIP's code has 180; 512 bytes of a caption fit 640"
+            field="model.encoder.context",
+            paper=180,
+            ours=640,
+            why="FuseLIP's code has 180; 512 bytes of a caption fit 640",
         ),
         *(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),
     ),

@@ -1,4 +1,5 @@
-"""Draws CONTRIBUTING's picture of the house: its layers from top to bottom, what each part says of itself, and who imports whom.
+"""Draws CONTRIBUTING's picture of the house: its layers from top to bottom, what each part says of itself,
+and who imports whom.
 
 python studies/house.py            rewrite docs/pictures/house.svg (make readme)
 python studies/house.py --check    only say whether it is up to date (make check)
@@ -49,12 +50,18 @@ def layers() -> list[list[str]]:
 def imports() -> set[tuple[str, str]]:
     """Each pair of parts of which the first imports the second."""
     graph = grimp.build_graph("recstudy", exclude_type_checking_imports=True)
-    found = ((module, other) for module in graph.modules for other in graph.find_modules_directly_imported_by(module))
+    found = (
+        (module, other)
+        for module in graph.modules
+        for other in graph.find_modules_directly_imported_by(module)
+    )
     return {(part(module), part(other)) for module, other in found if part(module) != part(other)}
 
 
 def part(module: str) -> str:
-    """Return the part of a module: a package or file of recstudy, and by itself the bridge to the recursive models."""
+    """Return the part of a module: a package or file of recstudy, and by itself the bridge to the recursive
+    models.
+    """
     return BRIDGE if module == f"recstudy.{BRIDGE}" else module.partition(".")[2].partition(".")[0]
 
 
@@ -71,10 +78,14 @@ def picture(rows: list[list[str]], pairs: set[tuple[str, str]]) -> str:
     middle, drawn = {}, []
     for number, layer in enumerate(rows):
         top = 10 + ROW * len(middle) + 6 * number
-        drawn.append(f'<rect class="layer" x="4" y="{top}" width="{ARCS - 12}" height="{ROW * len(layer)}" rx="5"/>')
+        drawn.append(
+            f'<rect class="layer" x="4" y="{top}" width="{ARCS - 12}" height="{ROW * len(layer)}" rx="5"/>'
+        )
         for at, name in enumerate(layer):
             middle[name] = top + ROW * at + ROW // 2
-            drawn.append(f'<text class="name" x="14" y="{middle[name] + 5}">{name.partition(".")[2] or name}</text>')
+            drawn.append(
+                f'<text class="name" x="14" y="{middle[name] + 5}">{name.partition(".")[2] or name}</text>'
+            )
             drawn.append(f'<text x="{TEXT}" y="{middle[name] + 5}">{escape(says(name))}</text>')
     for above, below in sorted(pair for pair in pairs if set(pair) <= middle.keys()):
         start, end = middle[above], middle[below]

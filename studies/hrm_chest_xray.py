@@ -11,8 +11,8 @@ ordinary net reads the images.
 The paper preset follows the proposal: 1,000 training images, and one answer after the right half. The whole
 image and the halves then have one update a batch. Its alternatives have an answer after each half, and 18
 sigmoids. The presets quick and standard have 18 sigmoids and an answer after each half, because X-rays have
-several findings; there the whole image has two updates too. Quick demonstrates the run and decides no claim: its
-95 % intervals are ±10 points of AUROC wide, the claims' margin is half a point.
+several findings; there the whole image has two updates too. Quick demonstrates the run and decides no claim:
+its 95 % intervals are ±10 points of AUROC wide, the claims' margin is half a point.
 A finding's id at the input leaks the label, unless it is a question (001-3): one pass a finding, at 18 times
 the cost. A patient's row teaches nothing about patients outside the training set, which are all patients of
 validation and test. The one token needs images with exactly one finding; its metric is top-1 accuracy.
@@ -82,14 +82,26 @@ def report(score: str, title: str) -> list[Part]:
     return [
         Table(
             "models",
-            metrics=("auroc", "average_precision", "train_auroc", "top1_accuracy", "params", "train_gflops", "epoch_seconds"),
+            metrics=(
+                "auroc",
+                "average_precision",
+                "train_auroc",
+                "top1_accuracy",
+                "params",
+                "train_gflops",
+                "epoch_seconds",
+            ),
         ),
         Table("findings", metrics=("auroc", "auroc.*"), across=True, title="AUROC by finding"),
-        Curve("depth", x="eval.depth", y=score, by="model", title=f"{title} against steps at test, same weights"),
+        Curve(
+            "depth", x="eval.depth", y=score, by="model", title=f"{title} against steps at test, same weights"
+        ),
         LearningCurves(metrics=("train_loss", f"selection_{score}")),
         Arithmetic(
             "arithmetic",
-            counted=parameter_growth(HRM(vocabulary=10), HRM(), old_shape=(1, 30, 30), new_shape=(1, 224, 224)),
+            counted=parameter_growth(
+                HRM(vocabulary=10), HRM(), old_shape=(1, 30, 30), new_shape=(1, 224, 224)
+            ),
             given=("hidden_size", "vocab_old", "vocab_new", "seq_len_old", "seq_len_new", "seq_len_patch"),
             targets=published("001_parameter_arithmetic"),
             title="What 8-bit pixels add to the net (001, section 3)",
@@ -101,14 +113,22 @@ study = Study(
     name="hrm_chest_xray",
     presets={
         "quick": RunConfig(
-            data=PhantomXray(limit=600), model=HRM(**QUICK, halves="carry"), train=TRAIN, place=Place(gpus_per_run=0)
+            data=PhantomXray(limit=600),
+            model=HRM(**QUICK, halves="carry"),
+            train=TRAIN,
+            place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(data=ChestXray14(), model=HRM(**STANDARD, halves="carry"), train=TRAIN),
         "paper": RunConfig(
             data=XRAYS,
             model=HRM(halves="carry"),
             train=TRAIN.model_copy(
-                update={"batch_size": 8, "precision": "bfloat16", "optimizer": "adam_atan2", "learning_rate": 1e-4}
+                update={
+                    "batch_size": 8,
+                    "precision": "bfloat16",
+                    "optimizer": "adam_atan2",
+                    "learning_rate": 1e-4,
+                }
             ),
         ),
     },
@@ -160,7 +180,9 @@ study = Study(
                     "HRM, whole": {"model": HRM(), **ONE_STEP},
                     "HRM, halves": {"model": HRM(halves="carry")},
                     "HRM, halves, no carry": {"model": HRM(halves="no_carry")},
-                    "HRM, halves, told the patient": {"model": HRM(halves="carry", puzzle_emb="patient", identifiers=PATIENTS)},
+                    "HRM, halves, told the patient": {
+                        "model": HRM(halves="carry", puzzle_emb="patient", identifiers=PATIENTS)
+                    },
                     "HRM, halves, an answer after each": {"model": HRM(halves="carry", half_loss="both")},
                     "HRM, halves, 18 sigmoids": {
                         "model": HRM(halves="carry", head="multilabel"),
@@ -169,7 +191,8 @@ study = Study(
                     "HRM, halves, asked by finding": {
                         "model": HRM(halves="carry", head="multilabel", **ASKED),
                         "data.findings": "multilabel",
-                        "place.workers_per_run": 8,  # an image has 18 passes, and a GPU holds those of one image
+                        # an image has 18 passes, and a GPU holds those of one image
+                        "place.workers_per_run": 8,
                     },
                 }
             }
@@ -181,7 +204,9 @@ study = Study(
         "quick": claims("synthetic X-rays"),
         # A row asked finding by finding costs 18 times as much: 30 core hours for three seeds.
         "standard": claims("1,000 X-rays of 64x64")[::2],
-        "paper": claims("1,000 X-rays of ChestX-ray14", metric="top1_accuracy", without_finding="HRM, halves, 18 sigmoids"),
+        "paper": claims(
+            "1,000 X-rays of ChestX-ray14", metric="top1_accuracy", without_finding="HRM, halves, 18 sigmoids"
+        ),
     },
     report={
         "quick": report("auroc", "AUROC"),

@@ -1,14 +1,14 @@
 """Is HRM, without augmentation, a match for a plain CNN on small natural images?
 
-The paper's question (004): HRM with a one-step gradient and two training segments against a two-stage Conv-BN-ReLU net.
-Published: MNIST 98.02 %; CIFAR-10 65.04 against 77.22 %; CIFAR-100 29.70 against 45.28 %, the HRM's training accuracy near 100 %.
-The paper's CNN is about 30 times faster an epoch: 353 against 12 s. HRM's seconds include three evaluation
-segments a batch (contradiction 004-2). In training FLOPs the CNN is 10 times cheaper, and 20 times with those
-segments. Every preset counts the ten, and its table has the seconds measured here.
-The schedule counts updates against a length in batches, as the author ran it (004-3), which gives MNIST's HRM
-a learning rate of 0 from the middle of its second epoch on; the quick preset counts both in updates.
-Cost: quick (digits), 4 minutes on 2 cores; standard (MNIST), 2 hours on 2 cores; cpu (CIFAR-10, small
-networks), 2 hours on 2 cores; paper, 16 PFLOP a seed: minutes of an H200.
+The paper's question (004): HRM with a one-step gradient and two training segments against a two-stage
+Conv-BN-ReLU net. Published: MNIST 98.02 %; CIFAR-10 65.04 against 77.22 %; CIFAR-100 29.70 against 45.28 %,
+the HRM's training accuracy near 100 %. The paper's CNN is about 30 times faster an epoch: 353 against 12 s.
+HRM's seconds include three evaluation segments a batch (contradiction 004-2). In training FLOPs the CNN is 10
+times cheaper, and 20 times with those segments. Every preset counts the ten, and its table has the seconds
+measured here. The schedule counts updates against a length in batches, as the author ran it (004-3), which
+gives MNIST's HRM a learning rate of 0 from the middle of its second epoch on; the quick preset counts both in
+updates. Cost: quick (digits), 4 minutes on 2 cores; standard (MNIST), 2 hours on 2 cores; cpu (CIFAR-10,
+small networks), 2 hours on 2 cores; paper, 16 PFLOP a seed: minutes of an H200.
 
     python studies/hrm_small_images.py
     python studies/hrm_small_images.py --preset standard --data DIR
@@ -55,7 +55,12 @@ ACCURACIES = Table(
 DEPTH = {"x": "eval.depth", "y": "top1_accuracy", "by": "model"}
 BY_DEPTH = Curve("depth", **DEPTH, title="Accuracy against segments at test, same weights")
 DEPTHS = [
-    Curve(f"depth_{data}", **DEPTH, where={"data": data}, title=f"{data}: accuracy against segments at test, same weights")
+    Curve(
+        f"depth_{data}",
+        **DEPTH,
+        where={"data": data},
+        title=f"{data}: accuracy against segments at test, same weights",
+    )
     for data in ("MNIST", "CIFAR-10", "CIFAR-100")
 ]
 PICTURES = [
@@ -64,7 +69,8 @@ PICTURES = [
     Mistakes(title="Misclassified test images: what it is (T), what it was taken for (P)"),
 ]
 
-# GFLOP of training an image of CIFAR-10: two segments of HRM against the CNN. tests/study/test_studies.py counts both.
+# GFLOP of training an image of CIFAR-10: two segments of HRM against the CNN. tests/study/test_studies.py
+# counts both.
 FLOP_RATIO = 5.759119872 / 0.573316608
 FASTER = Arithmetic(
     "epoch_speedup",
@@ -79,7 +85,9 @@ WORSE = '004: HRM is "not competitive with even simple convolutional architectur
 
 def asked_of(data: str) -> list[Claim]:
     """The same of images that the paper does not conclude it from, by half a point."""
-    return [Claim(f"{WORSE}, concluded from CIFAR-10 and -100; asked of {data}", less=HRM_IS, than=CNN_IS, by=0.5)]
+    return [
+        Claim(f"{WORSE}, concluded from CIFAR-10 and -100; asked of {data}", less=HRM_IS, than=CNN_IS, by=0.5)
+    ]
 
 
 def claims(data: str) -> list[Claim]:
@@ -98,13 +106,17 @@ study = Study(
         "quick": RunConfig(
             data=Digits(),
             model=HRMImage(),
-            train=CIFAR.model_copy(update={"epochs": 15, "batch_size": 32, "learning_rate": 1e-3, "schedule": "update"}),
+            train=CIFAR.model_copy(
+                update={"epochs": 15, "batch_size": 32, "learning_rate": 1e-3, "schedule": "update"}
+            ),
             place=Place(gpus_per_run=0),
         ),
         "cpu": RunConfig(
             data=Cifar10(),
             model=HRMImage(),
-            train=CIFAR.model_copy(update={"epochs": 10, "learning_rate": 1e-3, "warmup": 0.1, "schedule": "update"}),
+            train=CIFAR.model_copy(
+                update={"epochs": 10, "learning_rate": 1e-3, "warmup": 0.1, "schedule": "update"}
+            ),
             place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(data=Mnist(), model=HRMImage(), train=CIFAR).with_changes(MNIST),
@@ -114,7 +126,10 @@ study = Study(
         "quick": grid(
             {
                 "model": {
-                    "HRM": {"model": HRMImage(width=64, heads=4, low_layers=1, high_layers=1, patch=2), **TWO_SEGMENTS},
+                    "HRM": {
+                        "model": HRMImage(width=64, heads=4, low_layers=1, high_layers=1, patch=2),
+                        **TWO_SEGMENTS,
+                    },
                     "CNN two-stage": {"model": CNN(width=16), "train.evaluation_steps": 1},
                 }
             }
@@ -123,7 +138,10 @@ study = Study(
             {
                 "data": {"CIFAR-10": Cifar10()},
                 "model": {
-                    "HRM": {"model": HRMImage(width=64, heads=4, low_layers=1, high_layers=1), **TWO_SEGMENTS},
+                    "HRM": {
+                        "model": HRMImage(width=64, heads=4, low_layers=1, high_layers=1),
+                        **TWO_SEGMENTS,
+                    },
                     "CNN two-stage": {"model": CNN(width=16), "train.evaluation_steps": 1},
                 },
             }

@@ -1,10 +1,12 @@
-"""Writes docs/studies, a page a study, and the generated parts of README.md and the tour, from studies and results taken here.
+"""Writes docs/studies, a page a study, and the generated parts of README.md and the tour, from studies and
+results taken here.
 
     python studies/index.py                                      rewrite the generated parts
     python studies/index.py --take vitrm_depth_sweep/quick       first take over that study's tables from ./results
     python studies/index.py --check                              only say whether they are up to date (make check)
 
-Results are taken into `studies/tables/`, with date and machine, so that a fresh clone shows them without running anything.
+Results are taken into `studies/tables/`, with date and machine, so that a fresh clone shows them without
+running anything.
 """
 
 import importlib.util
@@ -90,15 +92,22 @@ class Options:
 def main(options: Options) -> int:
     for name in options.take:
         take(Results(options.results), *name.split("/", 1))
-    found, taken = load_studies(), {path.stem: json.loads(path.read_bytes()) for path in sorted(TABLES.glob("*.json"))}
+    found, taken = (
+        load_studies(),
+        {path.stem: json.loads(path.read_bytes()) for path in sorted(TABLES.glob("*.json"))},
+    )
     pages = {PAGES / f"{study.name}.md": page(study, taken) for study in found}
     pages[PAGES / "index.md"] = index(found, taken)
-    pages[PAGES / "coverage.md"] = coverage(found, yaml.safe_load((PUBLISHED / "coverage.yaml").read_text(encoding="utf-8")))
+    pages[PAGES / "coverage.md"] = coverage(
+        found, yaml.safe_load((PUBLISHED / "coverage.yaml").read_text(encoding="utf-8"))
+    )
     for path, table in ((HERE.parent / "README.md", True), (PAGES.parent / "tour.md", False)):
         pages[path] = quick(path.read_text(encoding="utf-8"), taken[SHOWN], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
     pages[PAGES.parent / "replications.md"] = others()
-    stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = [
+        path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     gone = [path for path in PAGES.glob("*.md") if path not in pages]
     if options.check:
         for path in (*stale, *gone):
@@ -113,7 +122,9 @@ def main(options: Options) -> int:
 
 def load_studies() -> list[Study | Search]:
     """Every study and search file beside this one."""
-    modules = [load(path) for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text(encoding="utf-8")]
+    modules = [
+        load(path) for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text(encoding="utf-8")
+    ]
     return [replace(module.study, question=module.__doc__) for module in modules]
 
 
@@ -131,7 +142,9 @@ def take(results: Results, name: str, preset: str) -> None:
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
     measured = {part.name: cells(records, part) for part in records.parts if isinstance(part, Table | Best)}
-    counted = [claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)]
+    counted = [
+        claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)
+    ]
     verdicts = by_source(
         [
             *((placed.target, row.label, answer.verdict) for table in measured.values() for row in table.rows
@@ -142,11 +155,14 @@ def take(results: Results, name: str, preset: str) -> None:
         ]
     )  # fmt: skip
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
-    made = {part.name: shown(records, part).printed for part in records.parts if not isinstance(part, FigurePart)}
+    made = {
+        part.name: shown(records, part).printed for part in records.parts if not isinstance(part, FigurePart)
+    }
     texts = {name: writers.markdown(page) for name, page in made.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
-        "command": re.sub(r" --results(=| )\S+", "", records.plan.command),  # without a folder of this machine
+        # without a folder of this machine
+        "command": re.sub(r" --results(=| )\S+", "", records.plan.command),
         "runs": f"{len(done)} of {len(records.rows)}",
         "date": max(row.provenance.finished for row in done)[:10],
         "machine": f"{machine.cpu}, {machine.cores} cores, {machine.gpu or 'no GPU'}",
@@ -166,7 +182,9 @@ def take(results: Results, name: str, preset: str) -> None:
 
 
 def by_source(judged: list[tuple[Target, str, str]]) -> dict[str, dict[str, int]]:
-    """Published table or figure -> verdict -> how many of its own values have it, each once beside a variant."""
+    """Published table or figure -> verdict -> how many of its own values have it, each once beside a
+    variant.
+    """
     once = {(target.source, label): (source_of(target), verdict) for target, label, verdict in judged}
     counted: dict[str, Counter[str]] = {}
     for source, verdict in once.values():
@@ -183,7 +201,8 @@ def wall_seconds(spans: list[tuple[str, str]]) -> int:
     """Return the seconds in which any run was under way, for runs may be of several commands."""
     seconds, until = 0.0, 0.0
     for start, end in sorted(
-        (datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp()) for start, end in spans
+        (datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp())
+        for start, end in spans
     ):
         seconds += max(0.0, end - max(start, until))
         until = max(until, end)
@@ -213,7 +232,9 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
         dates = {preset: taken.get(f"{study.name}.{preset}", {}).get("date") for preset in study.presets}
         results = ", ".join(f"{preset}: {date}" for preset, date in dates.items() if date)
         asked = by_name(study.question.splitlines()[0])
-        lines.append(f"| [{study.name}]({study.name}.md) | {asked} | {presets(study)} | {results or 'none'} |")
+        lines.append(
+            f"| [{study.name}]({study.name}.md) | {asked} | {presets(study)} | {results or 'none'} |"
+        )
     lines += ["", "## Published values beside results taken here", "", COUNTED, ""]
     lines += [*reproduced(studies, taken), "", "## Papers", "", *papers()]
     return "\n".join(lines) + "\n"
@@ -221,9 +242,14 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
 
 def papers() -> list[str]:
     """The papers by the names that they have here, with their links and what to know of them."""
-    linked = (f"[{paper['title']}]({paper['url']})" if paper["url"] else paper["title"] for paper in PAPERS.values())
+    linked = (
+        f"[{paper['title']}]({paper['url']})" if paper["url"] else paper["title"] for paper in PAPERS.values()
+    )
     noted = (f". {paper['note']}" if "note" in paper else "" for paper in PAPERS.values())
-    return [f"- **{paper['name']}**: {title}{note}" for paper, title, note in zip(PAPERS.values(), linked, noted, strict=True)]
+    return [
+        f"- **{paper['name']}**: {title}{note}"
+        for paper, title, note in zip(PAPERS.values(), linked, noted, strict=True)
+    ]
 
 
 def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]]]) -> str:
@@ -237,22 +263,33 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
         ConfigError: an item without a reason, or with a name that its study does not have.
     """
     by_study = {study.name: study for study in studies}
-    answers = cache(lambda name: {preset: answers_of(by_study[name], preset) for preset in by_study[name].presets})
+    answers = cache(
+        lambda name: {preset: answers_of(by_study[name], preset) for preset in by_study[name].presets}
+    )
     counts = ["| paper | items | exact | partial | missing |", "| --- | ---: | ---: | ---: | ---: |"]
     lines = []
     for paper, stated in items.items():
         number = Counter(item["status"] for item in stated)
-        counts.append(f"| {PAPERS[paper]['name']} | {len(stated)} | {' | '.join(str(number[status]) for status in STATUSES)} |")
+        counts.append(
+            f"| {PAPERS[paper]['name']} | {len(stated)} | {' | '.join(str(number[status]) for status in STATUSES)} |"
+        )
         lines += ["", f"## {PAPERS[paper]['name']}", ""]
         lines += ["| item | status | study | answer | why |", "| --- | --- | --- | --- | --- |"]
         for item in stated:
             status, why, link, answer = item["status"], item.get("why", ""), DASH, DASH
             if status not in STATUSES or bool(why) == (status == "exact"):
-                raise ConfigError(f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason `why`")
+                raise ConfigError(
+                    f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason `why`"
+                )
             if status != "missing":
-                study, kind = item.get("study", ""), next((kind for kind in ANSWERS if item.get(kind)), "part")
+                study, kind = (
+                    item.get("study", ""),
+                    next((kind for kind in ANSWERS if item.get(kind)), "part"),
+                )
                 if study not in by_study:
-                    raise ConfigError(f"coverage.yaml, {item['item']!r}: no study {study!r}{nearest(study, by_study)}")
+                    raise ConfigError(
+                        f"coverage.yaml, {item['item']!r}: no study {study!r}{nearest(study, by_study)}"
+                    )
                 name = by_name(item[kind]) if kind == "claim" else item.get(kind, "")
                 presets = [
                     preset
@@ -261,7 +298,9 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
                 ]
                 if not presets or (status == "exact" and "paper" not in presets):
                     where = "in its preset 'paper'" if presets else "in any preset"
-                    raise ConfigError(f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {where}")
+                    raise ConfigError(
+                        f"coverage.yaml, {item['item']!r}: {study} has no {kind} {name!r} {where}"
+                    )
                 link, answer = f"[{study}]({study}.md)", f"{kind} `{name}` ({', '.join(presets)})"
             words = (writers.md(item["item"]), status, link, answer, writers.md(why) or DASH)
             lines.append(f"| {' | '.join(map(by_name, words))} |")
@@ -282,9 +321,17 @@ def answers_of(study: Study | Search, preset: str) -> dict[str, set[str]]:
 
 
 def page(study: Study | Search, taken: dict[str, Any]) -> str:
-    """docs/studies/NAME.md: what is asked and claimed, what was found, and where the paper's protocol is not kept."""
+    """docs/studies/NAME.md: what is asked and claimed, what was found, and where the paper's protocol is not
+    kept.
+    """
     asked = by_name(re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip()))
-    lines = [f"# {study.name}", "", asked, "", f"The file: `studies/{study.name}.py`. Presets (runs): {presets(study)}."]
+    lines = [
+        f"# {study.name}",
+        "",
+        asked,
+        "",
+        f"The file: `studies/{study.name}.py`. Presets (runs): {presets(study)}.",
+    ]
     for path in sorted(PICTURES.glob(f"{study.name}.*")):
         lines += ["", f"![{path.name.split('.')[1]}](../pictures/{path.name})"]
     lines += claims(study, taken)
@@ -318,10 +365,15 @@ def stated_by(study: Study | Search, preset: str) -> dict[str, str]:
 
 
 def outcome(contrast: str, content: dict[str, Any] | None) -> str:
-    """A claim's verdict in results taken here, if there are any; one of another contrast or margin is none."""
+    """A claim's verdict in results taken here, if there are any; one of another contrast or margin is
+    none.
+    """
     if not content:
         return "not run"
-    return next((one["verdict"] for one in content.get("claims", {}).values() if one["contrast"] == contrast), NOT_JUDGED)
+    return next(
+        (one["verdict"] for one in content.get("claims", {}).values() if one["contrast"] == contrast),
+        NOT_JUDGED,
+    )
 
 
 def deviations(study: Study | Search) -> list[str]:
@@ -329,7 +381,9 @@ def deviations(study: Study | Search) -> list[str]:
     stated = [] if isinstance(study, Search) else study.deviations
     if not stated:
         return []
-    rows = [(one.field, BLANK if one.paper is None else str(one.paper), str(one.ours), one.why) for one in stated]
+    rows = [
+        (one.field, BLANK if one.paper is None else str(one.paper), str(one.ours), one.why) for one in stated
+    ]
     lines = ["", "## Where the preset `paper` is not its paper's", ""]
     lines += ["| setting | its paper's | here | why |", "| --- | --- | --- | --- |"]
     return lines + [f"| {' | '.join(by_name(writers.md(word)) for word in row)} |" for row in rows]
@@ -337,23 +391,35 @@ def deviations(study: Study | Search) -> list[str]:
 
 def others() -> str:
     """docs/replications.md: what others got for published cells, and what one more would find."""
-    lines = ["# What others got", "", OTHERS, "", "| cell | published | retrained | mean | tau | one more would find |"]
+    lines = [
+        "# What others got",
+        "",
+        OTHERS,
+        "",
+        "| cell | published | retrained | mean | tau | one more would find |",
+    ]
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
     shown = {name: (replication_rows(name), combine_cell(name)) for name in CELLS}
     for name, (data, found) in shown.items():
         mean = f"{found.mean:.1f}" if found else DASH
         if found and found.interval:
             mean += " [{:.1f}, {:.1f}]".format(*clip_percent(*found.interval))
-        more = "{:.1f} to {:.1f}".format(*clip_percent(*found.predicted)) if found and found.predicted else DASH
+        more = (
+            "{:.1f} to {:.1f}".format(*clip_percent(*found.predicted)) if found and found.predicted else DASH
+        )
         tau = f"{found.tau:.1f}" if found and found.k > 1 else DASH
         k = found.k if found else 0
-        lines.append(f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |")
+        lines.append(
+            f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |"
+        )
     for name, (data, found) in shown.items():
         lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{summarize(found)}.", 128)]
         lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]
         for one in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):
             value = DASH if one["value"] != one["value"] else f"{one['value']:g}"
-            counts = {"published": "no: the published run", "retrained": "yes"}.get(one["kind"], f"no: {one['apart']}")
+            counts = {"published": "no: the published run", "retrained": "yes"}.get(
+                one["kind"], f"no: {one['apart']}"
+            )
             lines.append(
                 f"| {' | '.join(writers.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
             )
@@ -367,13 +433,24 @@ def fields() -> str:
         "Model families": {name: (kind, "model.") for name, kind in sorted(FAMILIES.complete().items())},
         "Data sets": {name: (kind, "data.") for name, kind in sorted(DATASETS.complete().items())},
     }
-    lines = ["# Every field", "", "As `recstudy fields NAME` prints it; set by `FIELD=VALUE` behind a study's command."]
+    lines = [
+        "# Every field",
+        "",
+        "As `recstudy fields NAME` prints it; set by `FIELD=VALUE` behind a study's command.",
+    ]
     for title, parts in groups.items():
         lines += ["", f"## {title}"]
         for name, (kind, prefix) in parts.items():
             lines += ["", f"### {name}", "", by_name(writers.md((kind.__doc__ or "").split("\n")[0]))]
-            lines += ["", "| field | type | default | a search tries | what it is |", "| --- | --- | --- | --- | --- |"]
-            lines += [f"| {' | '.join(by_name(writers.md(word)) for word in row)} |" for row in described(kind, prefix)]
+            lines += [
+                "",
+                "| field | type | default | a search tries | what it is |",
+                "| --- | --- | --- | --- | --- |",
+            ]
+            lines += [
+                f"| {' | '.join(by_name(writers.md(word)) for word in row)} |"
+                for row in described(kind, prefix)
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -403,16 +480,21 @@ def earlier(study: Study | Search, preset: str, content: dict[str, Any]) -> str:
     if not others:
         return ""
     named = writers.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
-    what = "all variants" if len(others) == len(labels) else f"{len(others)} of {len(labels)} variants ({named})"
+    what = (
+        "all variants" if len(others) == len(labels) else f"{len(others)} of {len(labels)} variants ({named})"
+    )
     return f" **Of an earlier revision**: what computes {what}, or their settings, has changed since."
 
 
 def changed(study: Study | Search, preset: str, content: dict[str, Any]) -> list[str]:
-    """The taken variants of which a run has another id today; none of a search, whose sampler chooses its runs."""
+    """The taken variants of which a run has another id today; none of a search, whose sampler chooses its
+    runs.
+    """
     if isinstance(study, Search):
         return []
     taken = content.get("ids", {})
-    seeds = max(study.by_preset(study.seeds, preset), *map(len, taken.values()), 1)  # results may be of more than it runs
+    # results may be of more than it runs
+    seeds = max(study.by_preset(study.seeds, preset), *map(len, taken.values()), 1)
     now = {run.id for run in make_plan(study, preset, content.get("changes"), seeds).runs}
     return [label for label, own in taken.items() if not set(own) <= now]
 
@@ -424,7 +506,9 @@ def sentences(content: dict[str, Any]) -> list[str]:
 
 
 def quick(text: str, content: dict[str, Any], table: bool) -> str:
-    """README.md or the tour with what a quick study printed: its findings and, if asked, a table without title and notes."""
+    """README.md or the tour with what a quick study printed: its findings and, if asked, a table without
+    title and notes.
+    """
     lines = [line for line in content["tables"]["depths"].splitlines() if line.startswith("|")]
     block = "\n".join([provenance(content), *sentences(content), *(["", *lines] if table else [])])
     pattern = r"(<!-- quick: generated by make readme -->\n).*?(\n<!-- end of quick -->)"
@@ -435,20 +519,31 @@ def quick(text: str, content: dict[str, Any], table: bool) -> str:
 
 def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str]:
     """One line a published table or figure: which study answers it, and how far each preset is."""
-    lines = ["| published | values | study | quick | standard | paper |", "| --- | ---: | --- | --- | --- | --- |"]
+    lines = [
+        "| published | values | study | quick | standard | paper |",
+        "| --- | ---: | --- | --- | --- | --- |",
+    ]
     for study in studies:
         for item, count in items(study, "paper").items():
             states = [
-                state(study, preset, taken.get(f"{study.name}.{preset}"), item) if item in items(study, preset) else "not in it"
+                state(study, preset, taken.get(f"{study.name}.{preset}"), item)
+                if item in items(study, preset)
+                else "not in it"
                 for preset in ("quick", "standard", "paper")
             ]
-            lines.append(f"| {named(item)} | {count} | [{study.name}]({study.name}.md) | {' | '.join(states)} |")
+            lines.append(
+                f"| {named(item)} | {count} | [{study.name}]({study.name}.md) | {' | '.join(states)} |"
+            )
     return lines
 
 
 def items(study: Study | Search, preset: str) -> dict[str, int]:
     """Published table or figure -> how many of its values a preset's tables and figures stand beside."""
-    parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table | Arithmetic | Alignment)]
+    parts = [
+        part
+        for part in study.by_preset(study.report, preset)
+        if isinstance(part, Table | Arithmetic | Alignment)
+    ]
     named_once = {target.source: source_of(target) for part in parts for target in part.targets}
     return dict(sorted(Counter(named_once.values()).items()))
 

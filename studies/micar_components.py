@@ -1,16 +1,17 @@
 """What does each part of MicarVLMoE contribute, and does it still where compute is the same?
 
-Table III of 003 removes one component at a time: load balancing, the mixture of experts, latent encoder, multiscale vision
-encoder. Published on COVCTR, Avg-BLEU: 0.638 in full; 0.609, 0.628, 0.608 and 0.595 without. Differences are paired by seed.
-Three rows stand beside them. Without MSVE a model has 13 times fewer FLOPs (003-9), so one convolves a single scale at the same
-cost; without the mixture a token passes one expert where it passed two, so one has an expert of twice the width; and one adds the
-experts unweighted, as the published code does, which leaves its router untaught (003-1).
-Our network follows the published code in four settings in which the paper's text differs (003-8): fused projections, attention
-scores divided by the root of a head's width, 24 rotary dimensions of 48, and a normalized input of the fusion. On MedPix 2.0 and
-COVCTR, a row each has the text's value, and one row has all four: 155,416,768 parameters with 1,000 words, not 156,793,024.
-Quick runs on generated captions, with a small model and without these five rows. It demonstrates the run and decides no claim:
-its 95 % intervals are ±0.2 wide, the claims' margin is 0.005.
-Cost: quick, 9 minutes on 2 cores (measured); standard (MedPix 2.0), hours of a GPU; paper (COVCTR and MMR, 100 epochs), see
+Table III of 003 removes one component at a time: load balancing, the mixture of experts, latent encoder,
+multiscale vision encoder. Published on COVCTR, Avg-BLEU: 0.638 in full; 0.609, 0.628, 0.608 and 0.595
+without. Differences are paired by seed. Three rows stand beside them. Without MSVE a model has 13 times fewer
+FLOPs (003-9), so one convolves a single scale at the same cost; without the mixture a token passes one expert
+where it passed two, so one has an expert of twice the width; and one adds the experts unweighted, as the
+published code does, which leaves its router untaught (003-1). Our network follows the published code in four
+settings in which the paper's text differs (003-8): fused projections, attention scores divided by the root of
+a head's width, 24 rotary dimensions of 48, and a normalized input of the fusion. On MedPix 2.0 and COVCTR, a
+row each has the text's value, and one row has all four: 155,416,768 parameters with 1,000 words, not
+156,793,024. Quick runs on generated captions, with a small model and without these five rows. It demonstrates
+the run and decides no claim: its 95 % intervals are ±0.2 wide, the claims' margin is 0.005. Cost: quick, 9
+minutes on 2 cores (measured); standard (MedPix 2.0), hours of a GPU; paper (COVCTR and MMR, 100 epochs), see
 --dry-run.
 
     python studies/micar_components.py
@@ -19,7 +20,19 @@ Cost: quick, 9 minutes on 2 cores (measured); standard (MedPix 2.0), hours of a 
 
 from dataclasses import replace
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main, published
+from recstudy import (
+    Claim,
+    Deviation,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    deviations,
+    leave_one_out,
+    main,
+    published,
+)
 from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
 from recstudy.models import MicarVLMoE
 from recstudy.report import Differences, LearningCurves, Table
@@ -28,14 +41,19 @@ TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
     caption_mean="batch", weight_decay=5e-5, patience=50, ema_decay=0.0,
 )  # fmt: skip
-SELECTED = TRAIN.model_copy(update={"score": "report_score"})  # its code; it writes all captions of the split, each epoch
-QUICK = TRAIN.model_copy(update={"epochs": 6, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0})
+# its code; it writes all captions of the split, each epoch
+SELECTED = TRAIN.model_copy(update={"score": "report_score"})
+QUICK = TRAIN.model_copy(
+    update={"epochs": 6, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0}
+)
 SMALL = MicarVLMoE(
     backbone="small", weights="random", pyramid_width=16, width=64, heads=4, latent=96, rope_dims=6, encoder_layers=1,
     decoder_layers=1, ffn_width=128, experts=4,
 )  # fmt: skip
 TABLE_III = published(
-    "003_table3_ablation", margin=0.3, why="a third of the 1.0 points of Avg-BLEU that the mixture brings on COVCTR"
+    "003_table3_ablation",
+    margin=0.3,
+    why="a third of the 1.0 points of Avg-BLEU that the mixture brings on COVCTR",
 )
 REPORTS = {"tokenizer": "word", "clean": "report"}
 
@@ -71,7 +89,12 @@ MMR = {
 def on_mmr(variants: list[Variant]) -> list[Variant]:
     """The same design on the paper's other data set, with its settings there."""
     return [
-        replace(one, label=f"{one.label}, MMR", changes={**MMR, **one.changes}, base=one.base and f"{one.base}, MMR")
+        replace(
+            one,
+            label=f"{one.label}, MMR",
+            changes={**MMR, **one.changes},
+            base=one.base and f"{one.base}, MMR",
+        )
         for one in variants
     ]
 
@@ -114,7 +137,9 @@ study = Study(
     name="micar_components",
     presets={
         "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
-        "standard": RunConfig(data=MedPix(**REPORTS, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
+        "standard": RunConfig(
+            data=MedPix(**REPORTS, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN
+        ),
         "paper": RunConfig(data=CovCtr(**REPORTS, length=80), model=MicarVLMoE(), train=SELECTED),
     },
     variants={
@@ -127,7 +152,16 @@ study = Study(
     report=[
         Table(
             "table3",
-            metrics=("bleu_1", "bleu_2", "bleu_3", "bleu_4", "avg_bleu", "token_accuracy", "params", "gflops"),
+            metrics=(
+                "bleu_1",
+                "bleu_2",
+                "bleu_3",
+                "bleu_4",
+                "avg_bleu",
+                "token_accuracy",
+                "params",
+                "gflops",
+            ),
             group="data",
             targets=TABLE_III,
             title="Table III: one component removed at a time",

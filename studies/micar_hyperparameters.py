@@ -1,14 +1,14 @@
 """How many experts, how deep, and in which batches does MicarVLMoE write best?
 
-Figure 6 of 003, which prints no number: more experts help, 8 with top-2 best and 2 with top-1 worst (a); 2 layers are best, more
-are worse (b), although it trains three of its four data sets with 3 (003-5); batches of 20 to 30 are best (c), although it
-trains with 16 and 32 (003-6). Each is swept alone around the settings of its data set, but for experts and top-k, which are
-crossed. Paper has both data sets of the figure, COVCTR and MMR. The claim on batches compares 24, inside the paper's range, with
-8 and 64, in quick with 8 and 32.
-Read with it: one learning rate for all batch sizes and depths, as in the paper. Quick runs on generated captions, with 2 and 8
-experts. It demonstrates the run and decides no claim: its 95 % intervals are ±0.15 wide, the claims' margin is 0.005.
-Cost: quick, 20 minutes on 2 cores (17 were measured for 21 of its 24 runs); standard (MedPix 2.0), hours of a GPU; paper (100
-epochs), see --dry-run.
+Figure 6 of 003, which prints no number: more experts help, 8 with top-2 best and 2 with top-1 worst (a); 2
+layers are best, more are worse (b), although it trains three of its four data sets with 3 (003-5); batches of
+20 to 30 are best (c), although it trains with 16 and 32 (003-6). Each is swept alone around the settings of
+its data set, but for experts and top-k, which are crossed. Paper has both data sets of the figure, COVCTR and
+MMR. The claim on batches compares 24, inside the paper's range, with 8 and 64, in quick with 8 and 32.
+Read with it: one learning rate for all batch sizes and depths, as in the paper. Quick runs on generated
+captions, with 2 and 8 experts. It demonstrates the run and decides no claim: its 95 % intervals are ±0.15
+wide, the claims' margin is 0.005. Cost: quick, 20 minutes on 2 cores (17 were measured for 21 of its 24
+runs); standard (MedPix 2.0), hours of a GPU; paper (100 epochs), see --dry-run.
 
     python studies/micar_hyperparameters.py
     python studies/micar_hyperparameters.py --preset standard --data DIR
@@ -25,8 +25,11 @@ TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
     caption_mean="batch", weight_decay=5e-5, patience=50, ema_decay=0.0,
 )  # fmt: skip
-SELECTED = TRAIN.model_copy(update={"score": "report_score"})  # its code; it writes all captions of the split, each epoch
-QUICK = TRAIN.model_copy(update={"epochs": 6, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0})
+# its code; it writes all captions of the split, each epoch
+SELECTED = TRAIN.model_copy(update={"score": "report_score"})
+QUICK = TRAIN.model_copy(
+    update={"epochs": 6, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0}
+)
 SMALL = MicarVLMoE(
     backbone="small", weights="random", pyramid_width=16, width=64, heads=4, latent=96, rope_dims=6, encoder_layers=1,
     decoder_layers=1, ffn_width=128, experts=8,
@@ -35,11 +38,16 @@ REPORTS = {"tokenizer": "word", "clean": "report", "length": 80}
 
 
 DEEPER = MicarVLMoE(encoder_layers=3, decoder_layers=3, activation="gelu")  # the paper's on MMR
-ON_MMR = {"data": MmRetinal(**{**REPORTS, "length": 60}, vocabulary=20_000), "model": DEEPER, "train.batch_size": 32}
+ON_MMR = {
+    "data": MmRetinal(**{**REPORTS, "length": 60}, vocabulary=20_000),
+    "model": DEEPER,
+    "train.batch_size": 32,
+}
 
 
 def swept(experts: list[int], depths: list[int], batches: list[int], **data: dict) -> list[Variant]:
-    """Experts x top-k; then other depths of encoder and decoder, and other batches, with the other settings as in the preset.
+    """Experts x top-k; then other depths of encoder and decoder, and other batches, with the other settings
+    as in the preset.
 
     `data` names the level of the axis `data`, with its changes of the preset.
     """
@@ -71,14 +79,21 @@ def panels(model: MicarVLMoE, batch_size: int, data: str = "") -> list:
     parts.append(Interactions(metric="avg_bleu", x="experts", by="top_k", where=experts))
     if not data:
         return parts
-    return [replace(part, name=f"{part.name}_{data.lower()}", title=f"{part.heading}, {data}") for part in parts]
+    return [
+        replace(part, name=f"{part.name}_{data.lower()}", title=f"{part.heading}, {data}") for part in parts
+    ]
 
 
 SCORES = ("bleu_1", "bleu_4", "avg_bleu", "rouge_l", "token_accuracy", "params", "gflops")
 
 
 def claims(
-    model: MicarVLMoE, on: str, experts: int, depths: tuple[int, ...], batches: tuple[int, int, int], **preset: str | int
+    model: MicarVLMoE,
+    on: str,
+    experts: int,
+    depths: tuple[int, ...],
+    batches: tuple[int, int, int],
+    **preset: str | int,
 ) -> list[Claim]:
     """Section V.C's sentences, by half a point of Avg-BLEU: Figure 6 prints no number.
 
@@ -88,16 +103,25 @@ def claims(
         experts: the most experts, 8 or more.
         depths: the best and the others.
         batches: the smallest, one of 20 to 30, and the largest.
-        preset: the batch size of the other sentences, 16 by default, and the level of the axis `data` if there is one.
+        preset: the batch size of the other sentences, 16 by default, and the level of the axis `data` if
+            there is one.
     """
-    settings = {"model.experts": model.experts, "model.top_k": model.top_k, "model.decoder_layers": model.decoder_layers}
+    settings = {
+        "model.experts": model.experts,
+        "model.top_k": model.top_k,
+        "model.decoder_layers": model.decoder_layers,
+    }
     settings |= {"train.batch_size": 16, **preset}
 
     def lower(text: str, less: dict, than: dict) -> Claim:
-        return Claim(f"003 V.C: {text}, {on}", less=settings | less, than=settings | than, by=0.005, metric="avg_bleu")
+        return Claim(
+            f"003 V.C: {text}, {on}", less=settings | less, than=settings | than, by=0.005, metric="avg_bleu"
+        )
 
     least, middle, most = ({"train.batch_size": batch} for batch in batches)
-    few, best, many = ({"model.experts": count, "model.top_k": top} for count, top in ((2, 1), (8, 2), (experts, 2)))
+    few, best, many = (
+        {"model.experts": count, "model.top_k": top} for count, top in ((2, 1), (8, 2), (experts, 2))
+    )
     shallow, *others = ({"model.decoder_layers": depth} for depth in depths)
     return [
         lower('"performance improves with more experts, peaking at Expert-8-TopK-2" (fewer)', few, best),

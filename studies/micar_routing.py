@@ -1,29 +1,51 @@
 """Where does a trained MicarVLMoE look, and which experts write which words?
 
-Figures 3, 7 and 8 of 003: feature maps of the multiscale encoder; self- and cross-attention over image and words, on COVCTR and
-on MMR; experts by layer and token, on COVCTR. They show single examples, so the loads and entropies over the whole test set stand
-beside them: with balance and without, weighted (paper) and as the published code adds experts, whose router learns from the
-balance alone (003-1).
-Read with it: attention maps say where a layer reads, not why a word was chosen. Quick runs on generated captions.
-It demonstrates the run and decides no claim: its 95 % interval is ±2.8 points wide, the claim's margin is 1.
-Cost: quick, 17 minutes on 2 cores (measured); standard (MedPix 2.0), an hour of a GPU; paper (COVCTR, and one model on MMR), see
---dry-run.
+Figures 3, 7 and 8 of 003: feature maps of the multiscale encoder; self- and cross-attention over image and
+words, on COVCTR and on MMR; experts by layer and token, on COVCTR. They show single examples, so the loads
+and entropies over the whole test set stand beside them: with balance and without, weighted (paper) and as the
+published code adds experts, whose router learns from the balance alone (003-1).
+Read with it: attention maps say where a layer reads, not why a word was chosen. Quick runs on generated
+captions. It demonstrates the run and decides no claim: its 95 % interval is ±2.8 points wide, the claim's
+margin is 1. Cost: quick, 17 minutes on 2 cores (measured); standard (MedPix 2.0), an hour of a GPU; paper
+(COVCTR, and one model on MMR), see --dry-run.
 
     python studies/micar_routing.py
     python studies/micar_routing.py --preset standard --data DIR --export pdf
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main
+from recstudy import (
+    Claim,
+    Deviation,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    deviations,
+    leave_one_out,
+    main,
+)
 from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
 from recstudy.models import MicarVLMoE
-from recstudy.report import AttentionMaps, Captions, ExpertLoad, ExpertPath, FeatureMaps, LearningCurves, Table
+from recstudy.report import (
+    AttentionMaps,
+    Captions,
+    ExpertLoad,
+    ExpertPath,
+    FeatureMaps,
+    LearningCurves,
+    Table,
+)
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
     caption_mean="batch", weight_decay=5e-5, patience=50, ema_decay=0.0,
 )  # fmt: skip
-SELECTED = TRAIN.model_copy(update={"score": "report_score"})  # its code; it writes all captions of the split, each epoch
-QUICK = TRAIN.model_copy(update={"epochs": 8, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0})
+# its code; it writes all captions of the split, each epoch
+SELECTED = TRAIN.model_copy(update={"score": "report_score"})
+QUICK = TRAIN.model_copy(
+    update={"epochs": 8, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0}
+)
 SMALL = MicarVLMoE(
     backbone="small", weights="random", pyramid_width=16, width=64, heads=4, latent=96, rope_dims=6, encoder_layers=1,
     decoder_layers=2, ffn_width=128, experts=4,
@@ -83,7 +105,10 @@ study = Study(
     seeds_at_most={"quick": 10},
     report={
         **dict.fromkeys(("quick", "standard"), REPORT),
-        "paper": [*REPORT, AttentionMaps("attention_mmr", where={"variant": "full, MMR"}, title="Figure 7a: MMR")],
+        "paper": [
+            *REPORT,
+            AttentionMaps("attention_mmr", where={"variant": "full, MMR"}, title="Figure 7a: MMR"),
+        ],
     },
     claims={
         "quick": [claim("asked of synthetic captions")],

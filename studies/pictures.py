@@ -1,5 +1,5 @@
-"""The pictures of README and docs, taken in a headless Chromium of pages and the board that show what studies here have left in
-`results/`, and of a published bundle; what a report animates is copied.
+"""The pictures of README and docs, taken in a headless Chromium of pages and the board that show what studies
+here have left in `results/`, and of a published bundle; what a report animates is copied.
 
 make pictures
 """
@@ -21,18 +21,22 @@ PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
 PUBLISHED = Path(__file__).parent / "evidence" / "hrm_small_images.zip"
 CLAIMS = ".figure[aria-label^=Claims]"
-FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"  # the first of the report's own, not the forest plot over the claims
+# the first of the report's own, not the forest plot over the claims
+FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"
 VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
 
 
 class Picture(NamedTuple):
-    """A part of the page of a quick study, its report's or the board's, as a CSS selector; or a GIF beside the report."""
+    """A part of the page of a quick study, its report's or the board's, as a CSS selector; or a GIF beside
+    the report.
+    """
 
     study: str
     name: str
     part: str
     on_board: bool = False
-    corner: tuple[int, int] | None = None  # width and height in pixels of its upper left, where all of it is too much
+    # width and height in pixels of its upper left, where all of it is too much
+    corner: tuple[int, int] | None = None
 
     @property
     def path(self) -> Path:
@@ -48,7 +52,10 @@ WANTED = (
     Picture("vitrm_depth_sweep", "levels.png", FIRST),
     Picture("imagetrm_backbones", "captions.png", "article.card >> nth=1"),
     Picture("micar_hyperparameters", "curve.png", FIRST),
-    Picture("hrm_small_images", "accuracies.png", ".scroll[aria-label*=accuracy] >> nth=0", corner=(928, 424)),  # of PUBLISHED
+    # of PUBLISHED
+    Picture(
+        "hrm_small_images", "accuracies.png", ".scroll[aria-label*=accuracy] >> nth=0", corner=(928, 424)
+    ),
     Picture("vitrm_depth_sweep", "board.png", "body", on_board=True, corner=(1000, 760)),
 )
 
@@ -68,12 +75,21 @@ def main() -> int:
             source = report.parent / picture.part if picture.part.endswith(".gif") else report
             if not source.exists():
                 missing += 1
-                print(f"{picture.path.name}: no {source.name}. Run: python studies/{picture.study}.py", file=sys.stderr)
+                print(
+                    f"{picture.path.name}: no {source.name}. Run: python studies/{picture.study}.py",
+                    file=sys.stderr,
+                )
                 continue
             if source != report:
                 shutil.copy(source, picture.path)
             else:
-                take(page, picture, f"{address}/study/{picture.study}/quick" if picture.on_board else report.absolute().as_uri())
+                take(
+                    page,
+                    picture,
+                    f"{address}/study/{picture.study}/quick"
+                    if picture.on_board
+                    else report.absolute().as_uri(),
+                )
             print(f"docs/pictures/{picture.path.name}")
     return 1 if missing else 0
 
@@ -89,7 +105,9 @@ def take(page: Page, picture: Picture, address: str) -> None:
         place = part.bounding_box()
         assert place is not None
         width, height = picture.corner
-        page.screenshot(path=picture.path, clip={"x": place["x"], "y": place["y"], "width": width, "height": height})
+        page.screenshot(
+            path=picture.path, clip={"x": place["x"], "y": place["y"], "width": width, "height": height}
+        )
 
 
 @contextmanager

@@ -1,21 +1,34 @@
 """What does more thinking at test buy, from the same weights?
 
-TRM (arXiv:2510.04871) tests with 16 segments. The same weights are given more: up to 64 segments; K trajectories with Gaussian
-noise on z before each segment, of which the halting head chooses (PTRM, arXiv:2605.19943); and copies of the puzzle under
-symmetries, whose answers vote. They are compared by FLOPs at test, and with puzzles that halt by themselves. The halting head's
-bias at the start is varied, because heads that start at p = 0.5 or 0.73 are said to fall into a trap which p = 0.05 avoids
-(arXiv:2604.21999, of a router of tokens in a universal transformer). Only the first variant is given more than 16 segments.
-Published: PTRM takes TRM on Sudoku-Extreme from 87.4 to 98.75 %. K = 100, sigma = 0.3 and 64 segments are what others state who
-built it anew; whether y is noisy as well, on which they differ, is taken as no.
-Cost: quick (synthetic 6x6 Sudokus), 9 minutes on 2 cores (measured); standard (9x9), an hour of one GPU; paper,
-2.1 EFLOP a row to train, and of the first row 0.9 EFLOP to test:
-64 segments of all puzzles, and trajectories and copies of a thousand.
+TRM (arXiv:2510.04871) tests with 16 segments. The same weights are given more: up to 64 segments; K
+trajectories with Gaussian noise on z before each segment, of which the halting head chooses (PTRM,
+arXiv:2605.19943); and copies of the puzzle under symmetries, whose answers vote. They are compared by FLOPs
+at test, and with puzzles that halt by themselves. The halting head's bias at the start is varied, because
+heads that start at p = 0.5 or 0.73 are said to fall into a trap which p = 0.05 avoids (arXiv:2604.21999, of a
+router of tokens in a universal transformer). Only the first variant is given more than 16 segments.
+Published: PTRM takes TRM on Sudoku-Extreme from 87.4 to 98.75 %. K = 100, sigma = 0.3 and 64 segments are
+what others state who built it anew; whether y is noisy as well, on which they differ, is taken as no. Cost:
+quick (synthetic 6x6 Sudokus), 9 minutes on 2 cores (measured); standard (9x9), an hour of one GPU; paper, 2.1
+EFLOP a row to train, and of the first row 0.9 EFLOP to test: 64 segments of all puzzles, and trajectories and
+copies of a thousand.
 
     python studies/puzzle_test_time.py
     python studies/puzzle_test_time.py --preset paper --data DIR
 """
 
-from recstudy import AtTest, Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import (
+    AtTest,
+    Claim,
+    Deviation,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
 from recstudy.report import Budgets, Curve, Effort, LearningCurves, Part, Table, Thinking
@@ -34,9 +47,12 @@ PAPER = {
     "puzzle_learning_rate": 1e-4, "puzzle_weight_decay": 1.0, "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax",
     "precision": "bfloat16", "at_test": AtTest(trajectories=100, segments=64, copies=32, puzzles=1000),
 }  # fmt: skip
-CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}  # one trained row in front, the same for all puzzles
+# one trained row in front, the same for all puzzles
+CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}
 MLP = TRM(**CELLS, mixing="mlp")
-SMALL = TRM(tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
+SMALL = TRM(
+    tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1
+)
 FIRST = {"model.halt_bias": -5.0}
 PLAIN = {"train.at_test": AtTest(), "train.evaluation_depths": 16}
 BIASES = {"-5": FIRST, **{str(bias): {"model.halt_bias": float(bias), **PLAIN} for bias in (-3, 0, 1)}}
@@ -65,7 +81,9 @@ def claims(trajectories: int, copies: int, on: str) -> list[Claim]:
     ]  # fmt: skip
 
 
-SEARCHED = published("ptrm_sudoku", margin=0.4, why="a third of the 1.25 points that its search leaves unsolved")
+SEARCHED = published(
+    "ptrm_sudoku", margin=0.4, why="a third of the 1.25 points that its search leaves unsolved"
+)
 
 
 def report(*counts: str) -> list[Part]:
@@ -95,7 +113,9 @@ study = Study(
             train=SLOTS.model_copy(update=QUICK),
             place=Place(gpus_per_run=0),
         ),
-        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+        "standard": RunConfig(
+            data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)
+        ),
         "paper": RunConfig(
             data=SudokuExtreme(train_puzzles=1000, augmentations=1000, rounds=5000),
             model=MLP,
@@ -107,7 +127,11 @@ study = Study(
     seeds_at_most={"quick": 10},
     report={
         preset: report(*(f"{name}_exact_accuracy.{count}" for count in counts for name in ("noisy", "any")))
-        for preset, counts in {"quick": (1, 4, 16), "standard": (1, 8, 32, 100), "paper": (1, 8, 32, 100)}.items()
+        for preset, counts in {
+            "quick": (1, 4, 16),
+            "standard": (1, 8, 32, 100),
+            "paper": (1, 8, 32, 100),
+        }.items()
     },
     claims={
         "quick": claims(16, 8, "synthetic 6x6 Sudokus"),
@@ -115,7 +139,12 @@ study = Study(
         "paper": claims(100, 32, "Sudoku-Extreme"),
     },
     deviations=(
-        Deviation(field="train.at_test.puzzles", paper=None, ours=1000, why="evenly over all, whose trajectories cost 69 EFLOP"),
+        Deviation(
+            field="train.at_test.puzzles",
+            paper=None,
+            ours=1000,
+            why="evenly over all, whose trajectories cost 69 EFLOP",
+        ),
         *deviations("puzzle_code"),
         *deviations("trm_code"),
         *deviations("trm_epochs"),

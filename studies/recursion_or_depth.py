@@ -1,16 +1,17 @@
 """Does ViTRM recur to any end, or would as many layers of their own do the same?
 
-The ViTRM paper (002) sets its recursion beside ViTs of another width, without its moving average, so that its tables cannot
-tell recursion from depth. Here a ViT of the same width, heads and feed-forward size has the same updates, schedule and average.
-It is trained with as many FLOPs as ViTRM takes at each number of latent steps n: on CIFAR-10 9, 22 and 40 layers of their own for
-4.4, 10.4 and 19.3 GFLOP an image, within 2 %. And once with as many parameters, 3.6 million in three layers: ViTRM's block, used
-once.
-Elsewhere, at matched compute: r recurrences of a block are worth r^0.46 blocks of their own in language models
-(arXiv:2604.21106), and an autoregressive TRM gains nothing on character-level tasks (arXiv:2603.08082).
-Published: nothing; the paper calls recursion an alternative to scale. If it is one, ViTRM is ahead of the ViT with its weights
-and not behind those with its FLOPs, which have up to 13 times as many.
-The preset `puzzles` asks it of TRM, whose paper (arXiv:2510.04871) does so too: 6x6 Sudokus, and a transformer of TRM's layers.
-Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5; standard and paper, see --dry-run.
+The ViTRM paper (002) sets its recursion beside ViTs of another width, without its moving average, so that its
+tables cannot tell recursion from depth. Here a ViT of the same width, heads and feed-forward size has the
+same updates, schedule and average. It is trained with as many FLOPs as ViTRM takes at each number of latent
+steps n: on CIFAR-10 9, 22 and 40 layers of their own for 4.4, 10.4 and 19.3 GFLOP an image, within 2 %. And
+once with as many parameters, 3.6 million in three layers: ViTRM's block, used once.
+Elsewhere, at matched compute: r recurrences of a block are worth r^0.46 blocks of their own in language
+models (arXiv:2604.21106), and an autoregressive TRM gains nothing on character-level tasks
+(arXiv:2603.08082). Published: nothing; the paper calls recursion an alternative to scale. If it is one, ViTRM
+is ahead of the ViT with its weights and not behind those with its FLOPs, which have up to 13 times as many.
+The preset `puzzles` asks it of TRM, whose paper (arXiv:2510.04871) does so too: 6x6 Sudokus, and a
+transformer of TRM's layers. Cost: quick, 6 minutes on 2 cores (measured); puzzles, 5; standard and paper, see
+--dry-run.
 
     python studies/recursion_or_depth.py
     python studies/recursion_or_depth.py --preset puzzles
@@ -41,22 +42,34 @@ SLOTS = TrainConfig(
 )  # fmt: skip
 
 
-def variants(flat: ModelConfig, layers: dict[int, int], names: tuple[str, str] = ("ViTRM", "ViT")) -> list[Variant]:
-    """The recursive model and its equal in FLOPs at each n, and the one with its parameters, whose depth does not go by n."""
+def variants(
+    flat: ModelConfig, layers: dict[int, int], names: tuple[str, str] = ("ViTRM", "ViT")
+) -> list[Variant]:
+    """The recursive model and its equal in FLOPs at each n, and the one with its parameters, whose depth does
+    not go by n.
+    """
     deep, wide = names
     models = {(deep, n): {"model.latent_steps": n} for n in layers}
-    models |= {(f"{wide}, equal FLOPs", n): {"model": flat.model_copy(update={"layers": depth})} for n, depth in layers.items()}
+    models |= {
+        (f"{wide}, equal FLOPs", n): {"model": flat.model_copy(update={"layers": depth})}
+        for n, depth in layers.items()
+    }
     models |= {(f"{wide}, equal parameters", 0): {"model": flat}}
     return [
         Variant(
-            f"model={model}, n={n}" if n else f"model={model}", changes, {"model": model, "n": n}, {"model": "model", "n": "n"}
+            f"model={model}, n={n}" if n else f"model={model}",
+            changes,
+            {"model": model, "n": n},
+            {"model": "model", "n": "n"},
         )
         for (model, n), changes in models.items()
     ]
 
 
 def claims(on: str, few: int, names: tuple[str, str] = ("ViTRM", "ViT"), by: float = 0.5) -> list[Claim]:
-    """What 002 would have to show of CIFAR-10, with half a point, which its figures call a difference; of puzzles with five."""
+    """What 002 would have to show of CIFAR-10, with half a point, which its figures call a difference; of
+    puzzles with five.
+    """
     deep, wide = names
     three = {"model": deep, "n": 3}
 
@@ -84,10 +97,19 @@ def report(score: str, *told: str) -> list[Part]:
     ]  # fmt: skip
 
 
-REPORT, SOLVED = report("top1_accuracy", "selection_top1_accuracy"), report("exact_accuracy", "supervision_steps_used")
+REPORT, SOLVED = (
+    report("top1_accuracy", "selection_top1_accuracy"),
+    report("exact_accuracy", "supervision_steps_used"),
+)
 LEVELS = [
     Table("levels", metrics=("level_accuracy.*",), title="Accuracy (%) by the steps that an image takes"),
-    Curve("by_level", x="eval.part", y="level_accuracy", by="variant", title="Accuracy against the steps that an image takes"),
+    Curve(
+        "by_level",
+        x="eval.part",
+        y="level_accuracy",
+        by="variant",
+        title="Accuracy against the steps that an image takes",
+    ),
 ]
 
 study = Study(
@@ -96,7 +118,9 @@ study = Study(
         "quick": RunConfig(
             data=Dominoes(),
             model=SMALL,
-            train=TrainConfig(epochs=14, warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98, halt_weight=0.0),
+            train=TrainConfig(
+                epochs=14, warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98, halt_weight=0.0
+            ),
             place=Place(gpus_per_run=0),
         ),
         "puzzles": RunConfig(
@@ -119,7 +143,9 @@ study = Study(
         "paper": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
-            train=TrainConfig(epochs=1000, warmup=0.03, ema_decay=0.999, precision="bfloat16", augment=AUGMENT),
+            train=TrainConfig(
+                epochs=1000, warmup=0.03, ema_decay=0.999, precision="bfloat16", augment=AUGMENT
+            ),
         ),
     },
     variants={

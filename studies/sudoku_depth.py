@@ -1,25 +1,40 @@
 """How deep must a tiny recursive model think to solve a Sudoku, at training and at test?
 
-TRM (arXiv:2510.04871) supervises up to N_sup segments on a puzzle, each of T cycles of n updates, and tests with 16. Here the
-same weights are scored after every segment, and N_sup, T and n are varied. Each sample halts by itself, so that an update is one
-segment whatever N_sup is: rows of one T and n are equal in updates and in FLOPs. Of rows with another T or n, which cost more
-an update, `cost` shows accuracy against training FLOPs.
-Published: 87.4 % on Sudoku-Extreme with T=3, n=6, N_sup=16, trained on 1,000 puzzles; 73.7 % with T=n=2; 63.2 % with T=1, n=2.
-The preset fast is a recipe of recstudy and not the paper's protocol: Muon, CUDA graphs and a third of the updates. Published
-values are not shown beside it.
-Cost: quick (synthetic 6x6 Sudokus), 7 minutes on 2 cores (measured); standard (9x9), an hour of one GPU; paper, 2.1
-EFLOP a row of T=3; fast, a third of that.
+TRM (arXiv:2510.04871) supervises up to N_sup segments on a puzzle, each of T cycles of n updates, and tests
+with 16. Here the same weights are scored after every segment, and N_sup, T and n are varied. Each sample
+halts by itself, so that an update is one segment whatever N_sup is: rows of one T and n are equal in updates
+and in FLOPs. Of rows with another T or n, which cost more an update, `cost` shows accuracy against training
+FLOPs. Published: 87.4 % on Sudoku-Extreme with T=3, n=6, N_sup=16, trained on 1,000 puzzles; 73.7 % with
+T=n=2; 63.2 % with T=1, n=2. The preset fast is a recipe of recstudy and not the paper's protocol: Muon, CUDA
+graphs and a third of the updates. Published values are not shown beside it.
+Cost: quick (synthetic 6x6 Sudokus), 7 minutes on 2 cores (measured); standard (9x9), an hour of one GPU;
+paper, 2.1 EFLOP a row of T=3; fast, a third of that.
 
     python studies/sudoku_depth.py
     python studies/sudoku_depth.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Gain, Place, RunConfig, Study, TrainConfig, Variant, deviations, grid, main, published
+from recstudy import (
+    Claim,
+    Gain,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
 from recstudy.report import Curve, LearningCurves, Pareto, Replications, Residuals, Table, Thinking
 
-DEEPER = {"margin": 1.0, "why": "a thirteenth of the 13.7 points between T=3, n=6 and T=n=2, the least that is drawn on here"}
+DEEPER = {
+    "margin": 1.0,
+    "why": "a thirteenth of the 13.7 points between T=3, n=6 and T=n=2, the least that is drawn on here",
+}
 TARGETS = (
     *published("trm_table1_sudoku_ablation", **DEEPER, only=("exact_accuracy", "params")),
     *published("trm_table3_recursions", **DEEPER, only=("exact_accuracy",)),
@@ -38,11 +53,21 @@ PAPER = {
     "puzzle_learning_rate": 1e-4, "puzzle_weight_decay": 1.0, "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax",
     "precision": "bfloat16",
 }  # fmt: skip
-# Ours, untried on a GPU: Muon's steps have the size of AdamW's, for which 1e-3 is usual at this width; the rate falls to a tenth.
-FAST = PAPER | {"optimizer": "muon", "epochs": 3, "learning_rate": 1e-3, "final_learning_rate": 1e-4, "weight_decay": 0.1}
-CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}  # one trained row in front, the same for all puzzles
+# Ours, untried on a GPU: Muon's steps have the size of AdamW's, for which 1e-3 is usual at this width; the
+# rate falls to a tenth.
+FAST = PAPER | {
+    "optimizer": "muon",
+    "epochs": 3,
+    "learning_rate": 1e-3,
+    "final_learning_rate": 1e-4,
+    "weight_decay": 0.1,
+}
+# one trained row in front, the same for all puzzles
+CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}
 MLP = TRM(**CELLS, mixing="mlp")
-SMALL = TRM(tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
+SMALL = TRM(
+    tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1
+)
 
 
 def claims(few: int, many: int, by: float, on: str, *cycles: int) -> list[Claim]:
@@ -90,8 +115,20 @@ REPORT = [
     LearningCurves(metrics=("train_loss", "supervision_steps_used")),
 ]  # fmt: skip
 
-SOLVED = ("exact_accuracy", "cell_accuracy", "halted_exact_accuracy", "halted_steps", "params", "train_pflop", "mfu")
-FAST_REPORT = [*REPORT[:3], Table("solved", metrics=SOLVED), LearningCurves(metrics=("train_loss", "supervision_steps_used"))]
+SOLVED = (
+    "exact_accuracy",
+    "cell_accuracy",
+    "halted_exact_accuracy",
+    "halted_steps",
+    "params",
+    "train_pflop",
+    "mfu",
+)
+FAST_REPORT = [
+    *REPORT[:3],
+    Table("solved", metrics=SOLVED),
+    LearningCurves(metrics=("train_loss", "supervision_steps_used")),
+]
 
 study = Study(
     name="sudoku_depth",
@@ -102,7 +139,9 @@ study = Study(
             train=SLOTS.model_copy(update=QUICK),
             place=Place(gpus_per_run=0),
         ),
-        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+        "standard": RunConfig(
+            data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)
+        ),
         "paper": RunConfig(
             data=SudokuExtreme(train_puzzles=1000, augmentations=1000, rounds=5000),
             model=MLP,
@@ -118,7 +157,9 @@ study = Study(
     variants={
         "fast": [Variant("TRM-MLP, fast recipe", {})],
         "quick": grid({"train.supervision_steps": [1, 4], "model.cycles": [1, 2]}),
-        "standard": grid({"train.supervision_steps": [1, 4, 16], "model.cycles": [1, 3], "model.latent_steps": [6]}),
+        "standard": grid(
+            {"train.supervision_steps": [1, 4, 16], "model.cycles": [1, 3], "model.latent_steps": [6]}
+        ),
         "paper": [
             *grid({"train.supervision_steps": [1, 4, 16], "model.cycles": [3], "model.latent_steps": [6]}),
             *grid({"train.supervision_steps": [16], "model.cycles": [1, 2], "model.latent_steps": [2]}),

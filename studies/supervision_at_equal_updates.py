@@ -1,11 +1,11 @@
 """Does more supervision hurt ViTRM, or do more updates?
 
-In Figure 2 of the ViTRM paper (002, section 4.4.1) each of N_sup supervision steps is an optimiser step of its own, and all rows
-have the same epochs: 16 steps are trained with up to 16 times the updates of one, so that the overfitting which the paper names
-may be that of more updates. Here N_sup times the epochs is constant, with halting, which ends a batch early and so takes some of
-the updates back, and without; beside them stand the paper's own equal epochs.
-Published: 93.1 % at n=3, N_sup=1, and less with each step more. Expected, if updates are the reason: it falls at equal epochs,
-and at equal updates by less or not at all.
+In Figure 2 of the ViTRM paper (002, section 4.4.1) each of N_sup supervision steps is an optimiser step of
+its own, and all rows have the same epochs: 16 steps are trained with up to 16 times the updates of one, so
+that the overfitting which the paper names may be that of more updates. Here N_sup times the epochs is
+constant, with halting, which ends a batch early and so takes some of the updates back, and without; beside
+them stand the paper's own equal epochs. Published: 93.1 % at n=3, N_sup=1, and less with each step more.
+Expected, if updates are the reason: it falls at equal epochs, and at equal updates by less or not at all.
 Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard and paper, see --dry-run.
 
     python studies/supervision_at_equal_updates.py
@@ -81,14 +81,19 @@ study = Study(
         "quick": RunConfig(
             data=Dominoes(),
             model=ViTRM(width=64, heads=4, layers=1, latent_tokens=1, latent_steps=3, patch=6, dropout=0.0),
-            train=TrainConfig(warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98, halt_weight=0.1),
+            train=TrainConfig(
+                warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98, halt_weight=0.1
+            ),
             place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
             train=TrainConfig(
-                warmup=0.05, ema_decay=0.999, precision="bfloat16", augment=Augment(crop=4, flip=True, randaugment_ops=2)
+                warmup=0.05,
+                ema_decay=0.999,
+                precision="bfloat16",
+                augment=Augment(crop=4, flip=True, randaugment_ops=2),
             ),
         ),
         "paper": RunConfig(

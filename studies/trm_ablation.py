@@ -1,26 +1,47 @@
 """Which of TRM's choices make it solve Sudokus, and at what cost?
 
-Table 1 of the TRM paper (arXiv:2510.04871) takes one choice away at a time, or goes back to HRM's. Here each is one row, with its
-seeds, and the difference to TRM with its interval. Two rows of the paper's Table 2 stand below: one state that is both answer and
-latent, and a latent of its own for each of the n updates. A last row is ours: what the trained row does that the published code
-puts in front of every puzzle, the same for all. Quick has it in that row alone, the other presets everywhere else.
-Published, Sudoku-Extreme with 1,000 puzzles, each from one run: 87.4 %; 79.9 without the average of the weights,
-56.5 with the gradient through one step, 77.6 with a latent for each update, 71.9 with one state. The paper quotes HRM's
-55.0 from the HRM paper, which has 20,000 epochs and no average of the weights. The preset `paper` trains HRM so.
-Read with it: rows share updates, not FLOPs, of which the table has both; only HRM in `paper` has fewer updates. Settings
-were chosen for the first row. Quick halves the layers, so that "4 layers, n=3" is 2 layers, n=1. Its claims ask for the
-same sentences of Table 1 with the same margins.
-Cost: quick (synthetic 6x6 Sudokus), 30 minutes on 2 cores (measured); standard (synthetic 9x9), a day of one GPU;
-paper, 2.1 EFLOP a row.
+Table 1 of the TRM paper (arXiv:2510.04871) takes one choice away at a time, or goes back to HRM's. Here each
+is one row, with its seeds, and the difference to TRM with its interval. Two rows of the paper's Table 2 stand
+below: one state that is both answer and latent, and a latent of its own for each of the n updates. A last row
+is ours: what the trained row does that the published code puts in front of every puzzle, the same for all.
+Quick has it in that row alone, the other presets everywhere else. Published, Sudoku-Extreme with 1,000
+puzzles, each from one run: 87.4 %; 79.9 without the average of the weights, 56.5 with the gradient through
+one step, 77.6 with a latent for each update, 71.9 with one state. The paper quotes HRM's 55.0 from the HRM
+paper, which has 20,000 epochs and no average of the weights. The preset `paper` trains HRM so. Read with it:
+rows share updates, not FLOPs, of which the table has both; only HRM in `paper` has fewer updates. Settings
+were chosen for the first row. Quick halves the layers, so that "4 layers, n=3" is 2 layers, n=1. Its claims
+ask for the same sentences of Table 1 with the same margins. Cost: quick (synthetic 6x6 Sudokus), 30 minutes
+on 2 cores (measured); standard (synthetic 9x9), a day of one GPU; paper, 2.1 EFLOP a row.
 
     python studies/trm_ablation.py
     python studies/trm_ablation.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main, published
+from recstudy import (
+    Claim,
+    Deviation,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    deviations,
+    leave_one_out,
+    main,
+    published,
+)
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import HRM, TRM
-from recstudy.report import Curve, Differences, LearningCurves, Pareto, Replications, Residuals, Table, Thinking
+from recstudy.report import (
+    Curve,
+    Differences,
+    LearningCurves,
+    Pareto,
+    Replications,
+    Residuals,
+    Table,
+    Thinking,
+)
 
 LEAST = {"margin": 0.4, "why": "a third of the 1.3 points that q_continue costs, the least difference to TRM"}
 TARGETS = (
@@ -41,7 +62,8 @@ PAPER = {
     "puzzle_learning_rate": 1e-4, "puzzle_weight_decay": 1.0, "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax",
     "precision": "bfloat16",
 }  # fmt: skip
-CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}  # one trained row in front, the same for all puzzles
+# one trained row in front, the same for all puzzles
+CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}
 MLP = TRM(**CELLS, mixing="mlp")
 SIZE = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "prefix": 1}
 SMALL = TRM(**SIZE, mixing="mlp", layers=1, cycles=2, latent_steps=2)
@@ -52,10 +74,11 @@ SMALL_ROW = {  # its rate and decay are those of the weights, as in the publishe
 
 
 def rows(model: TRM, hrm: dict, less: int) -> list[tuple[str, dict, str, float]]:
-    """Table 1's rows, then Table 2's: what each changes, what the paper says of it, and about half of the difference it prints.
+    """Table 1's rows, then Table 2's: what each changes, what the paper says of it, and about half of the
+    difference it prints.
 
-    `hrm` is what the row of HRM changes, `less` is T and n of less recursion. The last row has the row in front that `model`
-    lacks, or lacks it.
+    `hrm` is what the row of HRM changes, `less` is T and n of less recursion. The last row has the row in
+    front that `model` lacks, or lacks it.
     """
     prompt = ("no puzzle row", NO_ROW) if model.identifiers else ("shared puzzle row", SMALL_ROW)
     layers, n = 2 * model.layers, model.latent_steps // 2
@@ -77,7 +100,8 @@ def rows(model: TRM, hrm: dict, less: int) -> list[tuple[str, dict, str, float]]
     ]  # fmt: skip
 
 
-# The HRM paper's, from which Table 1 takes its HRM: 20,000 epochs, 2,000 of 26,000 updates, no average of the weights.
+# The HRM paper's, from which Table 1 takes its HRM: 20,000 epochs, 2,000 of 26,000 updates, no average of the
+# weights.
 QUOTED = {"train.epochs": 4, "train.warmup": 0.0768, "train.ema_decay": 0.0}
 FULL_HRM = {"model": HRM(**CELLS)}
 ROWS, PAPER_ROWS = rows(MLP, FULL_HRM, less=2), rows(MLP, FULL_HRM | QUOTED, less=2)
@@ -124,7 +148,9 @@ study = Study(
             train=SLOTS.model_copy(update=QUICK),
             place=Place(gpus_per_run=0),
         ),
-        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+        "standard": RunConfig(
+            data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)
+        ),
         "paper": RunConfig(
             data=SudokuExtreme(train_puzzles=1000, augmentations=1000, rounds=5000),
             model=MLP,

@@ -1,24 +1,36 @@
 """How much recursion do HRM and TRM need, at equal effective depth?
 
-Table 3 of the TRM paper (arXiv:2510.04871) raises T and n of both: a segment of T cycles of n + 1 updates of L layers is
-T (n + 1) L layers deep. HRM has four layers a network there and TRM two, so that n of TRM is twice that of HRM at the same T and
-about the same depth; quick has one layer of each, so that depths are the same. Paper has Table 4's mazes too, where TRM has n=4.
-Published, Sudoku-Extreme with 1,000 puzzles, each from one run: HRM from 46.4 % at depth 9 to 62.3 at 84; TRM from 63.2 at 7 to
-87.4 at 42, and 84.2 at 72. TRM ran out of memory at n=12: its gradient goes through a whole cycle, HRM's through two updates.
-The paper quotes HRM's 55.0 % at depth 24, and HRM and direct prediction of Table 4, from the HRM paper, which has 20,000
-epochs and no average of the weights; TRM has 50,000 epochs and an average. The preset `paper` trains each model so. How
-HRM was trained for its other depths is blank. Quick and standard train both models alike.
-In quick an MLP mixes the tokens of both: with attention HRM solves nothing in so few updates (LOG.md).
-Read with it: HRM's depth at T=n=1 is 8 by the paper's formula, and 9 in its table. The rows of one model share updates,
-not FLOPs: see `cost`.
-Cost: quick (synthetic 6x6 Sudokus), 8 minutes on 2 cores (measured); standard (9x9), a day of one GPU; paper, 0.5 to 10
-EFLOP a row.
+Table 3 of the TRM paper (arXiv:2510.04871) raises T and n of both: a segment of T cycles of n + 1 updates of
+L layers is T (n + 1) L layers deep. HRM has four layers a network there and TRM two, so that n of TRM is
+twice that of HRM at the same T and about the same depth; quick has one layer of each, so that depths are the
+same. Paper has Table 4's mazes too, where TRM has n=4. Published, Sudoku-Extreme with 1,000 puzzles, each
+from one run: HRM from 46.4 % at depth 9 to 62.3 at 84; TRM from 63.2 at 7 to 87.4 at 42, and 84.2 at 72. TRM
+ran out of memory at n=12: its gradient goes through a whole cycle, HRM's through two updates. The paper
+quotes HRM's 55.0 % at depth 24, and HRM and direct prediction of Table 4, from the HRM paper, which has
+20,000 epochs and no average of the weights; TRM has 50,000 epochs and an average. The preset `paper` trains
+each model so. How HRM was trained for its other depths is blank. Quick and standard train both models alike.
+In quick an MLP mixes the tokens of both: with attention HRM solves nothing in so few updates (LOG.md). Read
+with it: HRM's depth at T=n=1 is 8 by the paper's formula, and 9 in its table. The rows of one model share
+updates, not FLOPs: see `cost`. Cost: quick (synthetic 6x6 Sudokus), 8 minutes on 2 cores (measured); standard
+(9x9), a day of one GPU; paper, 0.5 to 10 EFLOP a row.
 
     python studies/trm_recursions.py
     python studies/trm_recursions.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, deviations, main, published
+from recstudy import (
+    Claim,
+    Deviation,
+    Gain,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    deviations,
+    main,
+    published,
+)
 from recstudy.data import MazeHard, Sudoku, SudokuExtreme
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.papers import Target
@@ -47,11 +59,21 @@ PAPER = {
     "puzzle_learning_rate": 1e-4, "puzzle_weight_decay": 1.0, "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax",
     "precision": "bfloat16",
 }  # fmt: skip
-# As in the HRM paper, from which Table 4 quotes: 20,000 epochs, 2,000 of 26,000 updates of warm-up, no average.
+# As in the HRM paper, from which Table 4 quotes: 20,000 epochs, 2,000 of 26,000 updates of warm-up, no
+# average.
 QUOTED = {"train.epochs": 4, "train.warmup": 0.0768, "train.ema_decay": 0.0}
-SIZE = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "prefix": 1, "mixing": "mlp"}
+SIZE = {
+    "tokens": "cell",
+    "width": 64,
+    "heads": 4,
+    "expansion": 2,
+    "multiple": 32,
+    "prefix": 1,
+    "mixing": "mlp",
+}
 SMALL, SMALL_HRM = TRM(**SIZE, layers=1), HRM(**SIZE, high_layers=1, low_layers=1)
-CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}  # one trained row in front, the same for all puzzles
+# one trained row in front, the same for all puzzles
+CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}
 MLP, FULL_HRM = TRM(**CELLS, mixing="mlp"), HRM(**CELLS)
 # (T, n); TRM's n=12 is out of memory in the paper.
 SMALL_ROWS = [(1, 1), (2, 2), (3, 3)]
@@ -61,12 +83,22 @@ FEW = 3  # rows of each that standard has
 
 
 def variants(
-    trm: TRM, hrm: HRM, trm_rows: list[tuple[int, int]], hrm_rows: list[tuple[int, int]], hrm_training: dict[str, float]
+    trm: TRM,
+    hrm: HRM,
+    trm_rows: list[tuple[int, int]],
+    hrm_rows: list[tuple[int, int]],
+    hrm_training: dict[str, float],
 ) -> list[Variant]:
     """Both at each (T, n), with their effective depth."""
     axes = {"model": "model", "T": "T", "n": "n", "depth": "depth"}
-    models = [("HRM", t, n, hrm.high_layers, hrm.model_copy(update={"high_cycles": t, "low_cycles": n})) for t, n in hrm_rows]
-    models += [("TRM", t, n, trm.layers, trm.model_copy(update={"cycles": t, "latent_steps": n})) for t, n in trm_rows]
+    models = [
+        ("HRM", t, n, hrm.high_layers, hrm.model_copy(update={"high_cycles": t, "low_cycles": n}))
+        for t, n in hrm_rows
+    ]
+    models += [
+        ("TRM", t, n, trm.layers, trm.model_copy(update={"cycles": t, "latent_steps": n}))
+        for t, n in trm_rows
+    ]
     return [
         Variant(
             f"{name}, T={t}, n={n}",
@@ -99,18 +131,32 @@ def mazes() -> list[Variant]:
 
 
 def claims(few: int, many: int, times: int, on: str) -> list[Claim]:
-    """What the paper reads from Table 3, of Sudoku-Extreme, by about half of what it prints, asked `on` these puzzles; n of TRM
-    is so many `times` that of HRM.
+    """What the paper reads from Table 3, of Sudoku-Extreme, by about half of what it prints, asked `on` these
+    puzzles; n of TRM is so many `times` that of HRM.
     """
     flat, deep = ({"model": "HRM", "T": t, "n": t} for t in (few, many))
     flat_trm, deep_trm = ({"model": "TRM", "T": t, "n": times * t} for t in (few, many))
     return [
-        Claim(f"At about equal depth TRM solves more than HRM, T={few}, {on}", less=flat, than=flat_trm, by=8.0),
-        Claim(f"At about equal depth TRM solves more than HRM, T={many}, {on}", less=deep, than=deep_trm, by=13.0),
-        Claim(f"TRM solves more with more recursion, T={few} to {many}, {on}", less=flat_trm, than=deep_trm, by=12.0),
+        Claim(
+            f"At about equal depth TRM solves more than HRM, T={few}, {on}", less=flat, than=flat_trm, by=8.0
+        ),
+        Claim(
+            f"At about equal depth TRM solves more than HRM, T={many}, {on}",
+            less=deep,
+            than=deep_trm,
+            by=13.0,
+        ),
+        Claim(
+            f"TRM solves more with more recursion, T={few} to {many}, {on}",
+            less=flat_trm,
+            than=deep_trm,
+            by=12.0,
+        ),
         Claim(f"HRM solves more with more recursion, T={few} to {many}, {on}", less=flat, than=deep, by=7.0),
         Claim(
-            f"TRM gains more by recursion than HRM, {on}", less=Gain(of=deep, over=flat), than=Gain(of=deep_trm, over=flat_trm)
+            f"TRM gains more by recursion than HRM, {on}",
+            less=Gain(of=deep, over=flat),
+            than=Gain(of=deep_trm, over=flat_trm),
         ),
     ]
 
@@ -145,7 +191,9 @@ study = Study(
             train=SLOTS.model_copy(update=QUICK),
             place=Place(gpus_per_run=0),
         ),
-        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+        "standard": RunConfig(
+            data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)
+        ),
         "paper": RunConfig(
             data=SudokuExtreme(train_puzzles=1000, augmentations=1000, rounds=5000),
             model=MLP,
@@ -159,7 +207,11 @@ study = Study(
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
     seeds_at_most={"quick": 10},
-    report={"quick": report("sudoku"), "standard": report("sudoku"), "paper": report("sudoku_extreme", (*SUDOKUS, *MAZES))},
+    report={
+        "quick": report("sudoku"),
+        "standard": report("sudoku"),
+        "paper": report("sudoku_extreme", (*SUDOKUS, *MAZES)),
+    },
     claims={
         "quick": claims(1, 3, 1, "asked of synthetic 6x6 Sudokus"),
         "standard": claims(1, 3, 2, "asked of synthetic 9x9 Sudokus"),

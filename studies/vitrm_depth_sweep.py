@@ -1,12 +1,12 @@
 """How deep should ViTRM think, and how many supervision steps does it need?
 
-Figures 2 and 3 of the ViTRM paper (002, section 4.4): latent steps n against supervision steps N_sup, CIFAR-10, batch 128.
-Published: 93.1 % at n=3, N_sup=1; more latent steps saturate, more supervision hurts.
-The quick preset asks of latent steps alone, on synthetic boards whose images are of known depth; the question's second half is
-asked by the preset standard, and, on these boards, by the study supervision_at_equal_updates.
-The preset cpu asks it of natural images: CIFAR-10 with a ViTRM of width 64.
-Cost: quick, 8 minutes on 2 cores; cpu, 5 hours on 2 cores; by --dry-run at 250 TFLOP/s of a GPU: standard, 1.5 GPU
-hours; paper, 214 GPU hours.
+Figures 2 and 3 of the ViTRM paper (002, section 4.4): latent steps n against supervision steps N_sup,
+CIFAR-10, batch 128. Published: 93.1 % at n=3, N_sup=1; more latent steps saturate, more supervision hurts.
+The quick preset asks of latent steps alone, on synthetic boards whose images are of known depth; the
+question's second half is asked by the preset standard, and, on these boards, by the study
+supervision_at_equal_updates. The preset cpu asks it of natural images: CIFAR-10 with a ViTRM of width 64.
+Cost: quick, 8 minutes on 2 cores; cpu, 5 hours on 2 cores; by --dry-run at 250 TFLOP/s of a GPU: standard,
+1.5 GPU hours; paper, 214 GPU hours.
 
     python studies/vitrm_depth_sweep.py
     python studies/vitrm_depth_sweep.py --address auto                 # with GPUs: the preset standard
@@ -15,13 +15,27 @@ hours; paper, 214 GPU hours.
 
 from math import isqrt
 
-from recstudy import Augment, Claim, Gain, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import (
+    Augment,
+    Claim,
+    Gain,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import Cifar10, Dominoes
 from recstudy.models import ViTRM
 from recstudy.report import Curve, HeatMap, LearningCurves, Table
 
 FIGURES = published(
-    "002_ablation_fig2_fig3", margin=0.15, why="a third of the 0.5 points from n=1 to 6 with most supervision, the least of 4.4"
+    "002_ablation_fig2_fig3",
+    margin=0.15,
+    why="a third of the 0.5 points from n=1 to 6 with most supervision, the least of 4.4",
 )
 QUICK = TrainConfig(
     epochs=20, warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98,
@@ -31,9 +45,11 @@ AUGMENT = Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9,
 
 
 def claims(most: int, asked: str = "", within: float = 0.5) -> list[Claim]:
-    """Section 4.4's sentences of CIFAR-10, `most` supervision steps being its many. The margin is the figures', half a point.
+    """Section 4.4's sentences of CIFAR-10, `most` supervision steps being its many. The margin is the
+    figures', half a point.
 
-    `asked`: of which other data; `within`: the margin of no additional benefit, where other data have larger effects.
+    `asked`: of which other data; `within`: the margin of no additional benefit, where other data have larger
+    effects.
     """
 
     def at(latent: int, supervision: int) -> dict[str, int]:
@@ -68,8 +84,12 @@ def claims(most: int, asked: str = "", within: float = 0.5) -> list[Claim]:
 
 REPORT = [
     Table("depths", metrics=("top1_accuracy", "params", "gflops"), targets=FIGURES),
-    Curve("figure2", x="train.supervision_steps", y="top1_accuracy", by="model.latent_steps", targets=FIGURES),
-    Curve("figure3", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES),
+    Curve(
+        "figure2", x="train.supervision_steps", y="top1_accuracy", by="model.latent_steps", targets=FIGURES
+    ),
+    Curve(
+        "figure3", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES
+    ),
     HeatMap("sweep", x="supervision_steps", y="latent_steps"),
     LearningCurves(metrics=("train_loss", "selection_top1_accuracy", "supervision_steps_used"), window=5),
 ]
@@ -77,7 +97,13 @@ CURVES = [part for part in REPORT if not isinstance(part, HeatMap)]  # of one nu
 LEVELS = [
     Table("depths", metrics=("top1_accuracy", "params", "gflops"), targets=FIGURES),
     Table("by_level", metrics=("level_accuracy.*",), title="Accuracy (%) by the steps that an image takes"),
-    Curve("levels", x="eval.part", y="level_accuracy", by="latent_steps", title="Accuracy against the steps that an image takes"),
+    Curve(
+        "levels",
+        x="eval.part",
+        y="level_accuracy",
+        by="latent_steps",
+        title="Accuracy against the steps that an image takes",
+    ),
     Curve("figure3", x="model.latent_steps", y="top1_accuracy", targets=FIGURES),
     LearningCurves(),
 ]
@@ -119,7 +145,14 @@ study = Study(
         "paper": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
-            train=TrainConfig(epochs=1000, warmup=0.03, ema_decay=0.999, precision="bfloat16", selection="test", augment=AUGMENT),
+            train=TrainConfig(
+                epochs=1000,
+                warmup=0.03,
+                ema_decay=0.999,
+                precision="bfloat16",
+                selection="test",
+                augment=AUGMENT,
+            ),
         ),
     },
     variants={

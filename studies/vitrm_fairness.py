@@ -1,42 +1,68 @@
 """Does ViTRM still beat ResNets that have the right stem, as much training, and a learning rate of their own?
 
-Tables 1 and 2 of the ViTRM paper (002, section 4.3) give its ResNets the ImageNet stem on 32x32 images (contradiction 002-9), 300
-epochs against 1,000 (002-11), one learning rate for five batch sizes (002-10), and no moving average of the weights, which ViTRM
-has. Here ResNets have the CIFAR stem and the average, and each stands in two rows: with as many epochs as ViTRM, and with as many
-training FLOPs. The rate is tuned for every model and batch size on a validation split; the paper selects on the test set, so its
-values stand beside ours and compare with none of them.
-Published, CIFAR-10, batch 64 to 1024: ViTRM 92.6 to 91.2 %, ResNet-18 90.5 to 86.1 %; elsewhere about 96 % with the CIFAR stem.
-Read with it: ViTRM takes 10.4 GFLOP of training an image, ResNet-18 3.3 and ResNet-50 7.8 with that stem, so that equal FLOPs are
-3.1 and 1.3 times the epochs. On the 8x8 digits of quick the ResNet is the dearer one, and equal FLOPs are a twelfth of them.
-Quick has one batch size; the preset standard has the others. The preset paper also has, at batch 256, ViTRM with the GELU of its
-text, and its update after each step against TRM's procedure, of which section 3.5 prints no number.
-Cost: quick, about 5 minutes on 2 cores; by --dry-run at 250 TFLOP/s of a GPU: standard, 4 GPU hours; paper, 125 GPU hours.
+Tables 1 and 2 of the ViTRM paper (002, section 4.3) give its ResNets the ImageNet stem on 32x32 images
+(contradiction 002-9), 300 epochs against 1,000 (002-11), one learning rate for five batch sizes (002-10), and
+no moving average of the weights, which ViTRM has. Here ResNets have the CIFAR stem and the average, and each
+stands in two rows: with as many epochs as ViTRM, and with as many training FLOPs. The rate is tuned for every
+model and batch size on a validation split; the paper selects on the test set, so its values stand beside ours
+and compare with none of them. Published, CIFAR-10, batch 64 to 1024: ViTRM 92.6 to 91.2 %, ResNet-18 90.5 to
+86.1 %; elsewhere about 96 % with the CIFAR stem. Read with it: ViTRM takes 10.4 GFLOP of training an image,
+ResNet-18 3.3 and ResNet-50 7.8 with that stem, so that equal FLOPs are 3.1 and 1.3 times the epochs. On the
+8x8 digits of quick the ResNet is the dearer one, and equal FLOPs are a twelfth of them. Quick has one batch
+size; the preset standard has the others. The preset paper also has, at batch 256, ViTRM with the GELU of its
+text, and its update after each step against TRM's procedure, of which section 3.5 prints no number. Cost:
+quick, about 5 minutes on 2 cores; by --dry-run at 250 TFLOP/s of a GPU: standard, 4 GPU hours; paper, 125 GPU
+hours.
 
     python studies/vitrm_fairness.py
     python studies/vitrm_fairness.py --preset standard --data DIR
     python studies/vitrm_fairness.py --preset paper --address auto --only "*batch_size=64,*"
-    python studies/vitrm_fairness.py --only "*equal epochs*" train.optimizer=sgd --vary train.learning_rate=0.005,0.02,0.1
+    python studies/vitrm_fairness.py --only "*equal epochs*" train.optimizer=sgd --vary
+    train.learning_rate=0.005,0.02,0.1
 
-The last gives the fair ResNets SGD with momentum and rates of its own. Give that definition its own `--results` folder.
+The last gives the fair ResNets SGD with momentum and rates of its own. Give that definition its own
+`--results` folder.
 """
 
-from recstudy import Augment, Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import (
+    Augment,
+    Claim,
+    Deviation,
+    Place,
+    RunConfig,
+    Study,
+    TrainConfig,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import Cifar10, Digits
 from recstudy.models import ResNet, ViTRM
 from recstudy.report import Curve, Differences, LearningCurves, Pareto, Part, Table, Tuned
 
-TABLE1 = published("002_table1_cifar10", margin=0.2, why="a third of the 0.6 points between ViTRM and ResNet-50 at batch 64")
+TABLE1 = published(
+    "002_table1_cifar10", margin=0.2, why="a third of the 0.6 points between ViTRM and ResNet-50 at batch 64"
+)
 SMALL = ViTRM(width=64, heads=4, layers=1, latent_tokens=8, patch=2, dropout=0.0)
 RATES = [1e-4, 3e-4, 1e-3]  # the paper's is 3e-4
-# By depth, ViTRM's training FLOPs of an image in a ResNet's: 10.351 GFLOP to 3.329 and 7.783; on digits 0.0180 to 0.2078.
+# By depth, ViTRM's training FLOPs of an image in a ResNet's: 10.351 GFLOP to 3.329 and 7.783; on digits
+# 0.0180 to 0.2078.
 TIMES, SMALL_TIMES = {18: 3.109, 50: 1.330}, {18: 1 / 12}
 
 
 def models(vitrm: ViTRM, epochs: int, times: dict[int, float]) -> dict[str, dict]:
-    """ViTRM, the paper's baseline, and fair ones: with equal epochs, and with `times` as many for equal FLOPs."""
+    """ViTRM, the paper's baseline, and fair ones: with equal epochs, and with `times` as many for equal
+    FLOPs.
+    """
     made = {
         "ViTRM": {"model": vitrm, "train.epochs": epochs},
-        "ResNet-18, ImageNet stem": {"model": ResNet(stem="imagenet"), "train.epochs": epochs, "train.ema_decay": 0.0},  # 4.2
+        # 4.2
+        "ResNet-18, ImageNet stem": {
+            "model": ResNet(stem="imagenet"),
+            "train.epochs": epochs,
+            "train.ema_decay": 0.0,
+        },
     }
     for depth, more in times.items():
         fair = {"model": ResNet(depth=depth, stem="cifar"), "train.epochs": epochs}
@@ -84,7 +110,9 @@ RIVALS = {
 
 
 def claims(on: str, batch: int) -> list[Claim]:
-    """The paper's sentence, of ResNets with each advantage in turn, each model at its own rate; its margin is half a point."""
+    """The paper's sentence, of ResNets with each advantage in turn, each model at its own rate; its margin is
+    half a point.
+    """
     tuned = {"batch_size": batch, "tuned": "learning_rate"}
     return [
         Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants", said of CIFAR-10 and -100; asked of {rival}, both at tuned '
@@ -100,7 +128,8 @@ study = Study(
         "quick": RunConfig(
             data=Digits(limit=480, validation=0.25),
             model=SMALL,
-            # no average of weights: of the six updates that the shortest row makes it would be half the initial weights
+            # no average of weights: of the six updates that the shortest row makes it would be half the
+            # initial weights
             train=TrainConfig(epochs=24, warmup=0.1, augment=Augment(mixup=0.4)),
             place=Place(gpus_per_run=0),
         ),
@@ -123,16 +152,26 @@ study = Study(
                 warmup=0.03,
                 ema_decay=0.999,
                 precision="bfloat16",
-                augment=Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0),
+                augment=Augment(
+                    crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0
+                ),
             ),
         ),
     },
     variants={
         "quick": grid(
-            {"model": models(SMALL, 24, SMALL_TIMES), "train.batch_size": [32], "train.learning_rate": [1e-3, 5e-3, 2e-2]}
+            {
+                "model": models(SMALL, 24, SMALL_TIMES),
+                "train.batch_size": [32],
+                "train.learning_rate": [1e-3, 5e-3, 2e-2],
+            }
         ),
         "standard": grid(
-            {"model": models(ViTRM(), 100, TIMES), "train.batch_size": [64, 256, 1024], "train.learning_rate": RATES}
+            {
+                "model": models(ViTRM(), 100, TIMES),
+                "train.batch_size": [64, 256, 1024],
+                "train.learning_rate": RATES,
+            }
         ),
         "paper": [
             *grid(
@@ -154,7 +193,12 @@ study = Study(
         "paper": [*claims("CIFAR-10", 256), PER_STEP],
     },
     deviations=(
-        Deviation(field="train.selection", paper="test", ours="validation", why="a rate tuned on the test set flatters"),
+        Deviation(
+            field="train.selection",
+            paper="test",
+            ours="validation",
+            why="a rate tuned on the test set flatters",
+        ),
         *deviations("002_code"),
         Deviation(
             field="the average of ResNets' weights",

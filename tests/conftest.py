@@ -13,7 +13,8 @@ from objects import ObjectStore, serving
 from recstudy.records import Results
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
-os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 lets runs starve while other tests compute: 25 s became 240
+# Ray's 15 lets runs starve while other tests compute: 25 s became 240
+os.environ.setdefault("RAY_worker_niceness", "0")
 settings.register_profile("recstudy", max_examples=50, deadline=None)  # a busy machine fails no test
 settings.load_profile("recstudy")
 
@@ -28,8 +29,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def clusters() -> Iterator[None]:
-    """Where Ray keeps its clusters: tests that run side by side, and the user's own, do not find each other's."""
-    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:  # a short name: sockets lie in it
+    """Where Ray keeps its clusters: tests that run side by side, and the user's own, do not find each
+    other's.
+    """
+    # a short name: sockets lie in it
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
         os.environ["RAY_TMPDIR"] = folder
         yield
 

@@ -14,14 +14,18 @@ class Disk:
     def mount(self) -> bool:
         """Whether it is there, which takes root."""
         command = ["mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", self.path]
-        return self.path.is_mount() or subprocess.run(command, capture_output=True, check=False).returncode == 0
+        return (
+            self.path.is_mount() or subprocess.run(command, capture_output=True, check=False).returncode == 0
+        )
 
     def unmount(self) -> None:
         while self.path.is_mount():
             subprocess.run(["umount", "--lazy", self.path], check=True)
 
     def bar(self) -> None:
-        """Read-only from now on, as a network mount turns; files that are open for writing would forbid a plain remount."""
+        """Read-only from now on, as a network mount turns; files that are open for writing would forbid a
+        plain remount.
+        """
         subprocess.run(["mount", "--bind", self.path, self.path], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", self.path], check=True)
 

@@ -1,8 +1,8 @@
 """Run ids that finished runs are found by: of every family and data set, and of the studies.
 
-`python tests/golden_ids.py` writes golden_ids.json anew, where a study itself has changed or a family has come. The ids of
-what was there before must stay as they are, unless its revision was raised; those of commit 9086471 (its three studies) were
-written by its own code, less those that a later revision computes otherwise.
+`python tests/golden_ids.py` writes golden_ids.json anew, where a study itself has changed or a family has
+come. The ids of what was there before must stay as they are, unless its revision was raised; those of commit
+9086471 (its three studies) were written by its own code, less those that a later revision computes otherwise.
 """
 
 import importlib.util
@@ -40,11 +40,17 @@ def of_parts() -> dict[str, str]:
                 given[part] = kind(**NEEDED.get(f"{part}.{name}", {}))
                 ids[f"{part}.{name}"] = RunConfig.model_construct(**given).run_id
     eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseLIPBackboneConfig())
-    return ids | {"FuseEyes": RunConfig.model_construct(**given | {"model": eyes, "data": recstudy.data.Digits()}).run_id}
+    return ids | {
+        "FuseEyes": RunConfig.model_construct(
+            **given | {"model": eyes, "data": recstudy.data.Digits()}
+        ).run_id
+    }
 
 
 def of_studies() -> dict[str, dict[str, str]]:
-    """By study and preset: the definition, and the id of the first run of every variant (of every family of a search)."""
+    """By study and preset: the definition, and the id of the first run of every variant (of every family of a
+    search).
+    """
     return {name: ids for path in sorted(STUDIES.glob("*_*.py")) for name, ids in _of_study(path)}
 
 
@@ -54,15 +60,27 @@ def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     for preset, bases in module.study.presets.items():
         if isinstance(module.study, Study):
             plan = make_plan(module.study, preset)
-            ids = {variant.label: config.run_id for variant, config in zip(plan.variants, plan.configs, strict=True)}
+            ids = {
+                variant.label: config.run_id
+                for variant, config in zip(plan.variants, plan.configs, strict=True)
+            }
             yield f"{module.study.name}/{preset}", {"definition": plan.definition} | ids
         for family in () if isinstance(module.study, Study) else (config.model.family for config in bases):
             plan = make_plan(module.study, preset, families=[family])
-            yield f"{module.study.name}/{preset}/{family}", {"definition": plan.definition, family: plan.base.run_id}
+            yield (
+                f"{module.study.name}/{preset}/{family}",
+                {"definition": plan.definition, family: plan.base.run_id},
+            )
 
 
 if __name__ == "__main__":
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
     FILE.write_text(
-        json.dumps(kept | {"parts": of_parts(), "studies": of_studies()}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        json.dumps(
+            kept | {"parts": of_parts(), "studies": of_studies()},
+            indent=1,
+            sort_keys=True,
+            ensure_ascii=False,
+        )
+        + "\n"
     )

@@ -14,7 +14,11 @@ from pyarrow.fs import S3FileSystem
 
 BUCKET = "results"
 SERVE = "import sys; sys.argv[1:] = ['-p', '{}']; from moto.server import main; main()"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 
 class ObjectStore:
@@ -29,7 +33,9 @@ class ObjectStore:
         self.port = port
         endpoint = f"127.0.0.1:{port}"
         self.query = f"?scheme=http&endpoint_override={endpoint.replace(':', '%3A')}&region=us-east-1"
-        self.fs = S3FileSystem(scheme="http", endpoint_override=endpoint, region="us-east-1", allow_bucket_creation=True)
+        self.fs = S3FileSystem(
+            scheme="http", endpoint_override=endpoint, region="us-east-1", allow_bucket_creation=True
+        )
         if make:
             self.fs.create_dir(BUCKET)
 
@@ -42,7 +48,9 @@ def serving() -> Iterator[ObjectStore]:
     """The store, as long as the block runs, with what this process and its children need to write to it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-c", SERVE.format(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVE.format(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     before = {name: os.environ.get(name) for name in CREDENTIALS}
     os.environ.update(CREDENTIALS)
     try:
@@ -57,7 +65,9 @@ def serving() -> Iterator[ObjectStore]:
 
 @contextmanager
 def proxied(store: ObjectStore, before: Callable[[str], None]) -> Iterator[ObjectStore]:
-    """The same store behind a proxy that calls `before` with a request's first line, such as "PUT /...", and then sends it on."""
+    """The same store behind a proxy that calls `before` with a request's first line, such as "PUT /...", and
+    then sends it on.
+    """
 
     def serve(client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", store.port)) as server:

@@ -1,17 +1,29 @@
-"""Networks whose weights stand in a file as HRM's and TRM's authors write it, by a mapping that is not recstudy's."""
+"""Networks whose weights stand in a file as HRM's and TRM's authors write it, by a mapping that is not
+recstudy's.
+"""
 
 import torch
 
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import build
 
-SMALL = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 2, "width": 8, "heads": 2, "multiple": 256, "expansion": 1}
+SMALL = {
+    "tokens": "cell",
+    "puzzle_emb": "puzzle",
+    "identifiers": 2,
+    "width": 8,
+    "heads": 2,
+    "multiple": 256,
+    "expansion": 1,
+}
 TINY = {
     "HRM": HRM(**SMALL, high_layers=1, low_layers=2),
     "TRM-Att": TRM(**SMALL, layers=2, prefix=3, cycles=2, latent_steps=2),
     "TRM-MLP": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, mixing="mlp"),
     "single z": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, states="single"),
-    "multi-scale z": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, mixing="mlp", states="multi-scale"),
+    "multi-scale z": TRM(
+        **SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, mixing="mlp", states="multi-scale"
+    ),
     "learned": HRM(**SMALL, high_layers=1, low_layers=1, positions="learned"),
 }
 ARCH = {"H_cycles": 2, "L_cycles": 2, "hidden_size": 8, "num_heads": 2, "expansion": 1, "puzzle_emb_len": 3}
@@ -32,12 +44,19 @@ def theirs(network, wrapped="_orig_mod.model.inner."):
     own, found = network.state_dict(), {}
     for name in ("lm_head.weight", "q_head.weight", "q_head.bias"):
         found[name] = own[name.replace("lm_head", "answer")]
-    found |= {"embed_tokens.embedding_weight": own["embed.weight"], "puzzle_emb.weights": own["puzzle.weight"]}
+    found |= {
+        "embed_tokens.embedding_weight": own["embed.weight"],
+        "puzzle_emb.weights": own["puzzle.weight"],
+    }
     states = getattr(network.config, "states", "")
     if states == "single":
         found |= {"L_init": own["core.z_high"]}
     elif states == "multi-scale":
-        found |= {"H_init": own["core.z_high"], "L1_init": own["core.z_low"][:8], "L2_init": own["core.z_low"][8:]}
+        found |= {
+            "H_init": own["core.z_high"],
+            "L1_init": own["core.z_low"][:8],
+            "L2_init": own["core.z_low"][8:],
+        }
     else:
         found |= {"H_init": own["core.z_high"], "L_init": own["core.z_low"]}
     if "places" in own:

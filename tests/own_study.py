@@ -23,14 +23,27 @@ def silent(run: RunContext) -> dict[str, float]:
 
 
 def run_study(folder: Path, name: str = "depth", program: Any = train, **fields: Any) -> Results:
-    """Run a study of the depths 1, 2 and 4 with three seeds, as a user types it, and return its results folder."""
+    """Run a study of the depths 1, 2 and 4 with three seeds, as a user types it, and return its results
+    folder.
+    """
     metrics = {"accuracy": Metric("%", items=10_000), "latency": Metric("ms", better="lower")}
     if program is silent:
         metrics = {"accuracy": Metric("", items=100)}
-    fields = {"settings": {"depth": 2, "rate": 0.1}, "variants": grid({"depth": [1, 2, 4]}), "metrics": metrics} | fields
-    study = Study(name, program=Function(program, name=f"{name}.{program.__name__}"), seeds=3, question="Deeper?", **fields)
+    fields = {
+        "settings": {"depth": 2, "rate": 0.1},
+        "variants": grid({"depth": [1, 2, 4]}),
+        "metrics": metrics,
+    } | fields
+    study = Study(
+        name,
+        program=Function(program, name=f"{name}.{program.__name__}"),
+        seeds=3,
+        question="Deeper?",
+        **fields,
+    )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["own.py"])  # the plan keeps the command, which is that of the tests here
-        patched.setattr("recstudy.plugins.loading.outsiders", list)  # and what other tests of this process have registered
+        # and what other tests of this process have registered
+        patched.setattr("recstudy.plugins.loading.outsiders", list)
         recstudy.run(study, results=folder, ray=False)
     return Results(folder)

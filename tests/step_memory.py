@@ -1,10 +1,12 @@
-"""The peak memory of a training step, in bytes above what its process holds before: python tests/step_memory.py CONFIG...
+"""The peak memory of a training step, in bytes above what its process holds before: python
+tests/step_memory.py CONFIG...
 
-CONFIG is a run's, in JSON, whose batch size the step has; each gives a line. A fork of its own takes two steps of forward, backward
-and AdamW: the first, on one image, loads code and makes the optimiser's state. The peak, which a fork begins anew, is the highest
-resident memory (VmHWM of /proc/self/status: getrusage's maximum begins at that of the process that started it), with one thread
-and with malloc told to return what is freed: as it comes it keeps some, and the same step differs by up to a quarter from one
-process to the next (0.5 % so).
+CONFIG is a run's, in JSON, whose batch size the step has; each gives a line. A fork of its own takes two
+steps of forward, backward and AdamW: the first, on one image, loads code and makes the optimiser's state. The
+peak, which a fork begins anew, is the highest resident memory (VmHWM of /proc/self/status: getrusage's
+maximum begins at that of the process that started it), with one thread and with malloc told to return what is
+freed: as it comes it keeps some, and the same step differs by up to a quarter from one process to the next
+(0.5 % so).
 """
 
 import ctypes
@@ -24,7 +26,8 @@ from recstudy.programs.settings import configure
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import make_optimizers
 
-M_MMAP_THRESHOLD = -3  # of malloc.h: blocks of so many bytes and more are mapped alone, and unmapped when they are freed
+# of malloc.h: blocks of so many bytes and more are mapped alone, and unmapped when they are freed
+M_MMAP_THRESHOLD = -3
 
 
 def step_peak(config: RunConfig) -> int:
@@ -34,8 +37,13 @@ def step_peak(config: RunConfig) -> int:
     network, task = build(config.model, config.data).train(), TASKS[config.task](config)
     optimizers, held = make_optimizers(network, config.train), 0
     for number in (1, config.train.batch_size):
-        pixels, labels = torch.randn(number, *config.data.shape), torch.randint(config.data.classes, (number,))
-        batch = Batch(torch.randint_like(pixels, 256) if config.model.reads_pixels else pixels, labels, None, number)
+        pixels, labels = (
+            torch.randn(number, *config.data.shape),
+            torch.randint(config.data.classes, (number,)),
+        )
+        batch = Batch(
+            torch.randint_like(pixels, 256) if config.model.reads_pixels else pixels, labels, None, number
+        )
         network.zero_grad(set_to_none=True)
         held = status("VmRSS")
         output, _ = network(batch.images, network.start(batch.images))
@@ -53,5 +61,7 @@ def status(field: str) -> int:
 
 if __name__ == "__main__":
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-        for peak in pool.map(step_peak, [configure(RunConfig, json.loads(config)) for config in sys.argv[1:]], chunksize=1):
+        for peak in pool.map(
+            step_peak, [configure(RunConfig, json.loads(config)) for config in sys.argv[1:]], chunksize=1
+        ):
             print(peak)

@@ -37,7 +37,9 @@ def machine(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def results(tmp_path) -> Results:
-    """Five runs of a study in different states, a trial of a search, a run that no study names, and leftovers."""
+    """Five runs of a study in different states, a trial of a search, a run that no study names, and
+    leftovers.
+    """
     results = Results(tmp_path / "results").create()
     study = results.study("depths", "quick")
     names = ["done", "failed", "stopped", "cut", "busy"]
@@ -73,12 +75,17 @@ def planned(study: Path, *names: str) -> None:
     """A study of one variant, with a seed a run."""
     runs = tuple(PlannedRun(0, seed, name) for seed, name in enumerate(names))
     variants = (VariantRecord(label="all"),)
-    record = PlanRecord(study="depths", preset="quick", base={}, variants=variants, seeds=(0,), runs=runs, report=())
+    record = PlanRecord(
+        study="depths", preset="quick", base={}, variants=variants, seeds=(0,), runs=runs, report=()
+    )
     write_record(study / "plan.json", record)
 
 
 def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]:
-    return {str(path.relative_to(results.root)): (size, why) for path, size, why, _ in reclaimable(results, orphans)[0]}
+    return {
+        str(path.relative_to(results.root)): (size, why)
+        for path, size, why, _ in reclaimable(results, orphans)[0]
+    }
 
 
 def cleaned(results: Results, capsys, *arguments: str, code: str = "0") -> str:
@@ -125,8 +132,12 @@ def test_what_a_living_writer_has_half_written_is_not_listed(results):
 
     grown_old(report)
     with locked(results.study("depths", "quick") / "lock"):
-        assert not any(name.startswith(("studies/", "recstudy-")) for name in found(results))  # nor its scratch
-    assert found(results)["studies/depths/quick/report/.report.html.7.tmp"] == (4, "left half-written by a killed process")
+        # nor its scratch
+        assert not any(name.startswith(("studies/", "recstudy-")) for name in found(results))
+    assert found(results)["studies/depths/quick/report/.report.html.7.tmp"] == (
+        4,
+        "left half-written by a killed process",
+    )
 
 
 def test_the_command_shows_first_and_removes_with_yes(results, capsys):
@@ -180,7 +191,9 @@ def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, m
 def test_no_orphan_is_removed_while_a_driver_holds_a_study(results, capsys):
     """It may have taken the orphan for finished, and has not written its plan yet."""
     with results.holding("another", "quick"):
-        assert "another/quick is in use, and its runs may be named at any moment" in remove_orphans(results, capsys, "2")
+        assert "another/quick is in use, and its runs may be named at any moment" in remove_orphans(
+            results, capsys, "2"
+        )
     assert results.run("orphan").path.exists()
 
 
@@ -211,7 +224,9 @@ def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, c
     def slow(path, *args, **kwargs):
         if "orphan" in str(path):
             command = [sys.executable, "-c", WORK, str(run.path)]
-            workers.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            workers.append(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
             assert workers[-1].stdout.readline() == "holds it\n"
         rmtree(path, *args, **kwargs)
 
@@ -300,11 +315,17 @@ with temporary() as own, locked(Path(sys.argv[1], "ray/session_7/recstudy.lock")
 """
 
 
-def test_what_killed_processes_left_in_temporary_folders_is_listed_and_what_living_ones_use_is_not(results, capsys, machine):
-    """Of ours alone: a Ray that somebody has started by hand, and a folder of another program, have no lock of ours."""
+def test_what_killed_processes_left_in_temporary_folders_is_listed_and_what_living_ones_use_is_not(
+    results, capsys, machine
+):
+    """Of ours alone: a Ray that somebody has started by hand, and a folder of another program, have no lock
+    of ours.
+    """
     (machine / "ray/session_8").mkdir()
     (machine / "tmp/recstudy-of-others").mkdir()
-    with subprocess.Popen([sys.executable, "-c", LEAVE, str(machine)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVE, str(machine)], stdout=subprocess.PIPE, text=True
+    ) as process:
         name = process.stdout.readline().strip()
         assert list(left_outside()) == []
         process.kill()

@@ -35,14 +35,18 @@ def test_a_config_survives_json(config):
 
 
 def shuffled(values, random):
-    items = [(key, shuffled(value, random) if isinstance(value, dict) else value) for key, value in values.items()]
+    items = [
+        (key, shuffled(value, random) if isinstance(value, dict) else value) for key, value in values.items()
+    ]
     random.shuffle(items)
     return dict(items)
 
 
 @given(configs, st.randoms())
 def test_the_id_ignores_place_and_field_order(config, random):
-    elsewhere = configure(RunConfig, {**shuffled(config.values, random), "place": {"cpus_per_run": 7, "trainer": "inline"}})
+    elsewhere = configure(
+        RunConfig, {**shuffled(config.values, random), "place": {"cpus_per_run": 7, "trainer": "inline"}}
+    )
 
     assert elsewhere.run_id == config.run_id
 
@@ -53,11 +57,19 @@ def test_other_values_have_other_ids(one, other):
 
 
 def test_younger_fields_leave_ids_as_they_were():
-    """Ids of the code before `train.amsgrad` and `train.backbone_learning_rate`; values of their own make another run."""
+    """Ids of the code before `train.amsgrad` and `train.backbone_learning_rate`; values of their own make
+    another run.
+    """
     assert RUN.with_changes({"train.ema_decay": 0.999}).run_id == "a9d1272ae6711061d73d"
-    assert RunConfig(data=Digits(), model=ResNet(), train=TrainConfig(epochs=3)).run_id == "72387e3538e1c884f1d5"
+    assert (
+        RunConfig(data=Digits(), model=ResNet(), train=TrainConfig(epochs=3)).run_id == "72387e3538e1c884f1d5"
+    )
     assert RUN.with_changes({"train.amsgrad": True}).run_id != RUN.run_id
-    assert RUN.values["train"].keys() - RUN.deciding["train"].keys() >= {"amsgrad", "backbone_learning_rate", "loss_options"}
+    assert RUN.values["train"].keys() - RUN.deciding["train"].keys() >= {
+        "amsgrad",
+        "backbone_learning_rate",
+        "loss_options",
+    }
 
 
 def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_own_defaults():
@@ -75,7 +87,10 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model.latent_stpes": 4}, r"no field 'model.latent_stpes': ViTRM has .*latent_steps.*Did you mean 'latent_steps'\?"),
+        (
+            {"model.latent_stpes": 4},
+            r"no field 'model.latent_stpes': ViTRM has .*latent_steps.*Did you mean 'latent_steps'\?",
+        ),
         ({"model.latent_steps": 0}, "'model.latent_steps' must be greater than or equal to 1, but got 0"),
         ({"modl.width": 4}, r"no field 'modl.width': there are data, .*Did you mean 'model'\?"),
         ({"train.epochs": "many"}, "'train.epochs' must be .*integer.*, but got 'many'"),
@@ -93,15 +108,24 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
             {"place.device": "mps", "place.workers_per_run": 2},
             "device 'mps' is for one worker in Tune's process, or with --no-ray",
         ),
-        ({"place.device": "mps", "place.compile": "on"}, r"networks that are not compiled\. Leave workers_per_run"),
+        (
+            {"place.device": "mps", "place.compile": "on"},
+            r"networks that are not compiled\. Leave workers_per_run",
+        ),
         (
             {"place.device": "cpu", "place.compile_mode": "reduce-overhead"},
             "compile_mode 'reduce-overhead' is CUDA graphs, which device 'cpu' does not have. Leave compile_mode out",
         ),
         ({"place.device": "cuda", "place.gpus_per_run": 0}, "device 'cuda' has a GPU, but gpus_per_run is 0"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
-        ({"train.amsgrad": True, "train.optimizer": "adam_atan2"}, "amsgrad must be false with optimizer 'adam_atan2'"),
-        ({"train.backbone_learning_rate": 5e-5}, "backbone_learning_rate is for a tuned backbone, but ViTRM trains none"),
+        (
+            {"train.amsgrad": True, "train.optimizer": "adam_atan2"},
+            "amsgrad must be false with optimizer 'adam_atan2'",
+        ),
+        (
+            {"train.backbone_learning_rate": 5e-5},
+            "backbone_learning_rate is for a tuned backbone, but ViTRM trains none",
+        ),
     ],
 )
 def test_a_bad_value_is_one_clear_line(changes, message):
@@ -111,9 +135,14 @@ def test_a_bad_value_is_one_clear_line(changes, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("fields", "images"), [({}, None), ({"limit": 1111}, 1000), ({"limit": 1111, "validation": 0.2}, 889)])
+@pytest.mark.parametrize(
+    ("fields", "images"), [({}, None), ({"limit": 1111}, 1000), ({"limit": 1111, "validation": 0.2}, 889)]
+)
 def test_a_limit_counts_as_the_size_of_a_set_whose_files_alone_tell_it(fields, images):
-    assert RUN.with_changes({"data": ImageFolder(path="birds", class_count=3, **fields)}).training_images == images
+    assert (
+        RUN.with_changes({"data": ImageFolder(path="birds", class_count=3, **fields)}).training_images
+        == images
+    )
 
 
 def test_train_runs_where_there_are_several_workers_or_a_whole_gpu():
@@ -152,9 +181,13 @@ def test_an_import_loads_nothing_that_it_does_not_need(modules, absent):
 def test_workers_are_a_number_and_ranges_of_earlier_versions_are_read():
     assert RUN.with_changes({"place.workers_per_run": "4"}).place.workers_per_run == 4
     assert Place.model_validate({"workers_per_run": 1, "max_workers_per_run": 4}) == Place()
-    with pytest.raises(ConfigError, match=r"workers_per_run must be a number, but got 1-4: ranges were removed$"):
+    with pytest.raises(
+        ConfigError, match=r"workers_per_run must be a number, but got 1-4: ranges were removed$"
+    ):
         RUN.with_changes({"place.workers_per_run": "1-4"})
-    with pytest.raises(ConfigError, match=r"place\.max_workers_per_run was removed. Set place.workers_per_run to a number"):
+    with pytest.raises(
+        ConfigError, match=r"place\.max_workers_per_run was removed. Set place.workers_per_run to a number"
+    ):
         RUN.with_changes({"place.max_workers_per_run": 4})
 
 

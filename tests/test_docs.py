@@ -1,4 +1,6 @@
-"""What README and docs tell people to type: Python runs, and commands are understood; nothing is trained. And the container."""
+"""What README and docs tell people to type: Python runs, and commands are understood; nothing is trained. And
+the container.
+"""
 
 import json
 import re
@@ -17,7 +19,12 @@ from recstudy.study.plan import make_plan, select
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/how-to").glob("*.md")]
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs/how-to").glob("*.md"),
+    ]
 )
 OTHERS = {  # programs that are not ours; files of this repository that they are given must be there
     "cp", "git", "grafana-server", "kubectl", "optuna-dashboard", "pip", "prometheus", "ray", "sbatch", "scancel", "sky", "source", "ssh",
@@ -32,7 +39,9 @@ WRITTEN = (
     "label_noise.py",
 )  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/report/test_loaded.py runs it in a kernel
-README_STUDY, README_FUNCTION, README_MODEL = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README_STUDY, README_FUNCTION, README_MODEL = re.findall(
+    r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+)
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
@@ -52,8 +61,13 @@ def commands(page: Path) -> list[str]:
 def typed_in(folder: Path, line: str, *more: str) -> str:
     """What a line of README says in that folder."""
     program, *words = shlex.split(line, comments=True)
-    start = {"python": [sys.executable], "recstudy": [sys.executable, "-c", "from recstudy.command import main; main()"]}[program]
-    run = subprocess.run([*start, *words, *more], cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    start = {
+        "python": [sys.executable],
+        "recstudy": [sys.executable, "-c", "from recstudy.command import main; main()"],
+    }[program]
+    run = subprocess.run(
+        [*start, *words, *more], cwd=folder, capture_output=True, text=True, check=False, timeout=900
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -65,7 +79,12 @@ def own_model() -> list[str]:
 
 def test_python_runs(tmp_path):
     """Each block by itself, in one process of its own, whose registries it fills."""
-    texts = [text for page in PAGES if page.name not in (NOTEBOOK, "README.md", "task.md") for text in blocks(page, "python")]
+    texts = [
+        text
+        for page in PAGES
+        if page.name not in (NOTEBOOK, "README.md", "task.md")
+        for text in blocks(page, "python")
+    ]
     texts = [text for text in texts if "class Mixer" not in text]  # tests/plugins runs these studies
     (tmp_path / "theirs.zip").write_bytes((ROOT / "studies/evidence/hrm_small_images.zip").read_bytes())
     (tmp_path / "my_paper.csv").write_text(blocks(ROOT / "docs/how-to/published.md", "")[0])
@@ -111,7 +130,9 @@ def test_what_readme_says_of_the_claims_of_follow_up_work_is_as_it_was_judged():
 def test_the_cells_on_real_data_that_readme_names_are_as_they_were_taken():
     readme = " ".join((ROOT / "README.md").read_text().split())
     cell = r"([\d.]+)(?: %)? \[([\d.]+), ([\d.]+)\] \((n=\d(?: of \d)?)(?:; (?:published )?([\d.]+): (\w+))?"
-    table = json.loads((ROOT / "studies/tables/hrm_small_images.paper.json").read_text())["tables"]["accuracies"]
+    table = json.loads((ROOT / "studies/tables/hrm_small_images.paper.json").read_text())["tables"][
+        "accuracies"
+    ]
 
     for said, row in (
         ("HRM on MNIST", "MNIST, HRM"),
@@ -161,13 +182,17 @@ def understood(words: list[str]) -> None:
         command.main(arguments)
     elif program == "make":
         targets = [word for word in arguments if "=" not in word]
-        sys.exit(not all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in targets))
+        sys.exit(
+            not all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in targets)
+        )
     elif "--" in arguments:
         understood(arguments[arguments.index("--") + 1 :])
     elif program == "sbatch":
         understood(["python", *arguments[1:]])
     named = [word.partition("=")[2] or word for word in arguments]
-    missing = [word for word in named if word.startswith(("studies/", "dashboards/")) and not (ROOT / word).exists()]
+    missing = [
+        word for word in named if word.startswith(("studies/", "dashboards/")) and not (ROOT / word).exists()
+    ]
     sys.exit(1 if missing or program not in {*OTHERS, "python"} else 0)
 
 
@@ -177,7 +202,9 @@ def test_commands_are_understood(page, typed):
         code, said = typed(line)
         if "# refused" in line:
             assert code == 2
-            start, _, end = next(shown for shown in page.read_text().splitlines() if shown[:40] == said[:40]).partition("...")
+            start, _, end = next(
+                shown for shown in page.read_text().splitlines() if shown[:40] == said[:40]
+            ).partition("...")
             assert said.startswith(start)
             assert said.endswith(end)
         else:

@@ -19,7 +19,12 @@ from recstudy.files import cache_folder, sweep, whole
 from recstudy.records import append_line, read_json, write_json, write_whole
 
 
-@given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6), st.data())
+@given(
+    st.lists(
+        st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6
+    ),
+    st.data(),
+)
 def test_a_log_torn_anywhere_keeps_its_whole_lines_and_takes_more(tmp_path_factory, lines, data):
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     for line in lines:
@@ -27,7 +32,8 @@ def test_a_log_torn_anywhere_keeps_its_whole_lines_and_takes_more(tmp_path_facto
     whole = path.read_bytes() if lines else b""
     cut = data.draw(st.integers(0, len(whole)))
     kept = whole[:cut].count(b"\n")
-    path.write_bytes(whole[:cut] + b"x" * data.draw(st.sampled_from([0, 10_000])))  # a torn tail longer than a page, too
+    # a torn tail longer than a page, too
+    path.write_bytes(whole[:cut] + b"x" * data.draw(st.sampled_from([0, 10_000])))
 
     assert read_lines(path) == lines[:kept]
 
@@ -70,7 +76,8 @@ def fast(monkeypatch):
     monkeypatch.setattr(PAUSES, (0.1, 0.2, 0.3, 0.3))
 
 
-PATIENT = (0.1, 0.2, 0.3, 20)  # as fast where the third try works; on a machine too busy for that, the last one does
+# as fast where the third try works; on a machine too busy for that, the last one does
+PATIENT = (0.1, 0.2, 0.3, 20)
 
 
 def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(small_disk, fast):
@@ -97,7 +104,9 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
 def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch):
     small_disk.bar()
 
-    with pytest.raises(StorageError, match=r"Read-only file system. Make it writable again, or give another folder"):
+    with pytest.raises(
+        StorageError, match=r"Read-only file system. Make it writable again, or give another folder"
+    ):
         write_whole(small_disk.path / "file", "text")
 
     monkeypatch.setattr(PAUSES, PATIENT)
@@ -164,7 +173,9 @@ def test_a_log_that_is_a_link_is_neither_read_nor_written(tmp_path):
 
 
 def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
-    """A real process, killed before the rename; the next one sweeps what it left, and takes the old one's place."""
+    """A real process, killed before the rename; the next one sweeps what it left, and takes the old one's
+    place.
+    """
     path = tmp_path / "entry"
     with whole(path) as folder:
         folder.mkdir()
@@ -212,7 +223,9 @@ def test_files_are_of_utf_8_whatever_the_locale():
 
 @pytest.fixture
 def homeless(monkeypatch, tmp_path) -> Path:
-    """An account as a container has it under a number: no HOME, no entry in passwd. Gives the folder of temporary files."""
+    """An account as a container has it under a number: no HOME, no entry in passwd. Gives the folder of
+    temporary files.
+    """
 
     def unknown() -> Path:
         raise RuntimeError("Could not determine home directory.")

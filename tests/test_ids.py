@@ -1,4 +1,6 @@
-"""Run ids last: today's for today's configs, and finished runs are found again when fields come, go or change their name."""
+"""Run ids last: today's for today's configs, and finished runs are found again when fields come, go or change
+their name.
+"""
 
 import json
 from pathlib import Path
@@ -7,7 +9,17 @@ from typing import ClassVar, Literal, get_args
 import pytest
 from golden_ids import FILE, of_parts, of_studies
 
-from recstudy.config import AUGMENTATIONS, DATASETS, FAMILIES, OPTIMIZERS, Augment, ModelConfig, RunConfig, TrainConfig, ids
+from recstudy.config import (
+    AUGMENTATIONS,
+    DATASETS,
+    FAMILIES,
+    OPTIMIZERS,
+    Augment,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+    ids,
+)
 from recstudy.data import Digits
 from recstudy.models import TRM, ResNet, ShowTell, ViTRM
 from recstudy.programs.settings import Config, configure
@@ -21,15 +33,27 @@ def parts() -> dict[str, type[Config]]:
     """Every config class of recstudy's that is part of a run, by its name in the frozen table."""
     found: dict[str, type[Config]] = {"RunConfig": RunConfig}
     for part, registry in (("model", FAMILIES), ("data", DATASETS)):
-        found |= {f"{part}.{name}": kind for name, kind in registry.items() if kind.__module__.startswith("recstudy.")}
+        found |= {
+            f"{part}.{name}": kind
+            for name, kind in registry.items()
+            if kind.__module__.startswith("recstudy.")
+        }
     for kind in list(found.values()):
         _nested(kind, found)
     return found
 
 
 def _nested(kind: type[Config], found: dict[str, type[Config]]) -> None:
-    within = [inner for about in kind.model_fields.values() for inner in (about.annotation, *get_args(about.annotation))]
-    for inner in (one for one in within if isinstance(one, type) and issubclass(one, Config) and one not in found.values()):
+    within = [
+        inner
+        for about in kind.model_fields.values()
+        for inner in (about.annotation, *get_args(about.annotation))
+    ]
+    for inner in (
+        one
+        for one in within
+        if isinstance(one, type) and issubclass(one, Config) and one not in found.values()
+    ):
         if inner.__name__ not in ("ModelConfig", "DataConfig", "Place"):
             found[inner.__name__] = inner
             _nested(inner, found)
@@ -40,7 +64,9 @@ def unlisted(found: dict[str, type[Config]]) -> dict[str, set[str]]:
     differences = {}
     for part, kind in found.items():
         known = {*ids.FIELDS.get(part, "").split(), *ids.YOUNGER.get(part, {})}
-        differences[part] = known ^ {name for name in kind.model_fields if (part, name) != ("RunConfig", "place")}
+        differences[part] = known ^ {
+            name for name in kind.model_fields if (part, name) != ("RunConfig", "place")
+        }
     return {part: names for part, names in differences.items() if names}
 
 
@@ -74,7 +100,9 @@ def test_recorded_configs_have_the_ids_that_they_were_recorded_under(path):
 
 
 def test_the_frozen_table_knows_every_field():
-    """In recstudy/config/ids.py new fields go to FIELDS or YOUNGER; lost and renamed ones keep their place in the id."""
+    """In recstudy/config/ids.py new fields go to FIELDS or YOUNGER; lost and renamed ones keep their place in
+    the id.
+    """
     assert unlisted(parts()) == {}
     assert unlisted({"model.vitrm": Longer, "model.new": ResNet}) == {
         "model.vitrm": {"patience"},
@@ -90,7 +118,10 @@ class Longer(ViTRM):
 
 def test_a_field_that_is_added_orphans_no_finished_run():
     """Its default leaves the id as it was; another value makes another run."""
-    added = [RUN.model_copy(update={"model": Longer(patch=2, width=64, heads=4, patience=patience)}) for patience in (3, 4)]
+    added = [
+        RUN.model_copy(update={"model": Longer(patch=2, width=64, heads=4, patience=patience)})
+        for patience in (3, 4)
+    ]
 
     assert (added[0].run_id == RUN.run_id, added[1].run_id == RUN.run_id) == (True, False)
 
@@ -111,7 +142,9 @@ class Outside(ModelConfig):
 
 def test_a_family_from_outside_contributes_what_differs_from_its_defaults():
     def of(model: ModelConfig) -> dict[str, object]:
-        return RunConfig.model_construct(data=Digits(), model=model, train=TrainConfig(), seed=0).deciding["model"]
+        return RunConfig.model_construct(data=Digits(), model=model, train=TrainConfig(), seed=0).deciding[
+            "model"
+        ]
 
     assert of(Outside()) == {"family": "outside"}
     assert of(Outside(heads=4, blocks=(Block(), Block(width=3)))) == {
@@ -122,7 +155,10 @@ def test_a_family_from_outside_contributes_what_differs_from_its_defaults():
 
 
 def test_a_revision_of_a_registered_function_gives_new_ids_to_the_runs_that_use_it(monkeypatch):
-    other, cropped = RUN.with_changes({"train.optimizer": "adam_atan2"}), RUN.with_changes({"train.augment.crop": 2})
+    other, cropped = (
+        RUN.with_changes({"train.optimizer": "adam_atan2"}),
+        RUN.with_changes({"train.augment.crop": 2}),
+    )
     before = RUN.run_id, other.run_id, cropped.run_id
 
     monkeypatch.setattr(OPTIMIZERS["adam_atan2"], "revision", 2, raising=False)
@@ -146,4 +182,9 @@ def test_a_revision_of_some_values_leaves_the_ids_of_the_others():
     """TRM-MLP's norm and 003's search have changed; attention and the other searches have not."""
     models = [TRM(mixing="mlp"), TRM(), ShowTell(decode="official_quirk"), ShowTell()]
 
-    assert [ids.deciding(model, model.model_dump(mode="json")).get("revision") for model in models] == [2, None, 2, None]
+    assert [ids.deciding(model, model.model_dump(mode="json")).get("revision") for model in models] == [
+        2,
+        None,
+        2,
+        None,
+    ]

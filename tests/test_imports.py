@@ -1,4 +1,6 @@
-"""What imports what: no module of the package leads back to itself, not by way of imports in functions either."""
+"""What imports what: no module of the package leads back to itself, not by way of imports in functions
+either.
+"""
 
 import subprocess
 import sys

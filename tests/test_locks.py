@@ -30,7 +30,9 @@ def name(process: int) -> str:
 
 def holding(lock: Path, seconds: float = 60) -> subprocess.Popen[str]:
     """Another process that has the lock by now."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(lock), str(seconds)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
@@ -81,12 +83,17 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", none)
 
-    with pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"), locked(tmp_path / "lock"):
+    with (
+        pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"),
+        locked(tmp_path / "lock"),
+    ):
         pass
 
 
 def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
-    """The holder removes the folder, as cleaning does; who waited makes it anew, and whoever comes next waits for it."""
+    """The holder removes the folder, as cleaning does; who waited makes it anew, and whoever comes next waits
+    for it.
+    """
     lock, has, ends = tmp_path / "run/lock", threading.Event(), threading.Event()
 
     def second() -> None:

@@ -25,7 +25,9 @@ def two(uri, tmp_path) -> tuple[Mirror, Mirror]:
 @pytest.fixture
 def s3(object_store, tmp_path) -> tuple[Mirror, Mirror]:
     """The same, of a store by Amazon's protocol."""
-    return Mirror(object_store.uri(tmp_path.name), tmp_path / "a"), Mirror(object_store.uri(tmp_path.name), tmp_path / "b")
+    return Mirror(object_store.uri(tmp_path.name), tmp_path / "a"), Mirror(
+        object_store.uri(tmp_path.name), tmp_path / "b"
+    )
 
 
 def files(root: Path) -> dict[str, str]:
@@ -77,7 +79,8 @@ def test_weights_are_as_large_as_they_are_and_records_are_not(uri, tmp_path):
     fill(sender.root, result_json="0" * 5_000_000)
     sender.push(sender.root)
     with pytest.raises(
-        StorageError, match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\."
+        StorageError,
+        match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\.",
     ):
         here.pull()
     assert not (here.root / "runs/x/result.json").exists()
@@ -92,7 +95,13 @@ def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
 
     there.pull(("*",), under="runs")
 
-    records = {"result.json": "whole", "epochs.jsonl": "1\n", "config.json": "c", "lock": "l", "hang-0.log": "stack"}
+    records = {
+        "result.json": "whole",
+        "epochs.jsonl": "1\n",
+        "config.json": "c",
+        "lock": "l",
+        "hang-0.log": "stack",
+    }
     assert files(there.root / "runs/x") == records
 
 
@@ -103,7 +112,9 @@ def test_what_did_not_change_is_neither_fetched_nor_sent_again(s3, monkeypatch):
     moved, read = [], here.read
     monkeypatch.setattr(here, "read", lambda key: moved.append(Path(key).name) or read(key))
     monkeypatch.setattr(
-        mirror, "write_object", lambda fs, key, content: moved.append(Path(key).name) or write_object(fs, key, content)
+        mirror,
+        "write_object",
+        lambda fs, key, content: moved.append(Path(key).name) or write_object(fs, key, content),
     )
 
     here.push(here.root)
@@ -276,7 +287,9 @@ def test_a_uri_is_shown_without_what_may_be_a_secret(word, shown):
 
 
 def test_a_bucket_that_is_not_there_is_refused(object_store):
-    with pytest.raises(StorageError, match=r"cannot use the results store s3://none/x.*bucket does not exist.*s3 client"):
+    with pytest.raises(
+        StorageError, match=r"cannot use the results store s3://none/x.*bucket does not exist.*s3 client"
+    ):
         Results(object_store.uri("x", bucket="none")).create()
 
 
@@ -285,7 +298,9 @@ def test_a_store_that_does_not_answer_is_refused_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(stores, "ANSWER_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"s3://bucket/x?scheme=http&region=us-east-1&endpoint_override=127.0.0.1%3A{silent.getsockname()[1]}"
-        with pytest.raises(StorageError, match=r"cannot use the results store s3://bucket/x.* \(no answer in 1 s\)"):
+        with pytest.raises(
+            StorageError, match=r"cannot use the results store s3://bucket/x.* \(no answer in 1 s\)"
+        ):
             Mirror(uri, tmp_path)
 
 

@@ -1,6 +1,8 @@
-"""Records of every version are read: `tests/records/VERSION`, each written by that version's code (`make.py`).
+"""Records of every version are read: `tests/records/VERSION`, each written by that version's code
+(`make.py`).
 
-`a36365c` also has notes, orders, code digests, another attempt and an earlier definition's plan, which later versions ignore.
+`a36365c` also has notes, orders, code digests, another attempt and an earlier definition's plan, which later
+versions ignore.
 """
 
 import shutil
@@ -29,7 +31,8 @@ def test_a_study_of_an_older_version_is_read(results):
     assert (done.status, failed.status) == ("done", "failed")
     assert 0 <= done.value("top1_accuracy") <= 100
     assert done.value("params") == 905
-    assert failed.error_class in ("code", "storage")  # of a folder in a log's place; 0.1 took it for an error of the code
+    # of a folder in a log's place; 0.1 took it for an error of the code
+    assert failed.error_class in ("code", "storage")
     assert failed.attempts == 1
     assert list(study.epochs([0])["epoch"]) == [1, 2, 3]
 
@@ -45,12 +48,18 @@ def test_its_report_is_drawn_and_nothing_of_its_runs_may_go(results):
 
 
 def test_runs_of_an_earlier_definition_stay(results):
-    """`a36365c` has the plan of an earlier definition too, with a run of its own; no plan that is shown names it."""
-    definitions = [path.stem.removeprefix("plan-") for path in results.study("sample", "quick").glob("plan-*.json")]
+    """`a36365c` has the plan of an earlier definition too, with a run of its own; no plan that is shown names
+    it.
+    """
+    definitions = [
+        path.stem.removeprefix("plan-") for path in results.study("sample", "quick").glob("plan-*.json")
+    ]
     plan = load_study(results, "sample", "quick").plan
 
     assert len(plan.runs) == 2
-    earlier = earlier_runs(results, results.study("sample", "quick"), plan.definition, {run.id for run in plan.runs})
+    earlier = earlier_runs(
+        results, results.study("sample", "quick"), plan.definition, {run.id for run in plan.runs}
+    )
     assert earlier == ({"ba6d184998e3489947a0"} if len(definitions) > 1 else set())
     if earlier:
         assert reclaimable(results, orphans=True) == ([], [])

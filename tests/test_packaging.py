@@ -14,10 +14,14 @@ STATED = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 def test_the_version_is_the_one_that_the_changelog_dates(capsys):
     version = tomllib.loads(STATED)["project"]["version"]
-    dated = re.findall(r"^## (\d[\d.]*) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    dated = re.findall(
+        r"^## (\d[\d.]*) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
+    )
 
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["--version"])
 
     assert version == dated[0]
-    assert re.fullmatch(rf"recstudy {re.escape(version)}(, commit [0-9a-f]{{12}}( with changes)?)?\n", capsys.readouterr().out)
+    assert re.fullmatch(
+        rf"recstudy {re.escape(version)}(, commit [0-9a-f]{{12}}( with changes)?)?\n", capsys.readouterr().out
+    )

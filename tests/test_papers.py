@@ -34,8 +34,14 @@ MODELS = {
 def test_targets_carry_source_and_setting():
     target = published("002_table1_cifar10")[2]
 
-    assert (target.value, target.unit, target.source) == (93.1, "percent", "002 Table 1 (002_table1_cifar10#3)")
-    assert json.loads(json.dumps(target.where)).items() >= {"model": "ViTRM", "train.selection": "test"}.items()
+    assert (target.value, target.unit, target.source) == (
+        93.1,
+        "percent",
+        "002 Table 1 (002_table1_cifar10#3)",
+    )
+    assert (
+        json.loads(json.dumps(target.where)).items() >= {"model": "ViTRM", "train.selection": "test"}.items()
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,10 @@ def test_targets_carry_source_and_setting():
             "Read with it: 003 scores its own; numbers that 003 takes over",
             "Read with it: MicarVLMoE scores its own; numbers that MicarVLMoE takes over",
         ),
-        ("the paper (002, section 4.4), an epoch (004)", "the paper (ViTRM, section 4.4), an epoch (HRM-Small-Images)"),
+        (
+            "the paper (002, section 4.4), an epoch (004)",
+            "the paper (ViTRM, section 4.4), an epoch (HRM-Small-Images)",
+        ),
     ],
 )
 def test_a_reader_is_told_the_papers_names(text, words):
@@ -79,7 +88,10 @@ def test_a_published_item_is_called_by_its_paper():
 
 
 def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blank():
-    values = {(target.where["model"], target.where.get("train.batch_size")) for target in published("002_table1_cifar10")}
+    values = {
+        (target.where["model"], target.where.get("train.batch_size"))
+        for target in published("002_table1_cifar10")
+    }
     (target,) = [target for target in published("002_ablation_fig2_fig3") if target.value == 92.6]
 
     assert ("ViT-Large", 512) in values
@@ -108,12 +120,15 @@ def test_an_unknown_table_or_list_names_the_nearest(of, name, said):
 def test_the_index_lists_every_table_with_its_rows_and_each_can_be_read():
     index = PAPERS.joinpath("index.yaml").read_text()
     tables = {
-        file.name: len(list(csv.DictReader(file.read_text().splitlines()))) for file in PAPERS.iterdir() if ".csv" in file.name
+        file.name: len(list(csv.DictReader(file.read_text().splitlines())))
+        for file in PAPERS.iterdir()
+        if ".csv" in file.name
     }
 
     assert [name for name, rows in tables.items() if f"file: {name}, rows: {rows}," not in index] == []
     assert len(tables) > 11
-    for name in tables.keys() - {"replications.csv"}:  # a row a source: `recstudy.papers.replications` reads it
+    # a row a source: `recstudy.papers.replications` reads it
+    for name in tables.keys() - {"replications.csv"}:
         assert isinstance(published(name.removesuffix(".csv")), tuple)
 
 
@@ -127,9 +142,13 @@ def test_parameter_counts_equal_the_published_ones_to_the_digit(title, data):
     assert cost(RunConfig(data=data, model=MODELS[title])).params == exact
 
 
-@pytest.mark.parametrize(("data", "count"), [(Cifar10(), 3_624_203), (Cifar100(), 3_658_853)], ids=["cifar10", "cifar100"])
+@pytest.mark.parametrize(
+    ("data", "count"), [(Cifar10(), 3_624_203), (Cifar100(), 3_658_853)], ids=["cifar10", "cifar100"]
+)
 def test_vitrm_with_the_gelu_of_its_text_has_as_many_parameters_as_are_printed(data, count):
-    """3 x 256 fewer than with its code's SwiGLU (002-2): 2 x 384 x 768 weights a layer against 3 x 384 x 512, other biases."""
+    """3 x 256 fewer than with its code's SwiGLU (002-2): 2 x 384 x 768 weights a layer against 3 x 384 x 512,
+    other biases.
+    """
     assert cost(RunConfig(data=data, model=ViTRM(ffn="gelu"))).params == count
     assert any(f"{count:,}" in entry.conflict for entry in contradictions() if entry.id == "002-2")
 
@@ -138,7 +157,11 @@ def test_only_some_metrics_of_a_table():
     targets = published("004_author_repo_curves", only=("test_accuracy_final", "seconds_per_epoch"))
 
     assert {target.metric for target in targets} == {"top1_accuracy", "epoch_seconds"}
-    finals = {(target.where["data.name"], target.where["model"]): target.value for target in targets if target.unit == "fraction"}
+    finals = {
+        (target.where["data.name"], target.where["model"]): target.value
+        for target in targets
+        if target.unit == "fraction"
+    }
     assert (finals["mnist", "HRM"], finals["cifar10", "CNN two-stage"]) == (0.9802, 0.7722)
     with pytest.raises(ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: there are .*"):
         published("004_author_repo_curves", only=("acuracy",))
@@ -153,10 +176,13 @@ def test_a_margin_is_in_percentage_points_of_a_fraction():
 
 
 @pytest.mark.parametrize(
-    ("stated", "said"), [({"margin": 0.5}, "margin=0.5 has no reason"), ({"why": "so"}, "why='so' has no margin")]
+    ("stated", "said"),
+    [({"margin": 0.5}, "margin=0.5 has no reason"), ({"why": "so"}, "why='so' has no margin")],
 )
 def test_a_margin_and_its_reason_go_together(stated, said):
-    with pytest.raises(ConfigError, match=rf"published\('002_table1_cifar10'\): {said}\. Write margin=0\.3, why="):
+    with pytest.raises(
+        ConfigError, match=rf"published\('002_table1_cifar10'\): {said}\. Write margin=0\.3, why="
+    ):
         published("002_table1_cifar10", **stated)
 
 
@@ -186,27 +212,42 @@ def test_a_value_that_is_no_number_is_a_setting_and_no_target():
 
     assert {"max_len", "layers", "alpha_lb", "lr_msve"} <= metrics
     assert not {"split", "act"} & metrics
-    assert len([target for target in published("003_setup") if target.metric == "images"]) == 2  # ROCO's are "over 81000"
-    with pytest.raises(ConfigError, match=r"'act' in 003_setup is a setting \(silu\): there are images, covid, "):
+    # ROCO's are "over 81000"
+    assert len([target for target in published("003_setup") if target.metric == "images"]) == 2
+    with pytest.raises(
+        ConfigError, match=r"'act' in 003_setup is a setting \(silu\): there are images, covid, "
+    ):
         published("003_setup", only=("act",))
 
 
 @pytest.mark.parametrize(
-    "table", ["000_table1_imagehrm", "000_table2_imagetrm", "trm_table1_sudoku_ablation", "trm_table3_recursions"]
+    "table",
+    ["000_table1_imagehrm", "000_table2_imagetrm", "trm_table1_sudoku_ablation", "trm_table3_recursions"],
 )
 def test_fields_of_a_table_are_there(table):
-    """A field renamed in the models, or a letter not understood, would leave a number without a place, in silence."""
+    """A field renamed in the models, or a letter not understood, would leave a number without a place, in
+    silence.
+    """
     for target in published(table):
         model = FAMILIES[target.where["model.family"]]
-        given = {path.removeprefix("model."): value for path, value in target.where.items() if path.startswith("model.")}
-        fuselip = {path.removeprefix("fuselip."): given.pop(path) for path in [*given] if path.startswith("fuselip.")}
+        given = {
+            path.removeprefix("model."): value
+            for path, value in target.where.items()
+            if path.startswith("model.")
+        }
+        fuselip = {
+            path.removeprefix("fuselip."): given.pop(path) for path in [*given] if path.startswith("fuselip.")
+        }
         assert FuseLIPBackboneConfig(**fuselip).model_dump().items() >= fuselip.items()
         assert model.model_construct(**given).model_dump().items() >= given.items()
         assert given.keys() <= model.model_fields.keys()
 
 
 def test_rows_of_the_trm_paper_are_told_by_their_fields():
-    ablation = {target.model: target.where for target in published("trm_table1_sudoku_ablation", only=("exact_accuracy",))}
+    ablation = {
+        target.model: target.where
+        for target in published("trm_table1_sudoku_ablation", only=("exact_accuracy",))
+    }
     recursions = published("trm_table3_recursions", only=("exact_accuracy",))
 
     assert (ablation["TRM w/ ACT"]["model.act"], ablation["TRM no EMA"]["train.ema_decay"]) == ("continue", 0)
@@ -225,7 +266,15 @@ def test_every_cell_is_that_of_a_published_row():
 def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
     counting = {one.id: one.value for one in replications("trm_mlp_sudoku_extreme") if one.counts}
 
-    assert counting == {"r001": 84.8, "r005": 79.37, "r006": 75.57, "r025": 86.03, "r030": 86.65, "r035": 87.0, "r096": 84.0}
+    assert counting == {
+        "r001": 84.8,
+        "r005": 79.37,
+        "r006": 75.57,
+        "r025": 86.03,
+        "r030": 86.65,
+        "r035": 87.0,
+        "r096": 84.0,
+    }
     why = {one.id: one.why_not for one in replications("trm_mlp_sudoku_extreme")}
     assert why["r002"] == "weights re-evaluated"
     assert why["r028"] == "trained without halting"
@@ -233,7 +282,11 @@ def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
 
 def test_models_of_another_protocol_are_shown_beside_trm_and_not_averaged():
     """RSM and Sotaku train on millions of puzzles, where TRM has 1,000."""
-    apart = {row.model.split()[0]: row.why_not for row in replications("trm_mlp_sudoku_extreme") if "million" in row.apart}
+    apart = {
+        row.model.split()[0]: row.why_not
+        for row in replications("trm_mlp_sudoku_extreme")
+        if "million" in row.apart
+    }
 
     assert apart.keys() == {"RSM", "Sotaku"}
     assert apart["RSM"] == "trained on all 3.83 million puzzles, not 1,000"
@@ -242,29 +295,42 @@ def test_models_of_another_protocol_are_shown_beside_trm_and_not_averaged():
 def test_the_error_of_a_row_is_of_its_items_and_its_digits():
     by_id = {one.id: one for one in replications()}
 
-    assert by_id["r119"].error == pytest.approx((100 * 78.7 * 21.3 / 100 / 1000 + 0.01**2 / 12) ** 0.5, rel=1e-3)  # 1,000 mazes
+    # 1,000 mazes
+    assert by_id["r119"].error == pytest.approx(
+        (100 * 78.7 * 21.3 / 100 / 1000 + 0.01**2 / 12) ** 0.5, rel=1e-3
+    )
     assert by_id["r149"].error == pytest.approx((55 * 45 / 422_786 + 1 / 12) ** 0.5)  # "about 55"
 
 
 def test_where_text_and_code_differ_a_deviation_of_micar_states_the_text_and_our_default():
-    """Sections III-D, III-F and IV-C: our search, weights and image size are the text's, so they do not deviate from it."""
+    """Sections III-D, III-F and IV-C: our search, weights and image size are the text's, so they do not
+    deviate from it.
+    """
     settings_of_row = papers_settings(published("003_table1_sota", only=("avg_bleu",))[-1])
     differing = {path: value for path, value in settings_of_row.items() if isinstance(value, dict)}
     ours = {f"model.{name}": value for name, value in MicarVLMoE().model_dump().items()}
     stated = {one.field: one for one in deviations("003_code")}
 
     assert {"model.decode", "model.combine", "model.scale"} < {*differing}
-    assert {path for path, value in differing.items() if ours[path] != value["text"]} == {*differing} & {*stated}
+    assert {path for path, value in differing.items() if ours[path] != value["text"]} == {*differing} & {
+        *stated
+    }
     for path in {*differing} & {*stated}:
         assert (stated[path].paper, stated[path].ours) == (differing[path]["text"], ours[path])
-    assert (stated["images, in the code"].paper, "images" in stated) == ("resized to 232, cropped to 224", False)
+    assert (stated["images, in the code"].paper, "images" in stated) == (
+        "resized to 232, cropped to 224",
+        False,
+    )
 
 
 def test_a_list_is_of_deviations_in_the_order_of_the_file():
     first, *others = deviations("trm_code")
 
     assert first == Deviation(
-        field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in the text of TRM, Adam-atan2 in its code"
+        field="train.optimizer",
+        paper="adamw",
+        ours="adam_atan2",
+        why="AdamW in the text of TRM, Adam-atan2 in its code",
     )
     assert [(other.field, other.paper, other.ours) for other in others] == [
         ("train.halt_weight", 1.0, 0.5),

@@ -39,7 +39,9 @@ def test_states_tell_finished_from_failed_and_stopped(results):
 def test_a_result_that_changes_is_read_again(results):
     for content, states in (("{", {}), (None, {"a": "done"}), ("{", {})):
         results.run("a").path.mkdir(exist_ok=True)
-        results.run("a").finish(make_result()) if content is None else results.run("a").result.write_text(content)
+        results.run("a").finish(make_result()) if content is None else results.run("a").result.write_text(
+            content
+        )
         assert results.states(["a", "b"]) == states
     assert [run_id for run_id, _ in results.finished(["a"])] == []
 
@@ -89,7 +91,9 @@ def test_a_damaged_marker_is_named_and_how_to_mend_it(tmp_path, content, words):
     """Removed, as other damaged records are, it would leave a folder of another program."""
     (tmp_path / "recstudy.json").write_text(content)
 
-    with pytest.raises(StorageError, match=rf'recstudy\.json is damaged: .*{words}.*Write {{"format": 1}} into it'):
+    with pytest.raises(
+        StorageError, match=rf'recstudy\.json is damaged: .*{words}.*Write {{"format": 1}} into it'
+    ):
         Results(tmp_path).create()
 
     (tmp_path / "recstudy.json").write_text('{"format": 1}')
@@ -150,7 +154,8 @@ def test_a_file_in_place_of_a_folder_is_named(tmp_path):
 def filled(folder: RunFolder) -> dict[str, str]:
     """Put a finished run's files there; their contents by name."""
     contents = {
-        name: f"of {name}" for name in ("config.json", "epochs.jsonl", "result.json", "weights.safetensors", "answers.npz")
+        name: f"of {name}"
+        for name in ("config.json", "epochs.jsonl", "result.json", "weights.safetensors", "answers.npz")
     }
     for name, content in contents.items():
         write_whole(folder.path / name, content)
@@ -165,14 +170,18 @@ def test_a_run_that_is_to_be_run_again_keeps_all_its_records(tmp_path):
 
         folder.archive()
 
-        assert {file.name: file.read_text() for file in (tmp_path / f"attempt-{number}").iterdir()} == contents
+        assert {
+            file.name: file.read_text() for file in (tmp_path / f"attempt-{number}").iterdir()
+        } == contents
         assert folder.earlier == number
         assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"lock"}
 
 
 @pytest.mark.parametrize("moves", range(6))
 def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, monkeypatch, moves):
-    """After each number of moves: the run is finished as before, or it is not and the next worker moves what is left."""
+    """After each number of moves: the run is finished as before, or it is not and the next worker moves what
+    is left.
+    """
     folder, done, rename = RunFolder(tmp_path), [], Path.rename
     contents = filled(folder)
 
@@ -208,7 +217,9 @@ def test_a_damaged_log_of_attempts_is_refused_before_the_run_is_trained(tmp_path
     folder = RunFolder(tmp_path)
     folder.attempts.write_text("3\n")
 
-    with pytest.raises(StorageError, match=r"line 1 of .*attempts\.jsonl is damaged: it must be an object.* Remove that line"):
+    with pytest.raises(
+        StorageError, match=r"line 1 of .*attempts\.jsonl is damaged: it must be an object.* Remove that line"
+    ):
         folder.begin(Attempt(started="now"))
 
 
@@ -270,7 +281,10 @@ def test_a_folder_of_another_user_is_one_line(tmp_path, place):
         assert parent.stat().st_mode & 0o001 or parent.chmod(parent.stat().st_mode | 0o001) is None
     os.seteuid(65534)
     try:
-        with pytest.raises(StorageError, match=r"cannot read .*recstudy.json: Permission denied. Its folder is another user's"):
+        with pytest.raises(
+            StorageError,
+            match=r"cannot read .*recstudy.json: Permission denied. Its folder is another user's",
+        ):
             Results(folder)
     finally:
         os.seteuid(0)

@@ -24,13 +24,23 @@ from recstudy.records.schema import Selected
 from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 
 RESULT = {"format": 1, "status": "done", "metrics": {"top1_accuracy": 93, "nll": 0.25, "ece": None}}
-PLAN = {"study": "s", "preset": "p", "base": {}, "variants": [{"label": "a"}], "seeds": [0], "runs": [[0, 0, "x"]], "report": []}
+PLAN = {
+    "study": "s",
+    "preset": "p",
+    "base": {},
+    "variants": [{"label": "a"}],
+    "seeds": [0],
+    "runs": [[0, 0, "x"]],
+    "report": [],
+}
 TRIAL = {"number": 0, "params": {"model.width": 8}, "variant": {"label": "width=8"}, "seed": 0, "id": "x"}
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     result = record_of(
-        Result, RESULT | {"selected": {"split": "validation", "epoch": 3, "top1_accuracy": 92.5}, "undefined": ["Hernia"]}
+        Result,
+        RESULT
+        | {"selected": {"split": "validation", "epoch": 3, "top1_accuracy": 92.5}, "undefined": ["Hernia"]},
     )
     write_record(tmp_path / "result.json", result)
 
@@ -52,13 +62,19 @@ def test_what_a_newer_version_adds_is_passed_over_and_lines_of_a_search_are_told
     write_whole(tmp_path / "trials.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
 
     assert read_record(tmp_path / "result.json", Result) == record_of(Result, RESULT)
-    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [TrialLine, ConfirmLine, ClockLine]
+    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [
+        TrialLine,
+        ConfirmLine,
+        ClockLine,
+    ]
 
 
 def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
     write_whole(tmp_path / "result.json", '{"format": 7, "state": "done"}')
 
-    with pytest.raises(StorageError, match=r"result\.json was written by a newer recstudy \(format 7\)\. Update this one"):
+    with pytest.raises(
+        StorageError, match=r"result\.json was written by a newer recstudy \(format 7\)\. Update this one"
+    ):
         read_record(tmp_path / "result.json", Result)
 
 
@@ -71,10 +87,22 @@ def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
         (Result, '{"status": "won", "metrics": {}}', "status must be 'done' or 'diverged', but it is 'won'"),
         (Result, RESULT | {"metrics": []}, r"metrics must be an object, but it is \[\]"),
         (Result, RESULT | {"metrics": {"nll": True}}, "metrics.nll must be a number, but it is True"),
-        (Result, '{"status": "done", "metrics": {"nll": NaN}}', "metrics.nll must be a number, but it is nan"),
+        (
+            Result,
+            '{"status": "done", "metrics": {"nll": NaN}}',
+            "metrics.nll must be a number, but it is nan",
+        ),
         (Result, RESULT | {"depths": {"nll": {"1": "x"}}}, r"depths.nll.1 must be a number"),
-        (Result, RESULT | {"selected": {"epoch": 1.5}}, "selected.epoch must be a whole number, but it is 1.5"),
-        (Result, RESULT | {"provenance": {"hardware": {"cores": "two"}}}, "provenance.hardware.cores must be a whole number"),
+        (
+            Result,
+            RESULT | {"selected": {"epoch": 1.5}},
+            "selected.epoch must be a whole number, but it is 1.5",
+        ),
+        (
+            Result,
+            RESULT | {"provenance": {"hardware": {"cores": "two"}}},
+            "provenance.hardware.cores must be a whole number",
+        ),
         (Result, RESULT | {"undefined": "Hernia"}, "undefined must be "),
         (Result, RESULT | {"attempts": "x" * 100}, "attempts must be a whole number, but it is 'x{57,58}…"),
         (Failure, "{}", "class is missing"),
@@ -115,10 +143,14 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, kind, content, words):
     ],
 )
 def test_a_damaged_line_is_named_with_its_number(tmp_path, kind, line, words):
-    good = json.dumps({"epoch": 0, "first": 1, "every": 1, "losses": []} if kind is LossLine else {"epoch": 0})
+    good = json.dumps(
+        {"epoch": 0, "first": 1, "every": 1, "losses": []} if kind is LossLine else {"epoch": 0}
+    )
     write_whole(tmp_path / "log", f"{good}\n{line}\n{good}\n")
 
-    with pytest.raises(StorageError, match=rf"^line 2 of \S+/log is damaged: {words}.*\. Remove that line\.$"):
+    with pytest.raises(
+        StorageError, match=rf"^line 2 of \S+/log is damaged: {words}.*\. Remove that line\.$"
+    ):
         read_log(tmp_path / "log", kind)
 
 
@@ -139,7 +171,10 @@ def test_a_torn_last_line_is_dropped(tmp_path, torn):
     ],
 )
 def test_a_damaged_line_of_a_search_is_named(tmp_path, line, words):
-    write_whole(tmp_path / "trials.jsonl", f"{line if isinstance(line, str) else json.dumps(line)}\n{json.dumps(TRIAL)}\n")
+    write_whole(
+        tmp_path / "trials.jsonl",
+        f"{line if isinstance(line, str) else json.dumps(line)}\n{json.dumps(TRIAL)}\n",
+    )
 
     with pytest.raises(StorageError, match=rf"^line 1 of \S+/trials\.jsonl is damaged: {words}"):
         read_trials(tmp_path / "trials.jsonl")

@@ -42,7 +42,9 @@ def test_a_new_study_is_written_once_under_the_name_of_a_module(capsys, tmp_path
 
     assert "own_model" not in Path("mine.py").read_text()
     assert said(capsys, 2, "new", "mine").startswith("ConfigError: mine.py is there already")
-    assert said(capsys, 2, "new", "My study").startswith("ConfigError: a study's name is that of a Python module")
+    assert said(capsys, 2, "new", "My study").startswith(
+        "ConfigError: a study's name is that of a Python module"
+    )
 
 
 def test_every_field_of_every_part_is_described(capsys):

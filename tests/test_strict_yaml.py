@@ -37,7 +37,9 @@ def test_scalars_are_those_of_yaml_1_2(text, value):
     assert (read, type(read)) == (value, type(value))
 
 
-@pytest.mark.parametrize("text", ["1e-4", "0o10", "010", "off", "null", "1_000", "12:30", "<<", "~", "true", "", "2026-11-28"])
+@pytest.mark.parametrize(
+    "text", ["1e-4", "0o10", "010", "off", "null", "1_000", "12:30", "<<", "~", "true", "", "2026-11-28"]
+)
 def test_a_text_that_looks_like_a_number_is_written_with_quotes_for_readers_of_both_versions(text):
     written = write_yaml({"value": text})
 

@@ -50,7 +50,8 @@ def a_program(work: str) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
+        # a shell's background job ignores Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -96,14 +97,18 @@ def said_to(where: str, program: str, environment: dict[str, str] | None = None)
     return done.returncode, done.stderr.decode()
 
 
-@pytest.mark.parametrize(("where", "environment"), [(">/dev/full", {}), ("<&- >&-", ASCII), ("1</dev/null", ASCII)])
+@pytest.mark.parametrize(
+    ("where", "environment"), [(">/dev/full", {}), ("<&- >&-", ASCII), ("1</dev/null", ASCII)]
+)
 def test_a_line_that_cannot_be_printed_ends_no_study(where, environment):
     """On a full disk, and where standard output is closed or only to be read; its exit code is its own."""
     assert said_to(where, LASTS, environment) == (3, "done\n")
 
 
 def test_letters_that_a_terminal_has_not_are_escaped():
-    done = subprocess.run([sys.executable, "-c", LASTS], capture_output=True, env=os.environ | ASCII, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LASTS], capture_output=True, env=os.environ | ASCII, check=False
+    )
 
     head, *_ = (lines := done.stdout.decode("ascii").splitlines())
     assert head.startswith("+--")  # a table's lines in ASCII
@@ -118,11 +123,18 @@ def test_a_reader_who_is_gone_ends_no_study_and_a_full_disk_is_named():
     reads, writes = os.pipe()
     os.close(reads)
     for program, code, said in ((LASTS, 3, b"done\n"), (SHOWS, 1, b"")):
-        done = subprocess.run([sys.executable, "-c", program], stdout=writes, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=writes, stderr=subprocess.PIPE, check=False
+        )
         assert (done.returncode, done.stderr) == (code, said)
     os.close(writes)
 
 
 def test_durations_and_flops_are_in_a_unit_that_is_read():
-    assert [duration(seconds) for seconds in (45, 210, 25_920, 259_200)] == ["45 s", "3.5 min", "7.2 h", "3.0 days"]
+    assert [duration(seconds) for seconds in (45, 210, 25_920, 259_200)] == [
+        "45 s",
+        "3.5 min",
+        "7.2 h",
+        "3.0 days",
+    ]
     assert [flops(peta) for peta in (0.02284, 2e-5, 2100.0)] == ["22.84 TFLOP", "20 GFLOP", "2.1 EFLOP"]

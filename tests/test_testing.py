@@ -16,7 +16,9 @@ from recstudy.testing import (
 
 def test_a_tiny_study_has_a_report_without_a_training(tmp_path):
     """As the module's docstring says, whose first example this is."""
-    results = write_study(tmp_path, tiny_study(report=[Table("mine")], seeds=2), score=lambda run: 90.0 + run.seed)
+    results = write_study(
+        tmp_path, tiny_study(report=[Table("mine")], seeds=2), score=lambda run: 90.0 + run.seed
+    )
 
     runs = recstudy.load(results.root).runs
 
@@ -29,6 +31,8 @@ def test_a_tiny_study_has_a_report_without_a_training(tmp_path):
 
 def test_every_family_that_can_be_small_has_a_tiny_model():
     assert all(tiny_model(family).family == family for family in TINY_MODELS)
-    assert {name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.")} <= set(TINY_MODELS)
+    assert {name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.")} <= set(
+        TINY_MODELS
+    )
     with pytest.raises(ConfigError, match=r"no model family 'vitmr'.* Did you mean 'vitrm'"):
         tiny_model("vitmr")

@@ -1,4 +1,6 @@
-"""The wheel, installed into an environment of its own: its command, its studies, what `recstudy new` writes, and its base install."""
+"""The wheel, installed into an environment of its own: its command, its studies, what `recstudy new` writes,
+and its base install.
+"""
 
 import os
 import re
@@ -29,7 +31,9 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def programs(wheel) -> Path:
-    """Those of an environment with the wheel; what recstudy needs it finds here, but not the recstudy that is installed here."""
+    """Those of an environment with the wheel; what recstudy needs it finds here, but not the recstudy that is
+    installed here.
+    """
     environment = wheel.parent / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     install = ["--python", str(environment / "bin/python"), "install", "--no-deps", "--no-index", str(wheel)]
@@ -43,7 +47,12 @@ def programs(wheel) -> Path:
 def run(programs: Path, folder: Path, name: str, *words: str) -> str:
     environment = {variable: value for variable, value in os.environ.items() if variable != "PYTHONPATH"}
     return subprocess.run(
-        [str(programs / name), *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        [str(programs / name), *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
 
@@ -53,7 +62,9 @@ def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
     assert {name.parts[0].partition("-")[0] for name in names} == {"recstudy"}
     studies = {name.name for name in names if name.parent.name == "studies"}
     assert studies == {file.name for file in shipped().values()}
-    assert {"py.typed", "starter_model.txt", "starter_function.txt", "papers"} <= {name.parts[1] for name in names}
+    assert {"py.typed", "starter_model.txt", "starter_function.txt", "papers"} <= {
+        name.parts[1] for name in names
+    }
 
 
 @pytest.mark.whole
@@ -98,7 +109,12 @@ if __name__ == "__main__":
 
 def size(packages: Path) -> int:
     """Bytes of the installed packages, without pip and without the bytecode that Python writes of them."""
-    files = [file for one in distributions(path=[str(packages)]) if one.name not in ("pip", "setuptools") for file in one.files]
+    files = [
+        file
+        for one in distributions(path=[str(packages)])
+        if one.name not in ("pip", "setuptools")
+        for file in one.files
+    ]
     return sum(Path(file.locate()).stat().st_size for file in files if file.suffix != ".pyc")
 
 
@@ -109,7 +125,9 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
     subprocess.run([*PIP, "--python", str(base / "bin/python"), "install", str(wheel)], check=True)
     (packages,) = base.glob("lib/*/site-packages")
     assert size(packages) < 400e6
-    assert not [name for name in ("torch", "ray", "optuna", "sklearn", "pyarrow") if (packages / name).exists()]
+    assert not [
+        name for name in ("torch", "ray", "optuna", "sklearn", "pyarrow") if (packages / name).exists()
+    ]
 
     (tmp_path / "tiny.py").write_text(RECURSIVE)
     subprocess.run([sys.executable, "tiny.py", "--no-ray"], cwd=tmp_path, check=True, capture_output=True)
@@ -121,7 +139,10 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
     assert "tiny (quick): " in run(base / "bin", tmp_path, "recstudy", "audit", "results")
     assert "Nothing differs" in run(base / "bin", tmp_path, "recstudy", "verify", "bundle.zip")
     with subprocess.Popen(
-        [base / "bin/recstudy", "board", "results", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        [base / "bin/recstudy", "board", "results", "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as board:
         address = re.search(r"http\S+", board.stdout.readline()).group()
         with urlopen(f"{address}/study/tiny/quick") as page:
@@ -133,7 +154,10 @@ def test_the_base_install_reads_studies_and_runs_functions_without_torch_and_ray
 
     (tmp_path / "depth.py").write_text(FUNCTION)
     assert "6 to run" in run(base / "bin", tmp_path, "python", "depth.py", "--no-ray", "--seeds", "3")
-    for words, package in ((["depth.py", "--seeds", "4"], "ray"), (["tiny.py", "--no-ray", "--seeds", "3"], "scikit-learn")):
+    for words, package in (
+        (["depth.py", "--seeds", "4"], "ray"),
+        (["tiny.py", "--no-ray", "--seeds", "3"], "scikit-learn"),
+    ):
         ended = subprocess.run([base / "bin/python", *words], cwd=tmp_path, capture_output=True, text=True)
         line = f'{package} is not installed. Install it with: pip install "recstudy[train]"\n'
         assert (ended.returncode, ended.stderr) == (2, line)

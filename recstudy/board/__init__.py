@@ -1,4 +1,5 @@
-"""The live board: pages over a results folder while studies run. It reads records and writes the log of looks alone.
+"""The live board: pages over a results folder while studies run. It reads records and writes the log of looks
+alone.
 
 folder     a results folder as of the last poll: its studies, and the runs in progress
 progress   how far a run and a study are, and the time that is left

@@ -1,6 +1,7 @@
 """A results folder while it changes: each poll reads the plans and runs that changed since the last one.
 
-A run's folder changes its time of change when a file in it is made, replaced or removed, so a finished run is read once.
+A run's folder changes its time of change when a file in it is made, replaced or removed, so a finished run is
+read once.
 """
 
 import itertools
@@ -19,7 +20,8 @@ from recstudy.records.schema import Values
 from recstudy.report.status import is_running, last_change, studies
 from recstudy.report.study_records import StudyRecords, records_of
 
-RECENT_S = 30.0  # between the end of a run and the start of the next one, fewer runs are in progress than there is room for
+# between the end of a run and the start of the next one, fewer runs are in progress than there is room for
+RECENT_S = 30.0
 SETTLED = ("done", "diverged", "stopped")  # statuses that do not change any more
 StudyKey = tuple[str, str]  # name and preset
 
@@ -76,7 +78,9 @@ class ResultsFolder:
         if (name, preset) not in self.studies:
             names = [f"{study} ({folder})" for study, folder in self.studies]
             here = f"there are {choices(names)}" if names else "there is none yet"
-            raise ConfigError(f"no study {name!r} with the preset {preset!r}: {here}.{nearest(f'{name} ({preset})', names)}")
+            raise ConfigError(
+                f"no study {name!r} with the preset {preset!r}: {here}.{nearest(f'{name} ({preset})', names)}"
+            )
         return self.studies[name, preset]
 
     def study_of(self, run_id: str) -> Study:
@@ -108,7 +112,10 @@ class ResultsFolder:
         self.problems = problems
         planned = {run.id for plan in plans.values() for run in plan.runs}
         folders = [entry for entry in entries(self.results.root / "runs") if entry.name in planned]
-        self._rows = {entry.name: self._read_row(entry.name, entry.stat(follow_symlinks=False).st_mtime_ns) for entry in folders}
+        self._rows = {
+            entry.name: self._read_row(entry.name, entry.stat(follow_symlinks=False).st_mtime_ns)
+            for entry in folders
+        }
         rows = {run_id: row for run_id, (_, row) in self._rows.items()}
         logs = {row.id: self._read_log(row.id) for row in rows.values() if self._is_running(row)}
         self.studies = {key: self._updated(key, plan, rows, logs) for key, plan in plans.items()}
@@ -144,7 +151,9 @@ class ResultsFolder:
         except StorageError:  # the page of the run names what is damaged
             return {}
 
-    def _updated(self, key: StudyKey, plan: PlanRecord, rows: Mapping[str, Row], logs: Mapping[str, dict[int, Values]]) -> Study:
+    def _updated(
+        self, key: StudyKey, plan: PlanRecord, rows: Mapping[str, Row], logs: Mapping[str, dict[int, Values]]
+    ) -> Study:
         planned = [rows.get(run.id) or Row(id=run.id) for run in plan.runs]
         running = {row.id: logs[row.id] for row in planned if row.id in logs}
         now = time.monotonic()

@@ -1,7 +1,8 @@
 """Who may read the board: on this machine whoever asks by its own name, from elsewhere whoever has the token.
 
-A page of another site can make a browser ask 127.0.0.1 under that site's name (DNS rebinding): the board answers to its own
-names only. Where it listens for others, a token in the address is exchanged once for a cookie.
+A page of another site can make a browser ask 127.0.0.1 under that site's name (DNS rebinding): the board
+answers to its own names only. Where it listens for others, a token in the address is exchanged once for a
+cookie.
 """
 
 import hashlib
@@ -34,7 +35,9 @@ def is_local(host: str) -> bool:
 def check(host: str, token: str) -> None:
     """Refuse an address that others reach without a token, and a token that can be guessed (ConfigError)."""
     if token and len(token) < SHORTEST:
-        raise ConfigError(f"the board's token needs {SHORTEST} characters or more, but has {len(token)}. Make one: {MAKE_ONE}")
+        raise ConfigError(
+            f"the board's token needs {SHORTEST} characters or more, but has {len(token)}. Make one: {MAKE_ONE}"
+        )
     if not token and not is_local(host):
         raise ConfigError(
             f"--host {host} lets others read the results: give a --token (or set RECSTUDY_BOARD_TOKEN), or listen on 127.0.0.1 "
@@ -62,7 +65,8 @@ def guard(server: Flask, host: str, port: int, token: str) -> None:
         if not _same(request.args.get("token", ""), token):
             abort(403, "This board asks for its token: open it once with ?token=TOKEN in its address.")
         rest = urlencode([(key, value) for key, value in request.args.items(multi=True) if key != "token"])
-        answer = redirect(request.path + (f"?{rest}" if rest else ""), 303)  # out of the address bar and of histories
+        # out of the address bar and of histories
+        answer = redirect(request.path + (f"?{rest}" if rest else ""), 303)
         # Lax: with Strict, whoever comes by a link in a message would be asked again.
         answer.set_cookie(name, kept, httponly=True, samesite="Lax")
         return answer

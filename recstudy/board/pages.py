@@ -62,7 +62,8 @@ def study_summary(study: Study) -> dict[str, Any]:
         "running": [f"{row.label}, seed {row.seed}: {progress_words(study, row)}" for row in running[:FEW]],
         "more": len(running) - FEW,
         "compute": duration(
-            sum(row.paid for row in distinct(study.records.rows)) + sum(seconds_spent(study, row) for row in running)
+            sum(row.paid for row in distinct(study.records.rows))
+            + sum(seconds_spent(study, row) for row in running)
         ),
         "left": time_left(study),
         "finding": first_finding(study),

@@ -1,4 +1,6 @@
-"""How far a run and a study are, and the time that is left, from the rows and from the logs of runs in progress."""
+"""How far a run and a study are, and the time that is left, from the rows and from the logs of runs in
+progress.
+"""
 
 from recstudy.board.folder import Study
 from recstudy.programs.settings import PREFIX
@@ -23,7 +25,9 @@ def finished_epochs(study: Study, row: Row) -> int:
 
 
 def seconds_spent(study: Study, row: Row) -> float:
-    """Return the seconds of the finished epochs. A line of a user's own program has the seconds since the run began."""
+    """Return the seconds of the finished epochs. A line of a user's own program has the seconds since the run
+    began.
+    """
     seconds = [float(values.get("seconds") or 0.0) for values in study.logs[row.id].values()]
     return max(seconds, default=0.0) if study.records.is_own else sum(seconds)
 
@@ -39,7 +43,9 @@ def progress_words(study: Study, row: Row) -> str:
 
 
 def run_time_left(study: Study, row: Row) -> str:
-    """Return the time of the epochs that are left; empty before the first epoch ends and if their number is not known."""
+    """Return the time of the epochs that are left; empty before the first epoch ends and if their number is
+    not known.
+    """
     done, total = finished_epochs(study, row), planned_epochs(study, row)
     return duration(seconds_spent(study, row) / done * (total - done)) if 0 < done < total else ""
 

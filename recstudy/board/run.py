@@ -51,7 +51,11 @@ def run_page(study: Study, run_id: str) -> str:
     records = select_runs(study.records, [run_id])
     row, plan = records.rows[0], records.plan
     folder = records.results.run(run_id)
-    state = progress_words(study, next(r for r in study.records.rows if r.id == run_id)) if run_id in study.logs else row.status
+    state = (
+        progress_words(study, next(r for r in study.records.rows if r.id == run_id))
+        if run_id in study.logs
+        else row.status
+    )
     head = [piece("run_head", row, plan, records.variants[0], state, warnings(records)), "", ""]
     made: list[Section | None] = [
         checked("Failure", lambda: failures(records) + hang_logs(folder)),
@@ -81,13 +85,21 @@ def drawn_parts(records: StudyRecords) -> Iterator[Part]:
     row, config = records.rows[0], records.configs[0]
     for file, parts in DRAWN.items():
         if there(records.results.run(row.id).path / file) and (row.done or file == "losses.jsonl"):
-            yield from (part for part in parts if config.get("model.experts") or not isinstance(part, ExpertLoad | ExpertPath))
+            yield from (
+                part
+                for part in parts
+                if config.get("model.experts") or not isinstance(part, ExpertLoad | ExpertPath)
+            )
 
 
 def numbers(records: StudyRecords) -> str:
     """Return the metrics and costs of a run, and why some are not available."""
     row = records.rows[0]
-    values = [(metric(name).title, quantity(name, value)) for name in row.measured if (value := row.value(name)) is not None]
+    values = [
+        (metric(name).title, quantity(name, value))
+        for name in row.measured
+        if (value := row.value(name)) is not None
+    ]
     missing = [(metric(name).title, f"not available: {reason}") for name, reason in row.unavailable.items()]
     return words_table("Numbers", ("metric", "value"), values + missing) if values or missing else ""
 
@@ -113,10 +125,17 @@ def last_epochs(records: StudyRecords) -> str:
         return ""
     names = [name for name in map(str, frame) if name not in NO_CURVES or name == "seconds"]
     rows = [
-        [escape(line["epoch"]), *(escape("" if line[name] != line[name] else number(name, line[name])) for name in names)]
+        [
+            escape(line["epoch"]),
+            *(escape("" if line[name] != line[name] else number(name, line[name])) for name in names),
+        ]
         for line in frame.to_dict("records")
     ]
-    return table("Last epochs", ["step" if records.is_own else "epoch", *(metric(name).heading for name in names)], rows)
+    return table(
+        "Last epochs",
+        ["step" if records.is_own else "epoch", *(metric(name).heading for name in names)],
+        rows,
+    )
 
 
 def settings(records: StudyRecords) -> str:
@@ -124,12 +143,16 @@ def settings(records: StudyRecords) -> str:
     config = records.configs[0]
     values = named_settings(records, config)
     difference = settings_table(("setting", "base", "this run"), [flatten(records.plan.base), config])
-    return difference + fold(f"All {len(values)} settings", words_table("Settings", ("setting", "value"), values))
+    return difference + fold(
+        f"All {len(values)} settings", words_table("Settings", ("setting", "value"), values)
+    )
 
 
 def hang_logs(folder: RunFolder) -> str:
     """Return the last lines that a watchdog wrote of a worker that hung."""
-    return "".join(f"<h3>{escape(log.name)}</h3>{tail(log)}" for log in sorted(folder.path.glob("hang-*.log")))
+    return "".join(
+        f"<h3>{escape(log.name)}</h3>{tail(log)}" for log in sorted(folder.path.glob("hang-*.log"))
+    )
 
 
 def tail(log: Path) -> str:

@@ -26,14 +26,17 @@ from recstudy.report.writing import section
 METRICS = 3  # columns of metrics that the table shows at first
 PANELS = 6  # of learning curves
 MOST = 12  # runs in one overlay
-NO_CURVES = (*NO_METRICS, "learning_rate", "images_per_second")  # numbers of an epoch that say little about it
+# numbers of an epoch that say little about it
+NO_CURVES = (*NO_METRICS, "learning_rate", "images_per_second")
 
 
 def runs_page(study: Study, query: Mapping[str, str]) -> str:
     """Return the page with the table of runs, which a script draws."""
     plan = study.records.plan
     title = f"Runs of {plan.study} ({plan.folder})"
-    return fill("runs", title=title, study=study, query=query, most=MOST, has_figures=False, **run_table(study))
+    return fill(
+        "runs", title=title, study=study, query=query, most=MOST, has_figures=False, **run_table(study)
+    )
 
 
 def run_table(study: Study) -> dict[str, list[Any]]:
@@ -45,10 +48,18 @@ def run_table(study: Study) -> dict[str, list[Any]]:
     shown = [name for part in records.parts for name in part.shows if name in metrics] or metrics
     titles = {"id": "run id", "label": "run", "status": "status"}
     titles |= {name: metric(name).heading for name in dict.fromkeys(shown[:METRICS])}
-    titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes} | {"seed": "seed", "seconds": "wall time (s)"}
+    titles |= {f"levels.{axis}": axis_title(axis) for axis in records.plan.axes} | {
+        "seed": "seed",
+        "seconds": "wall time (s)",
+    }
     visible = {*titles} - {"id"}
     titles |= {name: metric(name).heading for name in metrics if name not in titles}
-    titles |= {"provenance.finished": "finished", "provenance.host": "host", "attempts": "attempts", "variant": "variant"}
+    titles |= {
+        "provenance.finished": "finished",
+        "provenance.host": "host",
+        "attempts": "attempts",
+        "variant": "variant",
+    }
     names = [name for name in titles if name in frame]
     formats = {name: metric(name).form for name in metrics}
     columns = [[_text(value, formats.get(name)) for value in frame[name].tolist()] for name in names]
@@ -63,7 +74,8 @@ def _text(value: Any, form: str | None) -> str:
 
 
 def compare_page(study: Study, run_ids: Sequence[str]) -> str:
-    """Return the page with the learning curves of runs in one figure, the settings that differ, and the metrics.
+    """Return the page with the learning curves of runs in one figure, the settings that differ, and the
+    metrics.
 
     Raises:
         ConfigError: The study has fewer than two of these runs, or there are too many.
@@ -72,8 +84,17 @@ def compare_page(study: Study, run_ids: Sequence[str]) -> str:
     count = len(records.rows)
     if not 2 <= count <= MOST:
         raise ConfigError(f"an overlay has 2 to {MOST} runs of a study, but these are {count}")
-    heads = ["", *(Markup('<a href="{}">{}</a>').format(url_for("run", run_id=row.id), row.label) for row in records.rows)]
-    values = [(metric(name).heading, [row.value(name) for row in records.rows], name) for name in records.measured(range(count))]
+    heads = [
+        "",
+        *(
+            Markup('<a href="{}">{}</a>').format(url_for("run", run_id=row.id), row.label)
+            for row in records.rows
+        ),
+    ]
+    values = [
+        (metric(name).heading, [row.value(name) for row in records.rows], name)
+        for name in records.measured(range(count))
+    ]
     rows = [
         [escape(heading), *(escape(DASH if value is None else number(name, value)) for value in row)]
         for heading, row, name in values
@@ -89,9 +110,14 @@ def compare_page(study: Study, run_ids: Sequence[str]) -> str:
 
 
 def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the settings that differ between configs. The placement of a run changes no result and is left out."""
+    """Return the settings that differ between configs. The placement of a run changes no result and is left
+    out.
+    """
     paths = [path for path in varied_fields(list(map(dict, configs))) if not path.startswith("place.")]
-    rows = [(setting_name(path), *(plain(config[path]) if path in config else DASH for config in configs)) for path in paths]
+    rows = [
+        (setting_name(path), *(plain(config[path]) if path in config else DASH for config in configs))
+        for path in paths
+    ]
     return words_table("Settings that differ", heads, rows) if rows else "<p>No setting differs.</p>"
 
 
@@ -99,7 +125,10 @@ def select_runs(records: StudyRecords, run_ids: Sequence[str]) -> StudyRecords:
     """Return the records as if each of these runs were a variant of its own."""
     by_id = {row.id: row for row in records.rows}
     chosen = [by_id[run_id] for run_id in dict.fromkeys(run_ids) if run_id in by_id]
-    variants = [replace(records.variants[row.variant], label=f"{row.label}, seed {row.seed}", levels={}) for row in chosen]
+    variants = [
+        replace(records.variants[row.variant], label=f"{row.label}, seed {row.seed}", levels={})
+        for row in chosen
+    ]
     rows = [replace(row, variant=index, label=variants[index].label) for index, row in enumerate(chosen)]
     plan = replace(
         records.plan,
@@ -118,7 +147,9 @@ def curves(records: StudyRecords, title: str = "") -> Section:
         return section(records, LearningCurves(title=title))
     names = list(map(str, frame))
     scores = [name for name in names if name == "train_loss" or name.startswith("selection_")]
-    others = [name for name in names if name not in scores and name not in NO_CURVES and frame[name].nunique() > 1]
+    others = [
+        name for name in names if name not in scores and name not in NO_CURVES and frame[name].nunique() > 1
+    ]
     metrics = (*sorted(scores, reverse=True), *others)[:PANELS]
     return section(records, LearningCurves(title=title, metrics=metrics))
 

@@ -1,7 +1,7 @@
 """The Flask application of the board, and the server that answers until it is stopped.
 
-A page is made on request and kept until its study changes. An open page asks every two seconds whether it is still the same, and
-replaces the parts that are not.
+A page is made on request and kept until its study changes. An open page asks every two seconds whether it is
+still the same, and replaces the parts that are not.
 """
 
 import gzip
@@ -30,7 +30,17 @@ from recstudy.errors import ConfigError, RecstudyError
 from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
-from recstudy.report.page import COPY, CSS, GZIP_LEVEL, LIBRARY, SCRIPT, VIEWER, VIEWER_CSS, PageContent, markup
+from recstudy.report.page import (
+    COPY,
+    CSS,
+    GZIP_LEVEL,
+    LIBRARY,
+    SCRIPT,
+    VIEWER,
+    VIEWER_CSS,
+    PageContent,
+    markup,
+)
 
 POLL_S = 1.0  # between two polls of the folder
 REST = 3.0  # or this many times the duration of the last poll: the board leaves the cores to the runs
@@ -48,9 +58,11 @@ ROUTES = {
     "compare": "/compare/<name>/<preset>",
     "run": "/run/<run_id>",
 }
-DATA_TABLES = Path(str(getattr(find_spec("itables"), "origin", ""))).parent / "html"  # itables itself is never imported
+# itables itself is never imported
+DATA_TABLES = Path(str(getattr(find_spec("itables"), "origin", ""))).parent / "html"
 JS, RUNS_JS, STYLE = (
-    (files("recstudy.board") / "web" / name).read_text(encoding="utf-8") for name in ("board.js", "runs.js", "board.css")
+    (files("recstudy.board") / "web" / name).read_text(encoding="utf-8")
+    for name in ("board.js", "runs.js", "board.css")
 )
 ASSETS: dict[str, Callable[[], bytes]] = {
     "board.js": f"{JS}{SCRIPT}{COPY}{VIEWER}".encode,
@@ -68,7 +80,8 @@ class BoardServer:
     """A board that listens, from when it is made until `stop`.
 
     Args:
-        place: The results folder, or the URI of one on an object store, of which this machine then keeps a copy.
+        place: The results folder, or the URI of one on an object store, of which this machine then keeps a
+            copy.
         host: Where to listen.
         port: 0 takes a free one.
         token: What readers must have; needed if other machines reach `host`.
@@ -97,7 +110,9 @@ class BoardServer:
         if results.store:
             results.pull()
         if not there(results.root / MARKER):
-            raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
+            raise ConfigError(
+                f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given."
+            )
         app = make_app(results, links or {}, trust)
         self._server = _listen(host, port, app)
         bound_port = int(self._server.socket.getsockname()[1])
@@ -116,7 +131,9 @@ class BoardServer:
 
 
 class Watch:
-    """A results folder that is polled, and fetched from its store, when somebody asks for a page and enough time has passed."""
+    """A results folder that is polled, and fetched from its store, when somebody asks for a page and enough
+    time has passed.
+    """
 
     def __init__(self, results: Results, trust: bool) -> None:
         self.folder = ResultsFolder(results, trust)
@@ -125,7 +142,9 @@ class Watch:
         self._polled, self._seconds, self._fetched = float("-inf"), 0.0, time.monotonic()
 
     def refresh(self) -> None:
-        """Poll the folder. If it or its store does not answer, `problems` says so, and what was read is still shown."""
+        """Poll the folder. If it or its store does not answer, `problems` says so, and what was read is still
+        shown.
+        """
         start = time.monotonic()
         if start - self._polled < max(POLL_S, REST * self._seconds):
             return
@@ -210,7 +229,9 @@ def problem_page(error: BaseException) -> str:
     if not isinstance(error, RecstudyError):
         log.error("a page cannot be shown", exc_info=error)
         words = f"This cannot be shown: {type(error).__name__}: {error}"
-    return framed(PageContent("Nothing to show", ["<h1>Nothing to show</h1>", markup("warnings", [words]), ""], []))
+    return framed(
+        PageContent("Nothing to show", ["<h1>Nothing to show</h1>", markup("warnings", [words]), ""], [])
+    )
 
 
 def _cacheable(answer: Response) -> Answer:
@@ -237,11 +258,15 @@ class _Quiet(WSGIRequestHandler):
 def _listen(host: str, port: int, app: Flask) -> BaseWSGIServer:
     """Open the socket here, because `make_server` ends the process if the port is taken."""
     try:
-        with closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)) as listening:
+        with closing(
+            socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        ) as listening:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, port))
             listening.listen()
             return make_server(host, port, app, threaded=True, request_handler=_Quiet, fd=listening.fileno())
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot listen on {host}, port {port}: {reason}. Give another --port, or --host.") from None
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {reason}. Give another --port, or --host."
+        ) from None

@@ -1,4 +1,5 @@
-"""Whether an address can be joined, and whether its cluster asks for a token: decided in a process of its own.
+"""Whether an address can be joined, and whether its cluster asks for a token: decided in a process of its
+own.
 
 Ray reads the token mode when it is imported, so this module does not import it.
 """
@@ -16,9 +17,11 @@ MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process shows a to
 
 
 def check_address(address: str | None) -> None:
-    """Refuse an address that cannot be joined, and take over the cluster's token mode, before anything is written.
+    """Refuse an address that cannot be joined, and take over the cluster's token mode, before anything is
+    written.
 
-    A process that shows a token asks for one too, so a cluster without tokens would run its tasks, but no actor (Ray 2.60).
+    A process that shows a token asks for one too, so a cluster without tokens would run its tasks, but no
+    actor (Ray 2.60).
 
     Args:
         address: A cluster to join; None starts one on this machine.
@@ -46,7 +49,9 @@ def check_address(address: str | None) -> None:
     given = os.environ.get(MODE, "").lower()
     asks = _refuses(address, "disabled")
     if asks and given == "disabled":
-        raise ClusterError(f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set {MODE}=token.")
+        raise ClusterError(
+            f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set {MODE}=token."
+        )
     if asks and _refuses(address, "token"):
         raise ClusterError(no_cluster(address, "it asks for a token, and ours is missing or wrong"))
     if given == "token" and not asks:
@@ -77,7 +82,9 @@ def _refuses(address: str, mode: str) -> bool:
     """
     join = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
     environment = os.environ | {MODE: mode}
-    with subprocess.Popen(join, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, encoding="utf-8") as attempt:
+    with subprocess.Popen(
+        join, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, encoding="utf-8"
+    ) as attempt:
         timer = threading.Timer(ANSWER_S, attempt.kill)
         timer.start()
         line, refused = "no reason given", False

@@ -1,10 +1,13 @@
-"""Runs without Ray: one after another, in this process. For a host that has no Ray, and to look into a run with a debugger.
+"""Runs without Ray: one after another, in this process. For a host that has no Ray, and to look into a run
+with a debugger.
 
-Records, ids, checkpoints and what SIGTERM does are those of a sweep on Ray. What a process of its own gives a run is not there: a
-run that hangs, is killed or finds no memory ends the command, and the same command goes on from its checkpoint.
+Records, ids, checkpoints and what SIGTERM does are those of a sweep on Ray. What a process of its own gives a
+run is not there: a run that hangs, is killed or finds no memory ends the command, and the same command goes
+on from its checkpoint.
 
-Any number of processes, such as the tasks of an array job, share the runs of a study: each takes the next run that no other
-process has locked or finished. A process ends when nothing is left to take, so that no node waits for the last runs of others.
+Any number of processes, such as the tasks of an array job, share the runs of a study: each takes the next run
+that no other process has locked or finished. A process ends when nothing is left to take, so that no node
+waits for the last runs of others.
 """
 
 import time
@@ -36,11 +39,15 @@ def fit_to_process(place: Place, program: Program) -> Place:
         ClusterError: it asks for several workers, or for a GPU that is not there.
     """
     if place.workers_per_run > 1 or place.trainer == "train":
-        raise ClusterError("--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out")
+        raise ClusterError(
+            "--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out"
+        )
     sees_gpu = program.sees_gpu()
     gpus = float(sees_gpu) if place.gpus_per_run is None else place.gpus_per_run
     if gpus and not sees_gpu:
-        raise ClusterError(f"a run needs {gpus:g} GPU, but there is none on this machine. Leave --gpus-per-run out.")
+        raise ClusterError(
+            f"a run needs {gpus:g} GPU, but there is none on this machine. Leave --gpus-per-run out."
+        )
     return place.model_copy(update={"gpus_per_run": gpus})
 
 
@@ -58,7 +65,9 @@ class Alone(Running):
                     if source.shared or not self.blocked:
                         break
                     time.sleep(POLL)
-                elif source.shared and (self.results.state(run.id) == "done" or self._failure_time(run) != before[run.id]):
+                elif source.shared and (
+                    self.results.state(run.id) == "done" or self._failure_time(run) != before[run.id]
+                ):
                     del self.runs[run.id]
                     self.view.ended_elsewhere(run)
                 else:

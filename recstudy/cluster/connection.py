@@ -1,7 +1,7 @@
 """The Ray cluster of a study: started here or joined, checked beforehand, and watched.
 
-An address where nobody answers, other versions on a node, or more GPUs than there are would end in an endless wait. Each is
-refused with one line instead.
+An address where nobody answers, other versions on a node, or more GPUs than there are would end in an endless
+wait. Each is refused with one line instead.
 """
 
 import logging
@@ -31,14 +31,17 @@ from recstudy.terminal import stop_on_sigterm
 
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 PAUSE_S = 1.0  # between two questions to the head node
-RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"  # after which Ray ends this process, and its default
+# after which Ray ends this process, and its default
+RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"
 SHARE = 0.75  # of that time
 FILES = 256  # that a process of Ray's has open: 70 with two runs under way on two cores, more with each run
 SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes that the path of a Unix socket may have
-SOCKET = "/ray/session_2026-01-01_00-00-00_000000_{pid}/sockets/dash_TaskEventsHead"  # Ray's longest, below its folder (2.60)
+# Ray's longest, below its folder (2.60)
+SOCKET = "/ray/session_2026-01-01_00-00-00_000000_{pid}/sockets/dash_TaskEventsHead"
 VITAL = ("gcs_server", "raylet")  # processes of a cluster of our own without which nothing runs
 
-# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second.
+# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a
+# second.
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -51,14 +54,16 @@ SETTINGS = {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # the driver asks which nodes are wanted back
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # A run computes in a thread, whose own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's CNN on MNIST.
+    # A run computes in a thread, whose own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's
+    # CNN on MNIST.
     "MALLOC_ARENA_MAX": "1",
-    # What a step frees is kept for the next one, up to 2 GiB: glibc gives it back, and each page is asked for and zeroed anew, a
-    # quarter of a convolution's processor time (measured on 2 cores).
+    # What a step frees is kept for the next one, up to 2 GiB: glibc gives it back, and each page is asked for
+    # and zeroed anew, a quarter of a convolution's processor time (measured on 2 cores).
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
     "PYTHONWARNINGS": "ignore",  # in a worker's log nobody reads them
-    # The Metrics tab shows two Grafana dashboards by their uid: Ray's own, and this one in place of Ray Data's.
+    # The Metrics tab shows two Grafana dashboards by their uid: Ray's own, and this one in place of Ray
+    # Data's.
     "RAY_GRAFANA_DATA_DASHBOARD_UID": "recstudy",
 }
 
@@ -84,10 +89,13 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
             opened.enter_context(locked(Path(context.address_info["session_dir"], SESSION)))
         try:
             with watched_head(ray.get_runtime_context().gcs_address, address is None, on_lost):
-                token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
+                token = (
+                    " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
+                )
                 yield f"http://{context.dashboard_url}{token}" if context.dashboard_url else ""
         finally:
-            ray.shutdown()  # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
+            # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
+            ray.shutdown()
 
 
 def count_gpus(address: str) -> float:
@@ -112,15 +120,21 @@ def _connected(address: str | None, study: str) -> Any:
     else:  # joined processes get our settings, our code, whatever is installed there, and the study's files
         code = [str(PACKAGE), *filter(None, sent_files()[:1])]
         options = {"runtime_env": {"env_vars": SETTINGS, "py_modules": code, "excludes": ["__pycache__"]}}
-    # Ray's processes get process groups of their own. `timeout`, a batch system or a closing terminal stop the driver's whole
-    # group; the driver then ends its runs in order, and Ray ends with it.
-    apart = patch.object(subprocess.Popen, "__init__", partialmethod(subprocess.Popen.__init__, process_group=0))
+    # Ray's processes get process groups of their own. `timeout`, a batch system or a closing terminal stop
+    # the driver's whole group; the driver then ends its runs in order, and Ray ends with it.
+    apart = patch.object(
+        subprocess.Popen, "__init__", partialmethod(subprocess.Popen.__init__, process_group=0)
+    )
     job = JobConfig(metadata={"job_name": study})
     for _ in range(2):
         try:
             with apart:
                 return ray.init(
-                    address=address or "local", log_to_driver=False, logging_level=logging.ERROR, job_config=job, **options
+                    address=address or "local",
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    job_config=job,
+                    **options,
                 )
         except Exception as error:  # also a bare one
             ray.shutdown()
@@ -136,7 +150,9 @@ def _connected(address: str | None, study: str) -> Any:
 
 
 def _check_files() -> None:
-    """Refuse a limit of open files with which Ray would be silent for minutes; raise it where that is allowed."""
+    """Refuse a limit of open files with which Ray would be silent for minutes; raise it where that is
+    allowed.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= hard < FILES:
         raise ClusterError(
@@ -148,7 +164,9 @@ def _check_files() -> None:
 
 
 def _check_sockets() -> None:
-    """Refuse a folder for temporary files whose path is too long for Ray's sockets (TMPDIR counts on Linux only)."""
+    """Refuse a folder for temporary files whose path is too long for Ray's sockets (TMPDIR counts on Linux
+    only).
+    """
     tmpdir = os.environ.get("TMPDIR", "/tmp") if sys.platform == "linux" else "/tmp"
     variable, folder = ("RAY_TMPDIR", path) if (path := os.environ.get("RAY_TMPDIR")) else ("TMPDIR", tmpdir)
     most = SOCKET_PATH - len(SOCKET.format(pid=os.getpid()))
@@ -185,7 +203,9 @@ def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
     nodes = alive()
     resources = [node["Resources"] for node in nodes]
     if place.gpus_per_run is None:
-        place = place.model_copy(update={"gpus_per_run": float(any(node.get("GPU", 0) >= 1 for node in resources))})
+        place = place.model_copy(
+            update={"gpus_per_run": float(any(node.get("GPU", 0) >= 1 for node in resources))}
+        )
     gpus = place.gpus_per_run or 0.0
     if not concurrent_runs(nodes, place):
         asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
@@ -194,7 +214,9 @@ def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
             f"a run needs {asked} but the cluster has {len(nodes)} node{'s' * (len(nodes) > 1)}: {has}. "
             "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
         )
-    needed = [bytes for config in configs if 0 < gpus < 1 and (bytes := config.program.memory(config)) is not None]
+    needed = [
+        bytes for config in configs if 0 < gpus < 1 and (bytes := config.program.memory(config)) is not None
+    ]
     if needed and (memory := smallest_gpu(gpus, configs[0].program.free_gpu_bytes)) is not None:
         check_packing(gpus, max(needed), memory)
     return place
@@ -211,7 +233,11 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
     packed, fit = int(1 / gpus), memory // (needed + CONTEXT_BYTES)
     if packed <= fit:
         return
-    lower = f"--gpus-per-run {int(1000 / fit) / 1000:g} packs {fit}" if fit > 1 else "--gpus-per-run 1 gives each its own"
+    lower = (
+        f"--gpus-per-run {int(1000 / fit) / 1000:g} packs {fit}"
+        if fit > 1
+        else "--gpus-per-run 1 gives each its own"
+    )
     raise ClusterError(
         f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about {(needed + CONTEXT_BYTES) / 1e9:.1f} GB "
         f"and the smallest GPU has {memory / 1e9:.1f} GB. {lower}; or lower train.batch_size."
@@ -225,9 +251,9 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
 def watched_head(address: str, own: bool, on_lost: Callable[[str], None]) -> Iterator[None]:
     """Call `on_lost`, in a thread, once the head has been silent for too long within the block.
 
-    Ray (2.60) ends a process that has not reached its head for a minute with a line of its own, and waits without end for a head
-    that is frozen, or for the node of a cluster of our own (`own`). Nothing can be cleaned up then, because each call to Ray
-    waits too: the process ends as if it were killed.
+    Ray (2.60) ends a process that has not reached its head for a minute with a line of its own, and waits
+    without end for a head that is frozen, or for the node of a cluster of our own (`own`). Nothing can be
+    cleaned up then, because each call to Ray waits too: the process ends as if it were killed.
     """
     from ray.autoscaler.v2.sdk import get_cluster_status
 
@@ -266,5 +292,9 @@ def _vital_processes() -> Callable[[], str]:
     """Return a function that names the vital processes of our own cluster that have ended."""
     import psutil  # which Ray brings
 
-    names = {process: process.name() for process in psutil.Process().children(recursive=True) if process.name() in VITAL}
+    names = {
+        process: process.name()
+        for process in psutil.Process().children(recursive=True)
+        if process.name() in VITAL
+    }
     return lambda: " and ".join(names[process] for process in psutil.wait_procs(names, timeout=0)[0])

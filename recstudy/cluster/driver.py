@@ -1,7 +1,7 @@
 """From a plan to records, on Ray or in this process: what is missing is run, what is finished is left alone.
 
-A run is its id, so resuming, retrying and extending a study are one and the same case. Each run's worker writes the run's
-records; the driver writes the plan and names the runs that never came back.
+A run is its id, so resuming, retrying and extending a study are one and the same case. Each run's worker
+writes the run's records; the driver writes the plan and names the runs that never came back.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -45,17 +45,19 @@ def run_plan(
     begin: "Weights | None" = None,
     storage: str = "",
 ) -> Plan:
-    """Run what a plan lacks: unfinished runs of a study, or what a search proposes and confirms. Record the plan before.
+    """Run what a plan lacks: unfinished runs of a study, or what a search proposes and confirms. Record the
+    plan before.
 
-    The study's folder is locked meanwhile. If the runs of a study are shared, as by several processes with `--no-ray`, it is
-    locked only until the plan is recorded: each run is locked by itself.
+    The study's folder is locked meanwhile. If the runs of a study are shared, as by several processes with
+    `--no-ray`, it is locked only until the plan is recorded: each run is locked by itself.
 
     Args:
         plan: The plan of a study or search.
         results: The results folder.
         where: Cluster and data.
         view: Is told what happens.
-        runs: Of a study, the runs to finish. With `until` it is all runs of the plan, and then block after block of further ones.
+        runs: Of a study, the runs to finish. With `until` it is all runs of the plan, and then block after
+            block of further ones.
         work: What is done with a trial; by default it is run.
         again: Ids of finished runs that are run anew.
         until: How far a study goes on for open questions.
@@ -72,12 +74,14 @@ def run_plan(
         configs: Sequence[RunSettings] = [*plan.space.bases.values()]
     else:
         configs = plan.configs if until else [run.config for run in missing(runs, results, again)]
-    # Trackers, an address, data and weights that cannot be used are refused before anything is written, and not in every run.
+    # Trackers, an address, data and weights that cannot be used are refused before anything is written, and
+    # not in every run.
     if not where.alone:
         check_address(where.address)  # before Ray is imported
         sent_files()
         if where.log:
-            from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
+            # it imports Ray Tune, for which there is time later
+            from recstudy.cluster.trackers import check_loggers
 
             check_loggers(where.log)
     if configs:
@@ -126,14 +130,17 @@ def keep_hours(meter: Meter, results: Results) -> None:
 
 
 def lock_and_record(plan: Plan, results: Results, view: View, data: Path) -> None:
-    """Record a plan of which no run is left, unless the driver that runs this study has recorded one that names all its runs."""
+    """Record a plan of which no run is left, unless the driver that runs this study has recorded one that
+    names all its runs.
+    """
     with ExitStack() as lock:
         if not _lock_study(lock, plan, results, view, shared=True):
             record_plan(plan, results, data)
 
 
 def _lock_study(lock: ExitStack, plan: Plan, results: Results, view: View, shared: bool) -> bool:
-    """Lock the study's folder until `lock` is closed, and return whether another process has recorded this plan meanwhile.
+    """Lock the study's folder until `lock` is closed, and return whether another process has recorded this
+    plan meanwhile.
 
     If the study is shared and the process that has the lock has recorded this plan, nothing is locked.
     """
@@ -152,7 +159,10 @@ def archive(again: Collection[str], results: Results) -> None:
     A run that another process has run anew since `results` read it stays as it is.
     """
     for run_id in again:
-        with suppress(Held), locked_run_folder(str(results.run(run_id).path), results.store, wait=False) as folder:
+        with (
+            suppress(Held),
+            locked_run_folder(str(results.run(run_id).path), results.store, wait=False) as folder,
+        ):
             if folder.finished and results.is_as_read(run_id):
                 folder.archive()
         results.pull(run_id)
@@ -162,7 +172,9 @@ def archive(again: Collection[str], results: Results) -> None:
 def opened_sweep(
     study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View, work: Work
 ) -> Iterator[tuple["Sweep | Alone", dict[Place, Place]]]:
-    """Give what runs runs, on a cluster that can do the work or in this process, and the places with their GPUs decided."""
+    """Give what runs runs, on a cluster that can do the work or in this process, and the places with their
+    GPUs decided.
+    """
     program, places = configs[0].program, dict.fromkeys(config.place for config in configs)
     for place in places:
         program.check_device(place.device)
@@ -181,7 +193,9 @@ def opened_sweep(
             view.say(f"Ray dashboard: {dashboard}")
         if where.address is not None:
             check_nodes(results)
-        fits = {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
+        fits = {
+            place: fitting(place, [config for config in configs if config.place == place]) for place in places
+        }
         from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 
         yield Sweep(study, results, where, view, work, program=program), fits

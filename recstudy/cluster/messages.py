@@ -1,4 +1,6 @@
-"""Requests to leave, from the driver to its runs, and lines, from Ray Train's workers to the trial that started them."""
+"""Requests to leave, from the driver to its runs, and lines, from Ray Train's workers to the trial that
+started them.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -8,7 +10,9 @@ ALL = ""  # the key of a request to every run
 
 
 class Messages:
-    """An actor beside the driver. It imports next to nothing, so that its process starts quickly and stays small."""
+    """An actor beside the driver. It imports next to nothing, so that its process starts quickly and stays
+    small.
+    """
 
     def __init__(self) -> None:
         self._requests: set[str] = set()  # node ids, or ALL

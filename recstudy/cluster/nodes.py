@@ -22,7 +22,8 @@ from recstudy.records.mirror import Mirror, scratch
 
 PACKAGE = Path(__file__).parents[1]  # recstudy's own folder, here or where a node has unpacked it
 PACKAGES = ("torch", "ray", "numpy", "optuna", "pydantic")  # which decide a run's numbers, or how it travels
-ANSWER_S = 120  # a node unpacks the code and starts Python before it answers: 3 s here, long on a network file system
+# a node unpacks the code and starts Python before it answers: 3 s here, long on a network file system
+ANSWER_S = 120
 GPU_ANSWER_S = 20  # a GPU that others keep busy does not answer
 LOOK_S = 5.0  # between two looks at the cluster's nodes
 
@@ -46,7 +47,9 @@ def check_nodes(results: Results) -> None:
     probe = results.root / f".probe-{uuid.uuid4().hex}"
     write_whole(probe, "seen by every node")
     try:
-        for node, answer in [(node, ask(node, check_this_node, versions(), results.store, str(probe))) for node in alive()]:
+        for node, answer in [
+            (node, ask(node, check_this_node, versions(), results.store, str(probe))) for node in alive()
+        ]:
             receive(node, answer, ANSWER_S)
     finally:
         probe.unlink(missing_ok=True)
@@ -90,7 +93,9 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
 def versions() -> dict[str, str]:
     """Return Python's version and those of `PACKAGES`."""
     installed = versions_of(*PACKAGES)
-    return {"Python": platform.python_version()} | {package: installed.get(package, "(none)") for package in PACKAGES}
+    return {"Python": platform.python_version()} | {
+        package: installed.get(package, "(none)") for package in PACKAGES
+    }
 
 
 def _minor(text: str) -> str:
@@ -116,7 +121,9 @@ def receive(node: Node, answer: "ray.ObjectRef[Any]", seconds: float) -> Any:
         return ray.get(answer, timeout=seconds)
     except GetTimeoutError:
         ray.cancel(answer, force=True)
-        raise ClusterError(f"node {name} did not answer in {seconds:g} s. Look at it with `ray status`, or remove it.") from None
+        raise ClusterError(
+            f"node {name} did not answer in {seconds:g} s. Look at it with `ray status`, or remove it."
+        ) from None
     except RayError as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, RecstudyError):
@@ -148,7 +155,8 @@ def smallest_gpu(share: float, free_bytes: Callable[[], int | None]) -> int | No
 
 @dataclass
 class ClusterCapacity:
-    """Counts the runs that the cluster holds at once. A node that has joined counts once it has passed the check.
+    """Counts the runs that the cluster holds at once. A node that has joined counts once it has passed the
+    check.
 
     Args:
         place: The resources of every run.
@@ -172,7 +180,9 @@ class ClusterCapacity:
         if time.monotonic() - self._looked >= LOOK_S:
             nodes = alive()
             if self.check:
-                self._check_joined([node for node in nodes if node["NodeID"] not in self._nodes | self.refused])
+                self._check_joined(
+                    [node for node in nodes if node["NodeID"] not in self._nodes | self.refused]
+                )
             usable = [node for node in nodes if node["NodeID"] in self._nodes]
             self._runs = max(1, concurrent_runs(usable, self.place))
             self._looked = time.monotonic()
@@ -193,7 +203,9 @@ class ClusterCapacity:
 
 
 def concurrent_runs(nodes: list[Node], place: Place) -> int:
-    """Return how many runs these nodes hold at once. A worker's several GPUs are whole; a fraction shares one."""
+    """Return how many runs these nodes hold at once. A worker's several GPUs are whole; a fraction shares
+    one.
+    """
     gpus = place.gpus_per_run or 0.0
     workers = 0
     for node in nodes:

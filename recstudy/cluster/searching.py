@@ -1,6 +1,7 @@
 """A search, run: propose, run, tell; then the best again with fresh seeds.
 
-The trial log and the records are the truth: a killed driver's successor makes Optuna's study from them and goes on.
+The trial log and the records are the truth: a killed driver's successor makes Optuna's study from them and
+goes on.
 """
 
 import itertools
@@ -24,7 +25,8 @@ DRAWS = 1000  # of those in a space that cannot be gone through: half a second
 
 
 def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection[str] = ()) -> Iterator[Step]:
-    """Yield a search's proposals as far as the budget goes, then the best with fresh seeds on what is kept of it.
+    """Yield a search's proposals as far as the budget goes, then the best with fresh seeds on what is kept of
+    it.
 
     Args:
         log: The trials so far.
@@ -65,7 +67,9 @@ class Proposals(Source):
         for run in waiting:
             trial, _ = self.optimizer.ask(log.params[run.id])
             self.optimizer.begun(trial, run.id, run.label)
-        self.first = deque(params for params in self.plan.first if self.plan.run(0, params).id not in log.params)
+        self.first = deque(
+            params for params in self.plan.first if self.plan.run(0, params).id not in log.params
+        )
         self.rest = self.plan.space.combinations()
         self.exhausted = False
         self._asked, self._answer = (-1, -1), True
@@ -84,7 +88,9 @@ class Proposals(Source):
         return self._answer
 
     def next(self) -> Run | None:
-        """Return a run that is not known yet; None where the budget goes no further or nothing is left to try."""
+        """Return a run that is not known yet; None where the budget goes no further or nothing is left to
+        try.
+        """
         tries = 0
         while not self.exhausted and self._room:
             given = self.first.popleft() if self.first else self._untried() if tries >= TRIES else None
@@ -111,7 +117,9 @@ class Proposals(Source):
         return None
 
     def _untried(self) -> Params | None:
-        """Settings that fit together and were not tried; where there seem to be none, the search is over, and it is said why."""
+        """Settings that fit together and were not tried; where there seem to be none, the search is over, and
+        it is said why.
+        """
         misfits: list[str] = []
         drawn = itertools.islice(self.plan.space.draws(seed=len(self.log.params)), DRAWS)
         for params in drawn if self.rest is None else self.rest:
@@ -141,7 +149,8 @@ class Proposals(Source):
 
 
 class PrunedBy:
-    """Stops runs by a pruner, which also hears of the epochs of earlier runs: a search that resumes decides as before.
+    """Stops runs by a pruner, which also hears of the epochs of earlier runs: a search that resumes decides
+    as before.
 
     Args:
         log: The trials so far.
@@ -174,4 +183,6 @@ class PrunedBy:
         try:
             return self.rule(run, others, self.epochs or max(map(max, self.scores.values())))
         except Exception as error:  # of a user's own code
-            raise ConfigError(f"the pruner {self.name!r} cannot say whether a run is stopped: {raised_at(error)}") from None
+            raise ConfigError(
+                f"the pruner {self.name!r} cannot say whether a run is stopped: {raised_at(error)}"
+            ) from None

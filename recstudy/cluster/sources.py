@@ -71,8 +71,8 @@ class Running(ABC):
     def run(self, place: Place, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Run what `source` gives until it gives no more, each after the other or side by side.
 
-        If the first runs all fail alike, the others are given up. SIGTERM ends it once its runs have left, each after its epoch,
-        as Ctrl-C would.
+        If the first runs all fail alike, the others are given up. SIGTERM ends it once its runs have left,
+        each after its epoch, as Ctrl-C would.
 
         Args:
             place: of every run, with its GPUs decided.
@@ -87,18 +87,28 @@ class Running(ABC):
             source.meter.gpus = (place.gpus_per_run or 0) * place.workers_per_run
         self.listeners: list[Listener] = [self.view, source, *self.trackers]
         self.runs: dict[str, Run] = {}  # under way
-        self.blocked: dict[str, tuple[Run, str]] = {}  # runs that other processes work on, and these processes
+        # runs that other processes work on, and these processes
+        self.blocked: dict[str, tuple[Run, str]] = {}
         self.announced: set[str] = set()  # blocked runs whose wait was announced
         self.starved: list[Run] = []  # runs that found no memory
 
     def take(self) -> Run | None:
-        """Return the run that begins next, or None for the time being. Blocked runs come last, once they are free."""
+        """Return the run that begins next, or None for the time being. Blocked runs come last, once they are
+        free.
+        """
         if self.leaving.asked:
             return None
         run = self.source.waiting.popleft() if self.source.waiting else self.source.next()
         if run is None:
             store = self.results.store
-            run = next((run for run, _ in self.blocked.values() if is_free(str(self.results.run(run.id).path), store)), None)
+            run = next(
+                (
+                    run
+                    for run, _ in self.blocked.values()
+                    if is_free(str(self.results.run(run.id).path), store)
+                ),
+                None,
+            )
         if run is not None:
             self.blocked.pop(run.id, None)
             self.runs[run.id] = run
@@ -144,7 +154,8 @@ class Running(ABC):
         if outcome["status"] != "failed":
             self.succeeded = True
         else:
-            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
+            # a path in the run's own folder is no difference
+            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))
             if outcome.get("class") == "out of memory":
                 self.starved.append(run)
         for listener in self.listeners:
@@ -234,7 +245,8 @@ class Step(NamedTuple):
 
     Args:
         plan: The plan with these runs.
-        sources: Resources of a run -> the runs that get these: a process that is reused serves runs of one size.
+        sources: Resources of a run -> the runs that get these: a process that is reused serves runs of one
+            size.
         pruning: What stops runs early.
     """
 
@@ -252,7 +264,9 @@ def study_steps(
     until: "Until | None" = None,
     shared: bool = False,
 ) -> Iterator[Step]:
-    """Yield the unfinished runs of a study, and with `until` further blocks of seeds, each after the one before has ended."""
+    """Yield the unfinished runs of a study, and with `until` further blocks of seeds, each after the one
+    before has ended.
+    """
     if until:
         plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
         runs = plan.runs
@@ -273,7 +287,9 @@ def study_steps(
         view.extended(block, todo)
 
 
-def missing(runs: Iterable[Run], results: Results, again: Collection[str] = (), ended: Collection[str] = ("done",)) -> list[Run]:
+def missing(
+    runs: Iterable[Run], results: Results, again: Collection[str] = (), ended: Collection[str] = ("done",)
+) -> list[Run]:
     """Return each run once that is in none of the `ended` states, or whose id is one of `again`."""
     unique = {run.id: run for run in runs}
     states = results.states(unique)

@@ -1,6 +1,7 @@
 """Runs on Ray Tune: sets up the tuner, hands out one run after another, and passes on what they report.
 
-Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours.
+Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are
+ours.
 """
 
 from collections import deque
@@ -66,10 +67,17 @@ class Sweep(Running):
     def _fit(self, alone: bool = False) -> None:
         place = self.place
         # Below the results where all nodes see that folder.
-        with temporary(self.results.root if self.where.address and not self.results.store else None) as folder:
+        with temporary(
+            self.results.root if self.where.address and not self.results.store else None
+        ) as folder:
             scratch = str(folder)
-            resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
-            joins = (versions(), self.results.store, scratch) if self.where.address else ()  # nobody joins a cluster of our own
+            resources = (
+                COORDINATOR
+                if place.uses_train
+                else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+            )
+            # nobody joins a cluster of our own
+            joins = (versions(), self.results.store, scratch) if self.where.address else ()
             capacity = ClusterCapacity(place, joins, self.view.say, self.refused)
             code, modules = sent_files()
             callback = TuneCallback(self)
@@ -80,7 +88,9 @@ class Sweep(Running):
             tuner = Tuner(
                 tune.with_resources(self._trainable(), resources),
                 tune_config=TuneConfig(
-                    search_alg=Supply(self, make_trial, lambda: 1 if alone else capacity()), num_samples=-1, reuse_actors=True
+                    search_alg=Supply(self, make_trial, lambda: 1 if alone else capacity()),
+                    num_samples=-1,
+                    reuse_actors=True,
                 ),
                 run_config=TuneRunConfig(
                     name=self.name,
@@ -117,7 +127,8 @@ def _sent(program: OwnProgram) -> str:
     """Return a program as workers receive it, a character for each byte.
 
     Raises:
-        ConfigError: It holds something that cannot be sent to another process, such as a lock or an open file.
+        ConfigError: It holds something that cannot be sent to another process, such as a lock or an open
+            file.
     """
     try:
         return cloudpickle.dumps(program).decode("latin-1")
@@ -130,7 +141,9 @@ def _sent(program: OwnProgram) -> str:
 
 
 class TuneCallback(tune.Callback, tune.Stopper):
-    """Tells the sweep what Tune sees, stops what the sweep stops, and records failures that a run's process could not record."""
+    """Tells the sweep what Tune sees, stops what the sweep stops, and records failures that a run's process
+    could not record.
+    """
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
@@ -149,7 +162,11 @@ class TuneCallback(tune.Callback, tune.Stopper):
     def on_step_begin(self, **info: Any) -> None:
         if self.sweep.leaving.tell():
             runs = len(self.sweep.runs)
-            each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
+            each = (
+                "The run under way ends after its epoch"
+                if runs == 1
+                else f"The {runs} runs under way end after their epochs"
+            )
             self.sweep.view.say(f"{each}, with a checkpoint. Ctrl-C ends at once.")
         if self.sweep.where.address:  # a cluster of our own keeps its one node
             self.sweep.leaving.leave_draining_nodes()
@@ -192,7 +209,8 @@ class TuneCallback(tune.Callback, tune.Stopper):
     def _forget(self, trial: TuneTrial) -> None:
         """Free what Tune keeps of trials that have ended, once it has let go of them.
 
-        Statistics of each number that a trial has reported are 20 of the 29 KB of a trial: 2 GB for 100,000 runs.
+        Statistics of each number that a trial has reported are 20 of the 29 KB of a trial: 2 GB for 100,000
+        runs.
         """
         self.finished.append(trial)
         if len(self.finished) > KEPT_TRIALS:
@@ -203,7 +221,9 @@ class TuneCallback(tune.Callback, tune.Stopper):
             old.config = old.evaluated_params = {}
 
     def _run(self, trial: TuneTrial) -> Run | None:
-        """Return the run of a trial; None if its outcome is known, because its process died afterwards and Tune began another."""
+        """Return the run of a trial; None if its outcome is known, because its process died afterwards and
+        Tune began another.
+        """
         return self.sweep.runs.get(trial.config["trial"].run_id)
 
 

@@ -1,9 +1,11 @@
-"""What trackers are told of a study: Prometheus; TensorBoard, Weights & Biases and MLflow by Ray's own loggers (`--log`).
+"""What trackers are told of a study: Prometheus; TensorBoard, Weights & Biases and MLflow by Ray's own
+loggers (`--log`).
 
-Tune would hand them its trials, which know a run by a number, have one object for a config and count reports, not epochs.
-So they are told what the view is told, with a stand-in for the trial: the variant and seed as its name, the run config's
-fields, and the epoch as the step. They log what the driver hears, at most ten epochs a second of a run; `epochs.jsonl` has all.
-Losses of updates, where asked for, are read from `losses.jsonl` once the run has ended.
+Tune would hand them its trials, which know a run by a number, have one object for a config and count reports,
+not epochs. So they are told what the view is told, with a stand-in for the trial: the variant and seed as its
+name, the run config's fields, and the epoch as the step. They log what the driver hears, at most ten epochs a
+second of a run; `epochs.jsonl` has all. Losses of updates, where asked for, are read from `losses.jsonl` once
+the run has ended.
 """
 
 import os
@@ -41,7 +43,9 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 class _EventFiles(LoggerCallback):
-    """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
+    """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before
+    every name.
+    """
 
     def __init__(self) -> None:
         self._writers: dict[Trial, Any] = {}
@@ -81,7 +85,9 @@ def _make_callback(name: str, study: str, folder: Path) -> Any:
 
 
 def _guarded(method: Callable[..., None]) -> Callable[..., None]:
-    """Let nothing that a tracker raises end a run; after the first time it is told no more, for each may wait for a server."""
+    """Let nothing that a tracker raises end a run; after the first time it is told no more, for each may wait
+    for a server.
+    """
 
     @wraps(method)
     def guarded(self: "Logger", *values: Any) -> None:
@@ -98,7 +104,8 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass
 class Logger(Listener):
-    """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
+    """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go
+    on.
 
     Args:
         name: as on the command line.
@@ -139,7 +146,9 @@ class Logger(Listener):
         trial = self._trials[run.id]
         trial.epochs = line["epochs_done"]
         own_names = line.keys() - AUTO_RESULT_KEYS
-        self._log(trial, trial.epochs, {name: line[name] for name in own_names if isinstance(line[name], float)})
+        self._log(
+            trial, trial.epochs, {name: line[name] for name in own_names if isinstance(line[name], float)}
+        )
 
     @_guarded
     def ended(self, run: Run, outcome: Outcome) -> None:
@@ -175,7 +184,11 @@ class Trial:
     def __init__(self, run: Run, folder: Path) -> None:
         self._name = str(run)
         fields = flatten(run.config.values).items()
-        self.config = {name: str(value) if isinstance(value, list) else value for name, value in fields if value is not None}
+        self.config = {
+            name: str(value) if isinstance(value, list) else value
+            for name, value in fields
+            if value is not None
+        }
         self.last_numbers: dict[str, float] = {}
         self.trial_id = uuid.uuid4().hex[:8]  # of this attempt: W&B would begin an earlier one anew
         safe_name = re.sub(r"[^A-Za-z0-9_=.,()+ -]+", "-", self._name)[:100]
@@ -213,12 +226,15 @@ Series = tuple[str, ...]  # values of `TAGS`
 
 
 class Metrics(Listener):
-    """What the cluster's Prometheus endpoints tell of a study while it runs; `dashboards/grafana/recstudy.json` draws it.
+    """What the cluster's Prometheus endpoints tell of a study while it runs;
+    `dashboards/grafana/recstudy.json` draws it.
 
-    All of it comes from the driver, which hears of every epoch anyway: trials do nothing for it. Where Ray has no dashboard or
-    its metrics are off, it goes nowhere. Prometheus shows each name with `ray_` before it.
+    All of it comes from the driver, which hears of every epoch anyway: trials do nothing for it. Where Ray
+    has no dashboard or its metrics are off, it goes nowhere. Prometheus shows each name with `ray_` before
+    it.
 
-    The series are few: one a metric and variant, which the variant's seeds share; beyond `MOST` variants, as in a long search,
+    The series are few: one a metric and variant, which the variant's seeds share; beyond `MOST` variants, as
+        in a long search,
     the others share one a family. Ray adds labels of the driver and its session.
 
     Args:
@@ -228,7 +244,9 @@ class Metrics(Listener):
     def __init__(self, study: str) -> None:
         self._study = study
         self._gauges = [Gauge(name, text, TAGS) for name, text in GAUGES.items()]
-        self._ended = Counter(ENDED, "Runs that have ended: done, diverged, failed or stopped", (*TAGS, "status"))
+        self._ended = Counter(
+            ENDED, "Runs that have ended: done, diverged, failed or stopped", (*TAGS, "status")
+        )
         self._own: set[Series] = set()  # the first `MOST`
         self._running: dict[str, tuple[Run, Outcome]] = {}  # by run id, with its newest epoch
         self._shown, self._at_work = float("-inf"), set[Series]()
@@ -247,7 +265,9 @@ class Metrics(Listener):
         self._ended.inc(1, {**_tags(self.series(run)), "status": outcome["status"]})
 
     def show(self) -> None:
-        """Set the gauges, also where nothing is new: Ray forgets one that is not set for a while, and an epoch may be long."""
+        """Set the gauges, also where nothing is new: Ray forgets one that is not set for a while, and an
+        epoch may be long.
+        """
         if time.monotonic() - self._shown >= EVERY_S:
             self._shown = time.monotonic()
             self._show()
@@ -258,7 +278,8 @@ class Metrics(Listener):
         self._show()
 
     def _show(self) -> None:
-        lines: dict[Series, list[Outcome]] = {series: [] for series in self._at_work}  # none: its last run has ended
+        # none: its last run has ended
+        lines: dict[Series, list[Outcome]] = {series: [] for series in self._at_work}
         for run, line in self._running.values():
             lines.setdefault(self.series(run), []).append(line)
         for series, epochs in lines.items():

@@ -95,7 +95,9 @@ class View(Listener):
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self._live = Live(get_renderable=self._picture, console=self.console, refresh_per_second=4, transient=True)
+            self._live = Live(
+                get_renderable=self._picture, console=self.console, refresh_per_second=4, transient=True
+            )
             self._live.start()
         elif self.console.is_jupyter:
             self._live = NotebookCell(self._text)
@@ -113,7 +115,9 @@ class View(Listener):
         return f"{len(runs)} to run"
 
     def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
-        self.say(f"{plural(len(runs), 'run')}: {len(runs) - len(missing)} finished before, {self._expect(missing)}")
+        self.say(
+            f"{plural(len(runs), 'run')}: {len(runs) - len(missing)} finished before, {self._expect(missing)}"
+        )
 
     def searching(self, plan: Plan, made: int, missing: Sequence[Run]) -> None:
         """Hear that a search begins, of which `made` runs are known and the `missing` ones have not ended."""
@@ -131,7 +135,9 @@ class View(Listener):
 
     def extended(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         """Name a further block of a study that runs until its questions are decided."""
-        self.say(f"Not decided yet: {plural(len(runs), 'further run')}, {self._expect(missing)}: {_named(runs)}")
+        self.say(
+            f"Not decided yet: {plural(len(runs), 'further run')}, {self._expect(missing)}: {_named(runs)}"
+        )
 
     def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         labels = len({run.label for run in runs})
@@ -141,7 +147,9 @@ class View(Listener):
         self.say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
 
     def lost(self, reason: str) -> None:
-        """End this process, because the cluster is lost: each call to Ray would wait, so nothing can be cleaned up."""
+        """End this process, because the cluster is lost: each call to Ray would wait, so nothing can be
+        cleaned up.
+        """
         self.__exit__()
         resume = f"What was finished is kept, and this goes on from there: {command(left_out=())}"
         print(f"ClusterError: {reason}. {resume}", file=sys.stderr, flush=True)
@@ -160,7 +168,9 @@ class View(Listener):
             self._live.refresh()
         elif self._live is None and now - self._line_time >= QUIET:
             epochs, loss, score = _row(run, line)[2:]
-            self.say(f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._remaining()}".rstrip())
+            self.say(
+                f"{run}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._remaining()}".rstrip()
+            )
 
     def left(self, run: Run) -> None:
         self._running.pop(run.id, None)
@@ -170,7 +180,9 @@ class View(Listener):
         self._missing.pop(run.id, None)
 
     def left_to_others(self, runs: Sequence[tuple[Run, str]]) -> None:
-        """Hear which runs other processes work on, and which processes those are, when nothing else is left to do."""
+        """Hear which runs other processes work on, and which processes those are, when nothing else is left
+        to do.
+        """
         named = _named([f"{run} ({holder})" for run, holder in runs])
         self.say(f"Left to other processes: {plural(len(runs), 'run')}: {named}")
 
@@ -223,7 +235,8 @@ class View(Listener):
     def _remaining(self) -> str:
         """Return the time left; nothing before it can be known.
 
-        It is estimated anew if that takes at most a twentieth of the time: with 100,000 runs it takes a quarter of a second.
+        It is estimated anew if that takes at most a twentieth of the time: with 100,000 runs it takes a
+        quarter of a second.
         """
         now = time.monotonic()
         if now - self._estimated >= PATIENCE * self._estimate_s:
@@ -233,7 +246,8 @@ class View(Listener):
 
     def _time_left(self) -> str:
         jobs = []
-        for run in sorted(self._missing.values(), key=lambda run: run.id not in self._running):  # runs under way first
+        # runs under way first
+        for run in sorted(self._missing.values(), key=lambda run: run.id not in self._running):
             _, line, begun, last = self._running.get(run.id, (run, {}, 0.0, 0.0))
             epochs = line["epoch"] + 1 if line else 0
             jobs.append(Job(run.variant, self._priced(run), last - begun, epochs=epochs, share=_share(line)))
@@ -266,7 +280,9 @@ def _share(line: Outcome) -> float:
 
 def _scored(name: str, value: float) -> str:
     """Percentages in more digits than tables have: they are watched as they change."""
-    return f"{value:.2f} %" if metric(name).unit == "%" else f"{number(name, value)} {metric(name).unit}".strip()
+    return (
+        f"{value:.2f} %" if metric(name).unit == "%" else f"{number(name, value)} {metric(name).unit}".strip()
+    )
 
 
 def _row(run: Run, line: Outcome) -> list[str]:

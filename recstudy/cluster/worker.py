@@ -1,14 +1,16 @@
-"""A trial at work, in Tune's own process or on Ray Train's workers: what it tells Ray of, and what Ray asks of it.
+"""A trial at work, in Tune's own process or on Ray Train's workers: what it tells Ray of, and what Ray asks
+of it.
 
-SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from. The driver tells it
-to an actor beside it (messages.py), which each run's process asks.
+SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from.
+The driver tells it to an actor beside it (messages.py), which each run's process asks.
 
-A run of several workers is one Tune trial that builds one `TorchTrainer` and passes the workers' lines on to Tune:
+A run of several workers is one Tune trial that builds one `TorchTrainer` and passes the workers' lines on to
+Tune:
 
     Tune's trial (TrainRun)  <-  Messages  <-  first worker  <->  the other workers
 
-If Tune stops it early, its next line stops it, and its workers end by themselves. Ray Train (2.60) would free the placement group
-of a trial that is killed only where the dashboard runs.
+If Tune stops it early, its next line stops it, and its workers end by themselves. Ray Train (2.60) would free
+the placement group of a trial that is killed only where the dashboard runs.
 """
 
 import os
@@ -32,23 +34,27 @@ from recstudy.programs.trial import Report, Trial, Work, warning, worker_group
 from recstudy.records import Json
 from recstudy.terminal import Draining
 
-REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
+# least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
+REPORT_S = 0.1
 ASK_S = 2.0  # between two questions whether to leave, of some 0.5 ms each
 LOOK_S = 5.0  # between two looks for nodes that are wanted back, of some 3 ms each
 
 
-# Seconds that the workers of a group wait for each other, as for the first one, which alone computes the metrics of a test. A
-# worker that dies or hangs ends its group by itself (watchdog.py), so this need not be short.
+# Seconds that the workers of a group wait for each other, as for the first one, which alone computes the
+# metrics of a test. A worker that dies or hangs ends its group by itself (watchdog.py), so this need not be
+# short.
 PATIENCE_S = 86_400
 END_S = 10  # for workers to end by themselves
 
-# Resources of the Tune trial, which only starts workers. Tune wants some resource; every head node has this one.
+# Resources of the Tune trial, which only starts workers. Tune wants some resource; every head node has this
+# one.
 COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
 def inline(trial: Trial, work: Work, messages: "ActorHandle[Any]") -> None:
     """Do one run as one Tune trial, in Tune's own process. Its last report carries the outcome."""
-    # A run that is stopped may need time to end. After two seconds Tune (2.60) would lose the next run, without a callback.
+    # A run that is stopped may need time to end. After two seconds Tune (2.60) would lose the next run,
+    # without a callback.
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
@@ -66,7 +72,8 @@ def execute(trial: Trial, work: Work, report: Report, leave: Callable[[], bool])
 
 
 def throttled(report: Report, group: Group) -> Report:
-    """Return `report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of them.
+    """Return `report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of
+    them.
 
     A group's workers report the same epochs, as Train wants it.
     """
@@ -95,7 +102,8 @@ class Leave:
         if time.monotonic() - self._asked >= ASK_S:
             self._asked = time.monotonic()
             answer = self.messages.requested.remote(ray.get_runtime_context().get_node_id())
-            with suppress(ray.exceptions.RayError):  # a head node that does not answer has other ways to end this run
+            # a head node that does not answer has other ways to end this run
+            with suppress(ray.exceptions.RayError):
                 self._leaves, self.node = ray.get(answer, timeout=ASK_S)
         return self._leaves
 
@@ -111,7 +119,9 @@ class TrainRun(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, config: dict[str, Trial]) -> bool:
-        """Take the next run. False, and Tune starts a new process, where workers of the run before do not end."""
+        """Take the next run. False, and Tune starts a new process, where workers of the run before do not
+        end.
+        """
         if not self.cleanup():
             return False
         self.trial, self.attempt = config["trial"], uuid.uuid4().hex
@@ -130,7 +140,8 @@ class TrainRun(tune.Trainable):
     def _work(self, attempt: str) -> None:
         """Have a trainer of Ray Train run the trial; each of its workers calls `work_in_group`."""
         try:
-            from ray.train.torch import TorchConfig, TorchTrainer  # it loads torch, which the driver does not need
+            # it loads torch, which the driver does not need
+            from ray.train.torch import TorchConfig, TorchTrainer
 
             place = Place.model_validate(self.trial.config["place"])
             gpus = place.gpus_per_run or 0
@@ -174,7 +185,9 @@ class Stopped(BaseException):
 
 
 def work_in_group(settings: dict[str, Any]) -> None:
-    """Execute a run as one worker of its group. Any of the workers may be on a node that Ray is about to take away."""
+    """Execute a run as one worker of its group. Any of the workers may be on a node that Ray is about to take
+    away.
+    """
     trial = settings["trial"]
     work, messages = cloudpickle.loads(settings["load"])
     group, leave = worker_group(trial), Leave(messages)
@@ -213,7 +226,9 @@ class LeaveRequests(Draining):
         return is_new
 
     def leave_draining_nodes(self) -> None:
-        """Ask the runs of nodes that Ray is to give back, such as spot machines that end soon, every `LOOK_S`."""
+        """Ask the runs of nodes that Ray is to give back, such as spot machines that end soon, every
+        `LOOK_S`.
+        """
         if time.monotonic() - self._looked < LOOK_S:
             return
         from ray.autoscaler.v2.sdk import get_cluster_status  # which workers do without

@@ -1,4 +1,6 @@
-"""What is said of a field: the range that a search may try, stated beside it, and its type, default and bounds in words."""
+"""What is said of a field: the range that a search may try, stated beside it, and its type, default and
+bounds in words.
+"""
 
 import json
 from collections.abc import Iterator
@@ -59,4 +61,6 @@ def _default(field: FieldInfo) -> str:
         return "none"
     if isinstance(field.default, str):
         return field.default
-    return ", ".join(map(str, field.default)) if isinstance(field.default, tuple) else json.dumps(field.default)
+    return (
+        ", ".join(map(str, field.default)) if isinstance(field.default, tuple) else json.dumps(field.default)
+    )

@@ -1,16 +1,18 @@
 """Optimisers, losses and learning-rate schedules by name, and what can be set about each.
 
     optimiser   (groups, config, *, options) -> torch.optim.Optimizer
-                groups: of parameters, as torch's optimisers take them, some with an `lr` of their own; config: a TrainConfig.
+                groups: of parameters, as torch's optimisers take them, some with an `lr` of their own;
+                    config: a TrainConfig.
                 Its `step` is called without a closure, so SAM and L-BFGS cannot be used
     loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
-                logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where labels are mixed;
-                smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed shares of either
+                logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where
+                labels are mixed; smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed
+                shares of either
     schedule    (config, done, length, *, options) -> the learning rate of the weights after `done` of `length` updates; other
                 groups train at the same share of their own rate
 
-Options are keywords, which `train.optimizer_options`, `train.loss_options` and `train.schedule_options` set. recstudy's own
-are computed in `recstudy.train`, so that a config knows their names without torch.
+Options are keywords, which `train.optimizer_options`, `train.loss_options` and `train.schedule_options` set.
+recstudy's own are computed in `recstudy.train`, so that a config knows their names without torch.
 """
 
 from collections.abc import Callable
@@ -60,7 +62,8 @@ class Options(Config):
         function = registry[name]
         if not isinstance(function, Imported):
             check_call(function, *CALLED[registry.kind])
-        taken = signature(function).parameters.values() if self.__pydantic_extra__ else ()  # of 10,000 configs few have options
+        # of 10,000 configs few have options
+        taken = signature(function).parameters.values() if self.__pydantic_extra__ else ()
         known = [one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY]
         for option in self.__pydantic_extra__:
             if option not in known and not any(one.kind is Parameter.VAR_KEYWORD for one in taken):
@@ -70,7 +73,9 @@ class Options(Config):
 
 
 class Imported:
-    """A function of recstudy's own at `module:name`, imported where it is called or its options are asked for."""
+    """A function of recstudy's own at `module:name`, imported where it is called or its options are asked
+    for.
+    """
 
     def __init__(self, place: str) -> None:
         self.place = place

@@ -4,14 +4,14 @@
     of parts from outside, which have no line in the table: what differs from their own defaults                    (2)
     `revision` of every part that computes (a config's class, a registered function), where it is above 1           (3)
 
-So a field that is added with a default leaves every id as it was (1, 2), and changing what a default computes is said by
-raising the part's revision (3), which gives its runs new ids.
+So a field that is added with a default leaves every id as it was (1, 2), and changing what a default computes
+is said by raising the part's revision (3), which gives its runs new ids.
 
-Finished runs are found by the tables: lines are added to them and never changed. A field of `FIELDS` is always part of the id,
-with its value. One of `YOUNGER` came after ids had been given out: it is part of the id only where it differs from the value
-here, with which a run computes what it did before the field was there. A field that is renamed must keep its old name in the
-id, and one that is removed the value that it had: `deciding` is where to state either. A part is named `model.FAMILY`,
-`data.NAME`, or by its class.
+Finished runs are found by the tables: lines are added to them and never changed. A field of `FIELDS` is
+always part of the id, with its value. One of `YOUNGER` came after ids had been given out: it is part of the
+id only where it differs from the value here, with which a run computes what it did before the field was
+there. A field that is renamed must keep its old name in the id, and one that is removed the value that it
+had: `deciding` is where to state either. A part is named `model.FAMILY`, `data.NAME`, or by its class.
 """
 
 from collections.abc import Mapping
@@ -151,7 +151,9 @@ YOUNGER: dict[str, dict[str, Any]] = {
 
 
 def part_name(config: Config) -> str:
-    """Return a part's name in the frozen table: `model.vitrm`, `data.digits`, `TrainConfig`; an outsider's stands nowhere."""
+    """Return a part's name in the frozen table: `model.vitrm`, `data.digits`, `TrainConfig`; an outsider's
+    stands nowhere.
+    """
     if isinstance(config, ModelConfig):
         return f"model.{config.family}"
     if isinstance(config, DataConfig):
@@ -171,7 +173,8 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     for name, default in younger.items():
         if name in kept and default in (kept[name], values[name]):
             del kept[name]
-    if config.revised > 1:  # a part that computes something else than it did, and so the registered functions that it names
+    # a part that computes something else than it did, and so the registered functions that it names
+    if config.revised > 1:
         kept["revision"] = config.revised
     if isinstance(config, TrainConfig | Augment):
         counts = {name: getattr(registry.get(name), "revision", 1) for registry, name in _functions(config)}
@@ -194,7 +197,10 @@ def _inside(own: Any, value: Any) -> Any:
     if isinstance(own, tuple | list):
         return [_inside(one, dumped) for one, dumped in zip(own, value, strict=True)]
     if isinstance(own, Mapping):
-        return {name: _inside(one, dumped) for one, (name, dumped) in zip(own.values(), value.items(), strict=True)}
+        return {
+            name: _inside(one, dumped)
+            for one, (name, dumped) in zip(own.values(), value.items(), strict=True)
+        }
     return value
 
 
@@ -203,7 +209,9 @@ def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...
     """Fields that count only where they have another value than this one, and fields that hold configs."""
     always = {*FIELDS.get(part, "").split(), *(KINDS if issubclass(kind, ModelConfig | DataConfig) else ())}
     younger = {
-        name: YOUNGER.get(part, {}).get(name, to_jsonable_python(about.get_default(call_default_factory=True, validated_data={})))
+        name: YOUNGER.get(part, {}).get(
+            name, to_jsonable_python(about.get_default(call_default_factory=True, validated_data={}))
+        )
         for name, about in kind.model_fields.items()
         if name not in always and not about.is_required()
     }

@@ -1,4 +1,6 @@
-"""One run: its parts, whether they fit together, its id, and where it runs, which decides none of its numbers."""
+"""One run: its parts, whether they fit together, its id, and where it runs, which decides none of its
+numbers.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -71,7 +73,11 @@ class RunConfig(RunSettings):
             raise ValueError(f"{model.title} learns {task.name}, but {self.data.title} is {own.name}")
         if task.output not in model.outputs:
             families = [name for name, kind in FAMILIES.complete().items() if task.output in kind.outputs]
-            giving = f"{choices(families)} give{'s' * (len(families) == 1)}" if families else "no registered family gives"
+            giving = (
+                f"{choices(families)} give{'s' * (len(families) == 1)}"
+                if families
+                else "no registered family gives"
+            )
             needed = f"{self.data.title} ({task.name}) needs {_named([task.output])}, which {giving}"
             raise ValueError(f"{model.title} gives {_named(model.outputs)}, but {needed}")
         model.check(self.data)
@@ -79,7 +85,9 @@ class RunConfig(RunSettings):
         task.check_score(self)
         for name in ("supervision_steps", "evaluation_steps"):
             if (steps := getattr(train, name)) > 1 and not model.recursive:
-                raise ValueError(f"train.{name} must be 1 for {model.title}, which has no state to refine, but got {steps}")
+                raise ValueError(
+                    f"train.{name} must be 1 for {model.title}, which has no state to refine, but got {steps}"
+                )
         if train.halting == "sample" and not model.halts:
             raise ValueError(f"train.halting must be 'batch' for {model.title}, which has no halting head")
         if train.halting == "sample" and model.silent_steps:
@@ -93,7 +101,9 @@ class RunConfig(RunSettings):
                 f"{model.title} has not seen the whole image, but got {train.supervision_steps} and {train.evaluation_steps}"
             )
         if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
-            raise ValueError(f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed")
+            raise ValueError(
+                f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed"
+            )
         if train.backbone_learning_rate is not None and not getattr(model, "tuned", False):
             raise ValueError(
                 f"train.backbone_learning_rate is for a tuned backbone, but {model.title} trains none. Leave it out, or set "
@@ -108,7 +118,9 @@ class RunConfig(RunSettings):
 
     @property
     def revised(self) -> int:
-        """One more where weights are averaged that batch norm follows: its running statistics were those of today's weights."""
+        """One more where weights are averaged that batch norm follows: its running statistics were those of
+        today's weights.
+        """
         trains_norms = self.model.family in ("cnn", "resnet", "micar") or getattr(self.model, "tuned", False)
         return self.revision + bool(self.train.ema_decay and trains_norms)
 
@@ -124,7 +136,9 @@ class RunConfig(RunSettings):
 
     @property
     def drawn(self) -> "RunConfig":
-        """This config with its data set as its seed draws it, for what loads and trains; the run id is of the one as stated."""
+        """This config with its data set as its seed draws it, for what loads and trains; the run id is of the
+        one as stated.
+        """
         return self.model_copy(update={"data": self.data.drawn_by(self.seed)})
 
     @property
@@ -143,7 +157,8 @@ class RunConfig(RunSettings):
     def training_images(self) -> int | None:
         """Images of an epoch, after the limit and without the held-out ones.
 
-        If only the files tell how many images there are, the limit counts as their number. Without a limit it is None.
+        If only the files tell how many images there are, the limit counts as their number. Without a limit it
+        is None.
         """
         sizes = [size for size in (self.data.train_size, self.data.limit) if size is not None]
         if not sizes:
@@ -160,7 +175,12 @@ class RunConfig(RunSettings):
     def description(self) -> Description:
         model, data = self.model, self.data
         return Description(
-            model.title, data.title, data.synthetic, model.leaks, model.batch_norm, is_imported=self.train.imported
+            model.title,
+            data.title,
+            data.synthetic,
+            model.leaks,
+            model.batch_norm,
+            is_imported=self.train.imported,
         )
 
     @property
@@ -192,7 +212,8 @@ class RunConfig(RunSettings):
         return self.train.epochs
 
     def smaller(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        fields = flatten(self.model_dump(mode="json")).keys() - flatten(changes).keys()  # only puzzles have rounds
+        # only puzzles have rounds
+        fields = flatten(self.model_dump(mode="json")).keys() - flatten(changes).keys()
         fields -= {"train.epochs"} if self.train.imported else set()
         return {field: value for field, value in SMOKE.items() if field in fields}
 
@@ -202,7 +223,9 @@ class RunConfig(RunSettings):
                 f"a search compares, and {self.model.title} is told the caption it is to write. Choose another mode"
             )
         if "score" in objectives and self.train.selection == "last":
-            raise ConfigError("train.selection must be 'validation' (or 'test') in a search, which needs a score to go by")
+            raise ConfigError(
+                "train.selection must be 'validation' (or 'test') in a search, which needs a score to go by"
+            )
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
         """Return `with_changes` of each of several changes."""
@@ -211,7 +234,9 @@ class RunConfig(RunSettings):
         configs = []
         for changes in several:
             if "place.max_workers_per_run" in changes:
-                raise ConfigError("place.max_workers_per_run was removed. Set place.workers_per_run to a number")
+                raise ConfigError(
+                    "place.max_workers_per_run was removed. Set place.workers_per_run to a number"
+                )
             values = dict(own)
             for path, value in changes.items():
                 if path.count(".") < 2 and path not in fields:
@@ -224,7 +249,8 @@ class RunConfig(RunSettings):
 def _refuse_elsewhere(path: str, fields: Iterable[str], changes: Mapping[str, Any]) -> None:
     """Refuse (ConfigError) a field without its part, or one that only another part has."""
     part, _, name = path.rpartition(".")
-    is_replaced = part in changes or any(f"{part}.{kind}" in changes for kind in KINDS)  # by one with other fields
+    # by one with other fields
+    is_replaced = part in changes or any(f"{part}.{kind}" in changes for kind in KINDS)
     if is_replaced or (part and part not in fields):
         return
     names = {field.rpartition(".")[2]: field for field in fields}

@@ -36,7 +36,8 @@ def hold(condition: object, message: str) -> None:
 
 
 def example(family: str, **fields: Any) -> RunConfig:
-    """Return the small run of a family: its `example` with these fields of the model, on digits or generated captions.
+    """Return the small run of a family: its `example` with these fields of the model, on digits or generated
+    captions.
 
     Raises:
         ConfigError: the example is no run.
@@ -45,7 +46,9 @@ def example(family: str, **fields: Any) -> RunConfig:
     start = WRITER if issubclass(kind, CaptionModel) else JUDGE
     data, model = kind.example.get("data", {}), kind.example.get("model", {})
     data = data if "name" in data else {**start["data"], **data}
-    return small_run({**kind.example, "data": data, "model": {**start["model"], **model, **fields, "family": family}})
+    return small_run(
+        {**kind.example, "data": data, "model": {**start["model"], **model, **fields, "family": family}}
+    )
 
 
 def example_of_task(task: str) -> RunConfig:
@@ -56,11 +59,17 @@ def example_of_task(task: str) -> RunConfig:
     """
     if {"data", "model"} <= TASKS[task].example.keys():
         return small_run(TASKS[task].example)
-    raise ConfigError(f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model': {{...}}}}")
+    raise ConfigError(
+        f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model': {{...}}}}"
+    )
 
 
 def small_run(values: Mapping[str, Mapping[str, Any]]) -> RunConfig:
-    steps = {"supervision_steps": 2, "evaluation_steps": 2} if FAMILIES[values["model"]["family"]].recursive else {}
+    steps = (
+        {"supervision_steps": 2, "evaluation_steps": 2}
+        if FAMILIES[values["model"]["family"]].recursive
+        else {}
+    )
     return configure(RunConfig, {**values, "train": {**TRAIN, **steps, **values.get("train", {})}})
 
 
@@ -68,7 +77,9 @@ def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, An
     """Return every value of every field that lists its values, is on or off, or names what is registered."""
     pairs: list[tuple[str, Any]] = []
     for name, field in kind.model_fields.items():
-        values: list[Any] = [value for part in field.metadata if isinstance(part, OneOf) for value in part.registry]
+        values: list[Any] = [
+            value for part in field.metadata if isinstance(part, OneOf) for value in part.registry
+        ]
         if get_origin(field.annotation) is Literal:
             values += get_args(field.annotation)
         elif field.annotation is bool:
@@ -92,7 +103,9 @@ def trained(config: RunConfig, folder: Path = Path("data")) -> Training:
 
 
 def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
-    """Return the losses of 20 supervision steps in batches of 8, in float64, where the order of summation does not show."""
+    """Return the losses of 20 supervision steps in batches of 8, in float64, where the order of summation
+    does not show.
+    """
     config = config.with_changes({"data.limit": 200})
     if TASKS[config.task].mixes and not config.model.reads_pixels:
         config = config.with_changes({"train.augment.mixup": 0.4})
@@ -105,7 +118,9 @@ def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
 
 
 def compare(file: Path, family: str, losses: list[float], write: bool = False) -> str:
-    """Compare a family's losses with those in a file, or write them there; return a note if nothing was compared."""
+    """Compare a family's losses with those in a file, or write them there; return a note if nothing was
+    compared.
+    """
     known: dict[str, list[float]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if write:
         known[family] = [round(loss, 6) for loss in losses]
@@ -115,5 +130,8 @@ def compare(file: Path, family: str, losses: list[float], write: bool = False) -
         return f"none are kept yet; --write keeps them in {file.name}"
     for step, (loss, before) in enumerate(zip(losses, known[family], strict=True), 1):
         close = abs(loss - before) <= CLOSE * abs(before)
-        hold(close, f"the loss of step {step} is {loss:.6f}, but was {before:.6f}: what is computed has changed")
+        hold(
+            close,
+            f"the loss of step {step} is {loss:.6f}, but was {before:.6f}: what is computed has changed",
+        )
     return ""

@@ -11,13 +11,23 @@ from rich.text import Text
 
 from recstudy.config import AUGMENTATIONS, FAMILIES, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig
 from recstudy.contract import promises
-from recstudy.contract.checks import JUDGE, Broken, compare, example, example_of_task, first_losses, small_run, switches
+from recstudy.contract.checks import (
+    JUDGE,
+    Broken,
+    compare,
+    example,
+    example_of_task,
+    first_losses,
+    small_run,
+    switches,
+)
 from recstudy.errors import ConfigError, RecstudyError, raised_at
 from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
 from recstudy.plugins import Registry, loaded, module_files
 
-Check = tuple[str, Callable[[], object]]  # its words, and a function that returns a note or raises what is wrong
+# its words, and a function that returns a note or raises what is wrong
+Check = tuple[str, Callable[[], object]]
 
 
 def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
@@ -31,14 +41,17 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
     Raises:
         ConfigError: the file cannot be imported, or registers nothing that can be checked.
     """
-    torch.set_num_threads(1)  # threads of small examples wait for each other: 457 s beside other work, for 17 s with one
+    # threads of small examples wait for each other: 457 s beside other work, for 17 s with one
+    torch.set_num_threads(1)
     passes = []
     with loaded(module_files(file)):
         for title, checks in _parts(file.with_suffix(".golden.json"), data, write):
             out.print(Text(title, style="bold"), soft_wrap=True)
             passes += [_passes(words, work, out) for words, work in checks]
     if not passes:
-        raise ConfigError(f"{file} registers no task, model family, optimizer, loss, schedule or augmentation to be checked")
+        raise ConfigError(
+            f"{file} registers no task, model family, optimizer, loss, schedule or augmentation to be checked"
+        )
     failures = passes.count(False)
     out.print(f"{len(passes)} checks: {f'{failures} failed' if failures else 'all hold'}")
     return min(failures, 1)
@@ -57,7 +70,10 @@ def _passes(words: str, work: Callable[[], object], out: Console) -> bool:
 
 def _parts(golden: Path, data: Path, write: bool) -> Iterator[tuple[str, Sequence[Check]]]:
     """Yield a title and the checks of each thing that is registered from outside of recstudy."""
-    for make, names, what in ((example_of_task, _outside(TASKS), "task, with "), (example, _outside(FAMILIES), "")):
+    for make, names, what in (
+        (example_of_task, _outside(TASKS), "task, with "),
+        (example, _outside(FAMILIES), ""),
+    ):
         for name in names:
             try:
                 config = make(name)
@@ -68,7 +84,12 @@ def _parts(golden: Path, data: Path, write: bool) -> Iterator[tuple[str, Sequenc
             checks = _described((*promises.OF_TASKS, *promises.OF_RUNS), config, data)
             yield title, checks if what else _of_family(config, data, golden, write)
     cnn = small_run({**JUDGE, "model": {"family": "cnn", "width": 8}})
-    functions = (OPTIMIZERS, "optimizer"), (LOSSES, "loss"), (SCHEDULES, "schedule"), (AUGMENTATIONS, "augment.more")
+    functions = (
+        (OPTIMIZERS, "optimizer"),
+        (LOSSES, "loss"),
+        (SCHEDULES, "schedule"),
+        (AUGMENTATIONS, "augment.more"),
+    )
     for registry, field in functions:
         for name in _outside(registry):
             config = cnn.with_changes({f"train.{field}": [name] if field == "augment.more" else name})
@@ -83,7 +104,10 @@ def _outside(registry: Registry[Any]) -> list[str]:
 def _described(checks: Sequence[Callable[..., None]], *values: Any) -> list[Check]:
     """Return checks with the first sentences of their docstrings."""
     sentences = [" ".join((check.__doc__ or check.__name__).split()).rstrip(".") for check in checks]
-    return [(words[0].lower() + words[1:], partial(check, *values)) for words, check in zip(sentences, checks, strict=True)]
+    return [
+        (words[0].lower() + words[1:], partial(check, *values))
+        for words, check in zip(sentences, checks, strict=True)
+    ]
 
 
 def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> list[Check]:
@@ -93,7 +117,10 @@ def _of_family(config: RunConfig, data: Path, golden: Path, write: bool) -> list
         own, switched = _described(promises.OF_CAPTIONERS, config), promises.OF_CAPTIONERS
         fixed, words = {"family", "backbone", "weights"}, "all of that holds with {}={}"
     else:
-        own, switched = _described(promises.OF_RUNS, config, data), [partial(promises.trains_and_counts, folder=data)]
+        own, switched = (
+            _described(promises.OF_RUNS, config, data),
+            [partial(promises.trains_and_counts, folder=data)],
+        )
         fixed, words = {"family"}, "{}={} trains"
 
     def switch(name: str, value: Any) -> str:

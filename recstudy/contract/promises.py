@@ -57,7 +57,9 @@ def some_tokens(config: RunConfig, count: int, length: int) -> Tensor:
 
 def some_inputs(config: RunConfig, count: int) -> tuple[Tensor, Tensor | None]:
     """Return images and, for a captioner, six tokens of a caption each."""
-    return some_images(config, count), some_tokens(config, count, 6) if isinstance(config.model, CaptionModel) else None
+    return some_images(config, count), some_tokens(config, count, 6) if isinstance(
+        config.model, CaptionModel
+    ) else None
 
 
 def after(network: Any, images: Tensor, tokens: Tensor | None = None, steps: int = 2) -> Output:
@@ -72,7 +74,8 @@ def same(one: Tensor, other: Tensor, tolerance: float) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
-# ------------------------------------------------------------------------------------------------------ all networks
+# ------------------------------------------------------------------------------------------------------ all
+# networks
 
 
 def shapes_and_gradients(config: RunConfig) -> None:
@@ -94,18 +97,34 @@ def shapes_and_gradients(config: RunConfig) -> None:
         fit = given[:-1] == wanted and given[-1] >= classes
         hold(fit, f"logits of 5 images in {classes} classes must be {(*wanted, classes)}, but are {given}")
     else:  # of a kind of a user's own, whose shape the task alone knows
-        hold(given[:1] == (5,), f"logits of 5 images must have the batch as their first dimension, but are {given}")
+        hold(
+            given[:1] == (5,),
+            f"logits of 5 images must have the batch as their first dimension, but are {given}",
+        )
     hold((output.halt is not None) == model.halts, f"`halts` is {model.halts}, but the output says otherwise")
-    hold(not captions or (output.proceed is not None) == model.bootstraps, "`bootstraps` is not what the output has")
+    hold(
+        not captions or (output.proceed is not None) == model.bootstraps,
+        "`bootstraps` is not what the output has",
+    )
     hold(output.halt is None or output.halt.shape == (5,), "the halting logits of 5 images are not (5,)")
-    hold((len(carry) > captions) == model.recursive, f"`recursive` is {model.recursive}, but the carry has {len(carry)} parts")
-    hold(all(len(part) == 5 for part in carry), "a part of the carry does not have the batch as its first dimension")
-    unreached = [name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()]
+    hold(
+        (len(carry) > captions) == model.recursive,
+        f"`recursive` is {model.recursive}, but the carry has {len(carry)} parts",
+    )
+    hold(
+        all(len(part) == 5 for part in carry),
+        "a part of the carry does not have the batch as its first dimension",
+    )
+    unreached = [
+        name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()
+    ]
     hold(not unreached, f"no gradient reaches {', '.join(unreached)}")
 
 
 def carry_goes_on(config: RunConfig) -> None:
-    """A recursive family's second supervision step goes on where the first stopped; any other's repeats it."""
+    """A recursive family's second supervision step goes on where the first stopped; any other's repeats
+    it.
+    """
     network, (images, tokens) = network_of(config), some_inputs(config, 3)
 
     equal = torch.equal(after(network, images, tokens, 1).logits, after(network, images, tokens, 2).logits)
@@ -125,7 +144,10 @@ def evaluation_is_pure(config: RunConfig) -> None:
         calls = [calls[0][:, -1], *(network.next(images, tokens, 2)[0] for _ in range(2))]
         hold(same(calls[1], calls[0], EXACT), "`next` gives other logits than `forward`")
 
-    hold(torch.equal(calls[-2], calls[-1]), "a second call gives other logits: something is drawn or kept in evaluation")
+    hold(
+        torch.equal(calls[-2], calls[-1]),
+        "a second call gives other logits: something is drawn or kept in evaluation",
+    )
     written = [name for name, value in network.state_dict().items() if not torch.equal(value, weights[name])]
     hold(not written, f"evaluation writes on {', '.join(written)}")
     kept = sorted(_attributes(network) - attributes)
@@ -156,8 +178,14 @@ def trains_and_counts(config: RunConfig, folder: Path = Path("data")) -> None:
     """It trains, and its parameters are those that were counted before."""
     training = trained(config, folder)
 
-    hold(training.state.epoch == config.train.epochs, f"it trained {training.state.epoch} of {config.train.epochs} epochs")
-    counted, there = cost(config).params, sum(weight.numel() for weight in training.state.network.parameters())
+    hold(
+        training.state.epoch == config.train.epochs,
+        f"it trained {training.state.epoch} of {config.train.epochs} epochs",
+    )
+    counted, there = (
+        cost(config).params,
+        sum(weight.numel() for weight in training.state.network.parameters()),
+    )
     hold(counted == there, f"counted {counted:,} parameters, but the network that trains has {there:,}")
 
 
@@ -177,14 +205,18 @@ def resumes_to_the_bit(config: RunConfig, folder: Path = Path("data")) -> None:
     for kind in ("network", "evaluated"):
         ours, theirs = getattr(resumed.state, kind).state_dict(), getattr(straight.state, kind).state_dict()
         other = ", ".join(name for name in theirs if not torch.equal(ours[name], theirs[name]))
-        hold(not other, f"after resuming, {other} ends with other values: something is drawn, or kept, outside of the state")
+        hold(
+            not other,
+            f"after resuming, {other} ends with other values: something is drawn, or kept, outside of the state",
+        )
     hold(resumed.finish() == straight.finish(), "it ends with other metrics")
 
 
 OF_RUNS = trains_and_counts, resumes_to_the_bit
 
 
-# ------------------------------------------------------------------------------------------------------- captioners
+# -------------------------------------------------------------------------------------------------------
+# captioners
 
 
 def no_later_token_is_seen(config: RunConfig) -> None:
@@ -196,8 +228,14 @@ def no_later_token_is_seen(config: RunConfig) -> None:
         changed = tokens.clone()
         changed[:, place] = torch.where(changed[:, place] == FIRST, FIRST + 1, FIRST)
         others = after(network, images, changed).logits
-        hold(same(others[:, :place], logits[:, :place], EXACT), f"a logit before token {place} depends on it: it leaks")
-        hold(_least_change(others[:, place:], logits[:, place:]) > 1e-6, f"a logit behind token {place} does not depend on it")
+        hold(
+            same(others[:, :place], logits[:, :place], EXACT),
+            f"a logit before token {place} depends on it: it leaks",
+        )
+        hold(
+            _least_change(others[:, place:], logits[:, place:]) > 1e-6,
+            f"a logit behind token {place} does not depend on it",
+        )
     other = after(network, some_images(config, 2), tokens).logits
     hold(_least_change(other, logits) > 1e-6, "a logit does not depend on the image")
 
@@ -215,11 +253,14 @@ def padding_changes_nothing(config: RunConfig) -> None:
 
     hold(same(long.logits[:, :6], short.logits, EXACT), "logits depend on the padding")
     if short.halt is not None and long.halt is not None:
-        hold(same(long.halt.double(), short.halt.double(), 1e-6), "halting depends on the padding")  # a float32 mean
+        # a float32 mean
+        hold(same(long.halt.double(), short.halt.double(), 1e-6), "halting depends on the padding")
 
 
 def cached_decoding_is_exact(config: RunConfig) -> None:
-    """Decoding token by token gives what `forward` does, though the captions' order changes on the way, as in a beam search."""
+    """Decoding token by token gives what `forward` does, though the captions' order changes on the way, as in
+    a beam search.
+    """
     network, images, tokens = network_of(config), some_images(config, 3), some_tokens(config, 3, 6)
     logits, cache = network.next(images, tokens[:, :2], 2)
 
@@ -235,7 +276,8 @@ def cached_decoding_is_exact(config: RunConfig) -> None:
 OF_CAPTIONERS = no_later_token_is_seen, padding_changes_nothing, cached_decoding_is_exact
 
 
-# ------------------------------------------------------------------------------------------------------------ tasks
+# ------------------------------------------------------------------------------------------------------------
+# tasks
 
 
 def scores_each_item(config: RunConfig, folder: Path) -> None:
@@ -252,13 +294,18 @@ def scores_each_item(config: RunConfig, folder: Path) -> None:
     hold(bool(torch.isfinite(loss).all()), "a loss is not finite")
     hold(tuple(right.shape) == (count,), f"`right` of {count} items is {tuple(right.shape)}")
     hold(bool(((right >= 0) & (right <= 1)).all()), "`right` is not from 0 to 1")
-    hold(any(weight.grad is not None and weight.grad.any() for weight in network.parameters()), "no gradient reaches a weight")
+    hold(
+        any(weight.grad is not None and weight.grad.any() for weight in network.parameters()),
+        "no gradient reaches a weight",
+    )
 
 
 def answers_are_kept(config: RunConfig, folder: Path) -> None:
     """Of each item all is kept that the task's score follows from, and a file gives it back."""
     training = training_of(config, folder)
-    answers = training.task.answered(training.state.evaluated, training._batches(training.data.test), training.data)
+    answers = training.task.answered(
+        training.state.evaluated, training._batches(training.data.test), training.data
+    )
     with TemporaryDirectory() as place:
         file = Path(place, "answers.npz")
         file.write_bytes(packed(answers)[0])

@@ -1,12 +1,15 @@
-"""ARC-AGI: tasks of a few pairs of coloured grids each, whose rule is to be found and applied to a test input.
+"""ARC-AGI: tasks of a few pairs of coloured grids each, whose rule is to be found and applied to a test
+input.
 
     arc-agi_SET_challenges.json    {TASK: {"train": [{"input": GRID, "output": GRID}, ...], "test": [{"input": GRID}, ...]}}
     arc-agi_SET_solutions.json     {TASK: [GRID, ...]}, the outputs of its test inputs
 
-as Kaggle lays them out; a grid is a list of rows of colours. Every pair of grids is put on a canvas, under every augmentation of
-its task. Grids are stored once, and laid out a chunk at a time into files that take no memory.
+as Kaggle lays them out; a grid is a list of rows of colours. Every pair of grids is put on a canvas, under
+every augmentation of its task. Grids are stored once, and laid out a chunk at a time into files that take no
+memory.
 
-Shapes: T tasks, E pairs, N of them under augmentations, B of these at a time, S cells of a canvas (Y rows, X columns).
+Shapes: T tasks, E pairs, N of them under augmentations, B of these at a time, S cells of a canvas (Y rows, X
+columns).
 """
 
 from __future__ import annotations
@@ -49,18 +52,20 @@ SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
 
 @DATASETS.add("arc_agi")
 class ArcAgi(Puzzles):
-    """The public tasks of ARC-AGI-1 (400 that train, 400 for evaluation) or ARC-AGI-2 (1,000 and 120), by the protocol of HRM.
+    """The public tasks of ARC-AGI-1 (400 that train, 400 for evaluation) or ARC-AGI-2 (1,000 and 120), by the
+    protocol of HRM.
 
-    Demonstration pairs of all tasks train, those of the evaluation tasks too, and the test pairs of the training tasks; the test
-    pairs of the evaluation tasks test. A grid stands on a canvas: colour c is token c + 2, EOS (1) goes along its lower and right
-    edge, PAD (0) fills the rest and is not asked for. A puzzle is a task under one augmentation, and has an id: as it is, and
-    under `augmentations` others, drawn once: one of eight turns, and colours 1 to 9 exchanged. In training all pairs of a puzzle
-    but one are moved on the canvas as well. Test pairs are answered under every augmentation, which votes (`metrics.arc`).
+    Demonstration pairs of all tasks train, those of the evaluation tasks too, and the test pairs of the
+    training tasks; the test pairs of the evaluation tasks test. A grid stands on a canvas: colour c is token
+    c + 2, EOS (1) goes along its lower and right edge, PAD (0) fills the rest and is not asked for. A puzzle
+    is a task under one augmentation, and has an id: as it is, and under `augmentations` others, drawn once:
+    one of eight turns, and colours 1 to 9 exchanged. In training all pairs of a puzzle but one are moved on
+    the canvas as well. Test pairs are answered under every augmentation, which votes (`metrics.arc`).
 
-    An epoch shows each task's demonstration pairs under one augmentation, and its test pairs under one. Validation holds out the
-    test pairs of the training tasks, under all of them. With `whole_tasks` both are shown under the same one, and validation
-    holds out whole tasks. `model.identifiers` is at most 1 + tasks x (1 + augmentations). Of 1,000 on 30x30, the decoded set
-    takes 6.3 GB of disk, and 12 while it is made.
+    An epoch shows each task's demonstration pairs under one augmentation, and its test pairs under one.
+    Validation holds out the test pairs of the training tasks, under all of them. With `whole_tasks` both are
+    shown under the same one, and validation holds out whole tasks. `model.identifiers` is at most 1 + tasks x
+    (1 + augmentations). Of 1,000 on 30x30, the decoded set takes 6.3 GB of disk, and 12 while it is made.
     """
 
     classes: ClassVar[int] = 12
@@ -73,20 +78,31 @@ class ArcAgi(Puzzles):
 
     name: Literal["arc_agi"] = "arc_agi"
     version: Literal[1, 2] = 1
-    side: int = Field(LARGEST, ge=2, le=LARGEST, description="of the canvas; less than 30 leaves out tasks with a larger grid")
+    side: int = Field(
+        LARGEST,
+        ge=2,
+        le=LARGEST,
+        description="of the canvas; less than 30 leaves out tasks with a larger grid",
+    )
     augmentations: int = Field(1000, ge=0, le=10_000, description="of each task, fewer where it has no more")
-    concept: bool = Field(False, description="train on the 160 tasks of ConceptARC too, as the code of HRM and TRM does")
+    concept: bool = Field(
+        False, description="train on the 160 tasks of ConceptARC too, as the code of HRM and TRM does"
+    )
     whole_tasks: bool = Field(
         False,
         description="in training a task's test pairs are shown under the augmentation of its demonstration pairs, as in the "
         "authors' code; else under one of their own",
     )
     drawing_seed: int = Field(0, ge=0, description="draws the augmentations")
-    path: str = Field("arc_agi", description="the folder of arc-agi_*.json, as Kaggle has them, below the data folder")
+    path: str = Field(
+        "arc_agi", description="the folder of arc-agi_*.json, as Kaggle has them, below the data folder"
+    )
 
     @property
     def title(self) -> str:
-        return f"ARC-AGI-{self.version}" + (f" (subset of grids up to {self.side}x{self.side})" if self.side < LARGEST else "")
+        return f"ARC-AGI-{self.version}" + (
+            f" (subset of grids up to {self.side}x{self.side})" if self.side < LARGEST else ""
+        )
 
     @property
     def shape(self) -> Shape:
@@ -179,7 +195,9 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
     columns: dict[str, Any] = {}
     for part, chosen in (("train", ~tested), ("test", tested)):
         rows, ids = rows_of(pairs, chosen, [len(task_puzzles) for task_puzzles in drawn])
-        steps = moved(pairs, rows, ids, puzzles, config) if part == "train" else np.zeros((len(ids), 2), np.int64)
+        steps = (
+            moved(pairs, rows, ids, puzzles, config) if part == "train" else np.zeros((len(ids), 2), np.int64)
+        )
         row_puzzles = [puzzles[puzzle_id - 1] for puzzle_id in ids.tolist()]
         columns[f"{part}_images"], columns[f"{part}_labels"] = laid_out(pairs, rows, row_puzzles, steps)
         held = pairs.asked[rows]
@@ -204,7 +222,9 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
 
 
 def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
-    """Return a note on test pairs of evaluation tasks that equal a training pair of another task, grid for grid."""
+    """Return a note on test pairs of evaluation tasks that equal a training pair of another task, grid for
+    grid.
+    """
     contents = [
         (size.tobytes(), grids.tobytes()) for size, grids in zip(pairs.sizes, pairs.grids, strict=True)
     ]  # colours in the corner: equal grids have equal bytes
@@ -219,7 +239,8 @@ def _repeat_note(tasks: Sequence[ArcTask], pairs: Pairs, tested: Mask) -> str:
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
-    """Return the task as it is, then as many others as are asked for and were found, the same for whatever else is read.
+    """Return the task as it is, then as many others as are asked for and were found, the same for whatever
+    else is read.
 
     Two are the same where they turn alike and exchange the colours that the task has alike.
     """
@@ -237,7 +258,11 @@ def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
 
 def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
     """Return all pairs, task by task, shown before asked."""
-    members = [(at, place, pair) for at, task in enumerate(tasks) for place, pair in enumerate((*task.shown, *task.asked))]
+    members = [
+        (at, place, pair)
+        for at, task in enumerate(tasks)
+        for place, pair in enumerate((*task.shown, *task.asked))
+    ]
     grids = np.zeros((len(members), 2, side, side), np.uint8)
     for row, (_, _, pair) in enumerate(members):
         for which, grid in enumerate(pair):
@@ -251,7 +276,8 @@ def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, 
     """Lay the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,).
 
     Returns:
-        Rows of the pairs (N,): all as they are, then all under the first augmentation of their task, and so on; and the ids
+        Rows of the pairs (N,): all as they are, then all under the first augmentation of their task, and so
+            on; and the ids
         (N,) of their puzzles. A puzzle is a task under one augmentation; 0 is nobody's.
     """
     first = np.cumsum([1, *counts])
@@ -265,7 +291,9 @@ def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[Labels, 
 
 
 def moved(pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
-    """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle stays in the corner."""
+    """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle
+    stays in the corner.
+    """
     seed, places = config.drawing_seed, pairs.places[rows]
     is_across = np.array([False, *(TURNS[puzzle.turn][0] for puzzle in puzzles)], bool)[ids, None]
     largest = pairs.sizes.max(1)[rows]
@@ -275,7 +303,9 @@ def moved(pairs: Pairs, rows: Labels, ids: Labels, puzzles: Sequence[Augmented],
     return np.where((places == stays)[:, None], 0, steps)
 
 
-def laid_out(pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
+def laid_out(
+    pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: Labels
+) -> tuple[Pixels, Pixels]:
     """Lay out inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
 
     Args:
@@ -291,7 +321,10 @@ def laid_out(pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: La
             for start in range(0, count, CHUNK):
                 chunk = slice(start, start + CHUNK)
                 for side_of_pair, file in enumerate((given, answers)):
-                    grids, sizes = pairs.grids[rows[chunk], side_of_pair], pairs.sizes[rows[chunk], side_of_pair]
+                    grids, sizes = (
+                        pairs.grids[rows[chunk], side_of_pair],
+                        pairs.sizes[rows[chunk], side_of_pair],
+                    )
                     file.write(canvas(grids, sizes, puzzles[chunk], steps[chunk]).tobytes())
             given.flush()
             answers.flush()
@@ -300,11 +333,14 @@ def laid_out(pairs: Pairs, rows: Labels, puzzles: Sequence[Augmented], steps: La
 
 
 def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: Labels) -> Pixels:
-    """Lay grids (B, Y, X) of sizes (B, 2) on a canvas of tokens (B, Y, X), augmented, so many steps (B, 2) from the corner."""
+    """Lay grids (B, Y, X) of sizes (B, 2) on a canvas of tokens (B, Y, X), augmented, so many steps (B, 2)
+    from the corner.
+    """
     across, mirrored, reversed_ = np.array([TURNS[one.turn] for one in puzzles], bool).T[:, :, None]
     tokens = COLOUR + np.array([one.colours for one in puzzles], np.uint8)
     height, width = np.where(across, sizes[:, ::-1], sizes).T[:, :, None]
-    y, x = np.arange(grids.shape[1]) - steps.T[:, :, None]  # (B, Y) and (B, X), counted from the grid's corner
+    # (B, Y) and (B, X), counted from the grid's corner
+    y, x = np.arange(grids.shape[1]) - steps.T[:, :, None]
     within_y, within_x = (y >= 0) & (y < height), (x >= 0) & (x < width)
     inside = within_y[:, :, None] & within_x[:, None]
     edge = (y == height)[:, :, None] & within_x[:, None] | within_y[:, :, None] & (x == width)[:, None]
@@ -354,12 +390,17 @@ def read_tasks(folder: Path, name: str) -> list[ArcTask]:
 def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) -> ArcTask:
     place = f"{challenges}, task {name}"
     try:
-        pairs, inputs = [(pair["input"], pair["output"]) for pair in task["train"]], [pair["input"] for pair in task["test"]]
+        pairs, inputs = (
+            [(pair["input"], pair["output"]) for pair in task["train"]],
+            [pair["input"] for pair in task["test"]],
+        )
     except (KeyError, TypeError):
         raise DataError(f"{place}: it must have pairs in `train` and inputs in `test`. Mend it.") from None
     count = len(solutions) if isinstance(solutions, list) else "none"
     if count != len(inputs):
-        raise DataError(f"{solved}, task {name}: there must be {len(inputs)} solutions, but there are {count}. Add them.")
+        raise DataError(
+            f"{solved}, task {name}: there must be {len(inputs)} solutions, but there are {count}. Add them."
+        )
     if not pairs or not inputs:
         raise DataError(f"{place}: it has no {'pairs' if not pairs else 'test inputs'}. Mend it.")
     shown = [
@@ -367,7 +408,10 @@ def _task(name: str, task: Any, solutions: Any, challenges: Path, solved: Path) 
         for number, (given, answer) in enumerate(pairs)
     ]
     asked = [
-        (_grid(given, f"{place}, test input {number}"), _grid(answer, f"{solved}, task {name}, solution {number}"))
+        (
+            _grid(given, f"{place}, test input {number}"),
+            _grid(answer, f"{solved}, task {name}, solution {number}"),
+        )
         for number, (given, answer) in enumerate(zip(inputs, solutions, strict=True))
     ]
     return ArcTask(name, shown, asked)
@@ -379,8 +423,12 @@ def _grid(rows: Any, place: str) -> Pixels:
     except ValueError:  # rows of several lengths
         grid = np.empty(0)
     if grid.ndim != 2 or not grid.size or grid.dtype.kind != "i" or grid.min() < 0 or grid.max() >= COLOURS:
-        raise DataError(f"{place}: a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it.")
+        raise DataError(
+            f"{place}: a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it."
+        )
     if max(grid.shape) > LARGEST:
         size = "x".join(map(str, grid.shape))
-        raise DataError(f"{place}: the grid is {size}, but at most {LARGEST}x{LARGEST} is known. Leave the task out.")
+        raise DataError(
+            f"{place}: the grid is {size}, but at most {LARGEST}x{LARGEST} is known. Leave the task out."
+        )
     return grid.astype(np.uint8)

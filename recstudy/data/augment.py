@@ -5,9 +5,9 @@
     more           what a user has registered, by name, under the same contract (uint8 to uint8)
     mix            Mixup (1710.09412) or CutMix (1905.04899), one draw a batch (float images, class probabilities)
 
-torchvision augments image by image on the CPU; a GPU would wait for it. Here what is random is drawn on the CPU from the
-generator that is given, sent over in one piece, and the images are sorted by operation, so that each operation runs once
-a batch. Nothing waits for the device, and nothing touches the global random state.
+torchvision augments image by image on the CPU; a GPU would wait for it. Here what is random is drawn on the
+CPU from the generator that is given, sent over in one piece, and the images are sorted by operation, so that
+each operation runs once a batch. Nothing waits for the device, and nothing touches the global random state.
 
 Shapes: B images, C channels, H height, W width, P = H W pixels, K classes.
 """
@@ -33,9 +33,13 @@ SIGNED_COLOURS = ("Brightness", "Color", "Contrast", "Sharpness")
 OPERATIONS = ("Identity", *MOVES, *SIGNED_COLOURS, "Posterize", "Solarize", "AutoContrast", "Equalize")
 SIGNED = tuple(name in MOVES + SIGNED_COLOURS for name in OPERATIONS)
 # At the highest level: shear in pixels a pixel, shift as a share of the side, degrees, blend factor off 1.
-HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 150 / 331, "TranslateY": 150 / 331, "Rotate": 30.0} | dict.fromkeys(
-    SIGNED_COLOURS, 0.9
-)
+HIGHEST = {
+    "ShearX": 0.3,
+    "ShearY": 0.3,
+    "TranslateX": 150 / 331,
+    "TranslateY": 150 / 331,
+    "Rotate": 30.0,
+} | dict.fromkeys(SIGNED_COLOURS, 0.9)
 
 
 def augment(images: Tensor, settings: Augment, generator: Generator, labels: Tensor | None = None) -> Tensor:
@@ -54,8 +58,12 @@ def augment(images: Tensor, settings: Augment, generator: Generator, labels: Ten
         told = {"labels": labels} if "labels" in signature(function).parameters else {}
         given = function(images, generator, **options, **told)
         if given.shape != images.shape or given.dtype != images.dtype:
-            asked, got = (f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, given))
-            raise ConfigError(f"the augmentation {name!r} must give images {asked}, as it gets them, but gave {got}")
+            asked, got = (
+                f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, given)
+            )
+            raise ConfigError(
+                f"the augmentation {name!r} must give images {asked}, as it gets them, but gave {got}"
+            )
         images = given
     return images
 
@@ -66,7 +74,9 @@ def crop(images: Tensor, generator: Generator, *, padding: int = 4) -> Tensor:
     B, C, H, W = images.shape
     offsets = torch.randint(2 * padding + 1, (2, B, 1), generator=generator)
     rows, columns = offsets[0] + torch.arange(H), offsets[1] + torch.arange(W)
-    pixels_BHW = send(rows, images.device)[:, :, None] * (W + 2 * padding) + send(columns, images.device)[:, None, :]
+    pixels_BHW = (
+        send(rows, images.device)[:, :, None] * (W + 2 * padding) + send(columns, images.device)[:, None, :]
+    )
     padded_BCP = torch.nn.functional.pad(images, (padding,) * 4).flatten(2)
     return padded_BCP.gather(2, pixels_BHW.view(B, 1, H * W).expand(B, C, H * W)).view(B, C, H, W)
 
@@ -80,9 +90,11 @@ def flip(images: Tensor, generator: Generator) -> Tensor:
 
 @AUGMENTATIONS.add("randaugment")
 def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> Tensor:
-    """Do one of 14 operations on each image (C, H, W) uint8, C 1 or 3; `magnitude` 0..30. The sign is drawn where there is one.
+    """Do one of 14 operations on each image (C, H, W) uint8, C 1 or 3; `magnitude` 0..30. The sign is drawn
+    where there is one.
 
-    Equal to torchvision's RandAugment with one operation, nearest interpolation and fill 0, for the operations drawn.
+    Equal to torchvision's RandAugment with one operation, nearest interpolation and fill 0, for the
+    operations drawn.
     """
     kinds = torch.randint(len(OPERATIONS), (len(images),), generator=generator)
     minus = torch.rand(len(images), generator=generator) < 0.5
@@ -90,7 +102,9 @@ def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> 
 
 
 def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
-    """Apply operation `codes[b] // 2` of OPERATIONS to image b, negative where the code is odd; codes (B,) on the CPU."""
+    """Apply operation `codes[b] // 2` of OPERATIONS to image b, negative where the code is odd; codes (B,) on
+    the CPU.
+    """
     order = torch.argsort(codes, stable=True)
     ends = torch.bincount(codes, minlength=2 * len(OPERATIONS)).cumsum(0).tolist()
     sent = send(torch.stack([order, codes[order]]), images.device)
@@ -108,11 +122,14 @@ def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
 
 
 def level(name: str, magnitude: int) -> float:
-    """Return an operation's strength at one of the 31 levels; a shift is a share of the side. As torchvision, in float32."""
+    """Return an operation's strength at one of the 31 levels; a shift is a share of the side. As torchvision,
+    in float32.
+    """
     if name == "Posterize":
         return 8 - round(magnitude / ((LEVELS - 1) / 4))  # bits that stay
     if name == "Solarize":
-        return float(torch.linspace(1, 0, LEVELS)[magnitude])  # the share of 255 from which on values are inverted
+        # the share of 255 from which on values are inverted
+        return float(torch.linspace(1, 0, LEVELS)[magnitude])
     return float(torch.linspace(0, HIGHEST[name], LEVELS)[magnitude])
 
 
@@ -128,21 +145,28 @@ def _source_pixels(H: int, W: int, magnitude: int, device: torch.device) -> Tens
 
 
 def _affine(image: Tensor, name: str, strength: float) -> Tensor:
-    """Move as torchvision's RandAugment does: it shears about the corner, by an angle whose tangent is the strength."""
-    from torchvision.transforms.v2 import functional as F  # here: a third of a second of each process that augments nothing
+    """Move as torchvision's RandAugment does: it shears about the corner, by an angle whose tangent is the
+    strength.
+    """
+    # here: a third of a second of each process that augments nothing
+    from torchvision.transforms.v2 import functional as F
 
     H, W = image.shape[-2:]
     if name == "Rotate":
         return F.rotate(image, angle=strength)
     degrees = math.degrees(math.atan(strength))
     shear = [degrees if name == "ShearX" else 0.0, degrees if name == "ShearY" else 0.0]
-    shift = [int(strength * W) if name == "TranslateX" else 0, int(strength * H) if name == "TranslateY" else 0]
+    shift = [
+        int(strength * W) if name == "TranslateX" else 0,
+        int(strength * H) if name == "TranslateY" else 0,
+    ]
     corner = [0.0, 0.0] if name.startswith("Shear") else None
     return F.affine(image, angle=0.0, translate=shift, scale=1.0, shear=shear, center=corner)
 
 
 def _recolour(images: Tensor, name: str, magnitude: int, minus: bool) -> Tensor:
-    from torchvision.transforms.v2 import functional as F  # here: a third of a second of each process that augments nothing
+    # here: a third of a second of each process that augments nothing
+    from torchvision.transforms.v2 import functional as F
 
     if name == "AutoContrast":
         return F.autocontrast(images)
@@ -164,7 +188,9 @@ def _recolour(images: Tensor, name: str, magnitude: int, minus: bool) -> Tensor:
 
 
 def _sharpen(images: Tensor, factor: float) -> Tensor:
-    """Do as torchvision's adjust_sharpness, which sends its 3x3 kernel (all 1, centre 5) to the device and waits."""
+    """Do as torchvision's adjust_sharpness, which sends its 3x3 kernel (all 1, centre 5) to the device and
+    waits.
+    """
     sharp = images.float()
     inside = sharp[..., 1:-1, 1:-1]
     rows = sharp[..., :-2, :] + sharp[..., 1:-1, :] + sharp[..., 2:, :]
@@ -173,22 +199,28 @@ def _sharpen(images: Tensor, factor: float) -> Tensor:
     return sharp.clamp_(0, 255).to(images.dtype)
 
 
-def mix(images: Tensor, labels: Tensor, classes: int, settings: Augment, generator: Generator) -> tuple[Tensor, Tensor | None]:
+def mix(
+    images: Tensor, labels: Tensor, classes: int, settings: Augment, generator: Generator
+) -> tuple[Tensor, Tensor | None]:
     """Mix each image of the batch with a partner: images (B, C, H, W) float and targets (B, K) that sum to 1.
 
-    Mixup blends the two, CutMix pastes a box of the partner; with both on, the batch draws one of them. With neither on,
-    the images come back as they are, with None.
+    Mixup blends the two, CutMix pastes a box of the partner; with both on, the batch draws one of them. With
+    neither on, the images come back as they are, with None.
     """
     if not settings.mixup and not settings.cutmix:
         return images, None
-    draw = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))  # torch has no seeded Beta
+    # torch has no seeded Beta
+    draw = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     partners = send(torch.randperm(len(images), generator=generator), images.device)
     if settings.cutmix and (not settings.mixup or draw.random() < 0.5):
-        # CutMix pastes a box with the share 1 - lambda of the image and any centre; what is clipped at the border is given back.
+        # CutMix pastes a box with the share 1 - lambda of the image and any centre; what is clipped at the
+        # border is given back.
         H, W = images.shape[-2:]
         half = 0.5 * math.sqrt(1 - draw.beta(settings.cutmix, settings.cutmix))
         y, x = int(draw.integers(H)), int(draw.integers(W))
-        rows, columns = (slice(max(c - int(half * n), 0), min(c + int(half * n), n)) for c, n in ((y, H), (x, W)))
+        rows, columns = (
+            slice(max(c - int(half * n), 0), min(c + int(half * n), n)) for c, n in ((y, H), (x, W))
+        )
         mixed = images.clone()
         mixed[:, :, rows, columns] = images[partners, :, rows, columns]
         share = 1 - (rows.stop - rows.start) * (columns.stop - columns.start) / (H * W)

@@ -1,9 +1,9 @@
 """Batches for the training loop: gathered, augmented and standardised by the chunk, on the device.
 
-The images stay as they are decoded, uint8 or float32, on the device. On the CPU they are the cache's memory map
-itself, which all trials of a node share; a GPU gets them once a process, or chunk by chunk where they would fill it.
-Work is done on chunks of several batches, because one batch of small images is far too little for a GPU, where
-augmentation costs about a hundred kernel launches whatever the number of images.
+The images stay as they are decoded, uint8 or float32, on the device. On the CPU they are the cache's memory
+map itself, which all trials of a node share; a GPU gets them once a process, or chunk by chunk where they
+would fill it. Work is done on chunks of several batches, because one batch of small images is far too little
+for a GPU, where augmentation costs about a hundred kernel launches whatever the number of images.
 
 Shapes: B images of one worker's share of a batch, C channels, H height, W width, K classes.
 """
@@ -25,21 +25,24 @@ from recstudy.data.puzzles import Groups
 CHUNK_IMAGES = 2048
 CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
 SHARE = 0.5  # of the GPU's free memory that one split's images may take; the rest is for training
-Told = Callable[[Tensor, Tensor | None, Tensor | None], Tensor | None]  # of labels, groups and ids: see `Task.told`
-_ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and test as the last run read them, for the next
+# of labels, groups and ids: see `Task.told`
+Told = Callable[[Tensor, Tensor | None, Tensor | None], Tensor | None]
+# train and test as the last run read them, for the next
+_ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}
 
 
 class Batch(NamedTuple):
     """One worker's share of a batch."""
 
-    images: Tensor  # (B, C, H, W) float32, standardised; (B, F) or (B, P, F) features of a frozen backbone; or (B, K) codes
-    # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); (B, T) tokens, PAD behind; (B, S) of a puzzle; or
-    # what else the task's labels are, whole numbers as int64.
+    # (B, C, H, W) float32, standardised; (B, F) or (B, P, F) features of a frozen backbone; or (B, K) codes
+    images: Tensor
+    # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); (B, T) tokens, PAD behind; (B,
+    # S) of a puzzle; or what else the task's labels are, whole numbers as int64.
     labels: Tensor
     targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
     total: int  # images of all workers' shares together
-    # What a network is told beside the image: its patient or the puzzle's id (B,), or its caption without the last token (B, T);
-    # None: nothing.
+    # What a network is told beside the image: its patient or the puzzle's id (B,), or its caption without the
+    # last token (B, T); None: nothing.
     told: Tensor | None = None
     smoothing: float = 0.0  # of the labels, in training
 
@@ -51,10 +54,10 @@ def by_group(labels: Tensor, groups: Tensor | None, ids: Tensor | None) -> Tenso
 class Batches:
     """The batches of one split, for one of `world` workers.
 
-    What is drawn depends on the seed, the epoch and the chunk, and not on the worker: each worker augments the whole
-    batch and keeps its contiguous share, so that k workers see together what one would see, and any epoch can be made
-    again after a crash. The last batch of an epoch may be short; it is dropped where it has fewer images than there are
-    workers, because a worker without images could not take part in the step.
+    What is drawn depends on the seed, the epoch and the chunk, and not on the worker: each worker augments
+    the whole batch and keeps its contiguous share, so that k workers see together what one would see, and any
+    epoch can be made again after a crash. The last batch of an epoch may be short; it is dropped where it has
+    fewer images than there are workers, because a worker without images could not take part in the step.
     """
 
     def __init__(
@@ -76,7 +79,9 @@ class Batches:
         self.showings = 1 if data is None else data.showings
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
-        self.groups, self.ids = (None if numbers is None else torch.from_numpy(numbers) for numbers in (split.groups, split.ids))
+        self.groups, self.ids = (
+            None if numbers is None else torch.from_numpy(numbers) for numbers in (split.groups, split.ids)
+        )
         self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
         self.device, self.rank, self.world = device, rank, world
         deviation = torch.tensor(std).view(-1, 1, 1)
@@ -91,9 +96,15 @@ class Batches:
 
     @cached_property
     def _groups(self) -> Groups | None:
-        """Return the groups of puzzles, of which each may have several examples; None where each is in a group of its own."""
+        """Return the groups of puzzles, of which each may have several examples; None where each is in a
+        group of its own.
+        """
         split, rows = self.split, self.split.rows
-        return None if split.puzzles is None or split.groups is None else Groups(split.groups[rows], split.puzzles[rows])
+        return (
+            None
+            if split.puzzles is None or split.groups is None
+            else Groups(split.groups[rows], split.puzzles[rows])
+        )
 
     def __len__(self) -> int:
         """Return how many batches an epoch has."""
@@ -118,7 +129,9 @@ class Batches:
                 yield Batch._make(value[share] if isinstance(value, Tensor) else value for value in batch)
 
     def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
-        """Yield all images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
+        """Yield all images once, in their order and as they are, for evaluation. A share may be empty; none
+        is dropped.
+        """
         for rows in _pieces(self.rows, batch_size or self._chunk(1)):
             images, labels, told = self._gather(rows[self._share(len(rows))])
             yield Batch(self._standardise(images), labels, None, len(rows), told)
@@ -128,16 +141,21 @@ class Batches:
         return torch.cat([rows[self._share(len(rows))] for rows in _pieces(self.rows, batch_size)])
 
     def _order(self, epoch: int) -> Tensor:
-        """Return the rows of an epoch: all of them, or one puzzle of each group, as often as the data are shown."""
+        """Return the rows of an epoch: all of them, or one puzzle of each group, as often as the data are
+        shown.
+        """
         generator, rounds = self._generator(epoch, 0), range(self.showings)
         if self._groups is None:
             return torch.cat([self.rows[torch.randperm(len(self.rows), generator=generator)] for _ in rounds])
         draws = np.random.default_rng([self.seed, epoch])
         parts = [self.split.rows[self._groups.one_of_each(draws)] for _ in rounds]
-        return torch.from_numpy(np.resize(np.concatenate(parts), self.size))  # a puzzle may have more examples than another
+        # a puzzle may have more examples than another
+        return torch.from_numpy(np.resize(np.concatenate(parts), self.size))
 
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        groups, ids = (None if part is None else send(part[rows], self.device) for part in (self.groups, self.ids))
+        groups, ids = (
+            None if part is None else send(part[rows], self.device) for part in (self.groups, self.ids)
+        )
         images, labels = self._rows_of(self.images, rows), self._rows_of(self.labels, rows)
         labels = labels if labels.is_floating_point() else labels.long()
         return images, labels, self.told(labels, groups, ids)
@@ -173,7 +191,9 @@ def _pieces(rows: Tensor, size: int) -> Iterator[Tensor]:
 
 
 def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return images and labels on the device, the copy of an earlier run where there is one; images that would fill it stay."""
+    """Return images and labels on the device, the copy of an earlier run where there is one; images that
+    would fill it stay.
+    """
     here = torch.from_numpy(split.images), torch.from_numpy(split.labels)
     if device.type == "cpu":
         return here
@@ -181,7 +201,8 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     if key not in _ON_GPU:
         reading = split.source.split("/", 2)[::2]  # of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING
         for other in [other for other in _ON_GPU if other[0].split("/", 2)[::2] != reading]:
-            del _ON_GPU[other]  # other data, or other features of the same, would only take memory from this run
+            # other data, or other features of the same, would only take memory from this run
+            del _ON_GPU[other]
         free = sys.maxsize  # bytes of the GPU that nobody uses, what torch keeps for later among them
         if device.type == "cuda":
             kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

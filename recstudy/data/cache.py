@@ -1,4 +1,5 @@
-"""The machine's cache folder: decoded data sets as memory-mapped arrays, and what else one process makes and all read.
+"""The machine's cache folder: decoded data sets as memory-mapped arrays, and what else one process makes and
+all read.
 
     RECSTUDY_CACHE/NAME-DIGEST/{train_images,train_labels,test_images,test_labels}.npy
                                {train_groups,test_groups,train_held}.npy    where the set has patients, a validation split
@@ -9,11 +10,12 @@
     RECSTUDY_CACHE/NAME          a file or a folder
                    .NAME.stamp   size and modification time of each of its files
 
-All trials of a node share the pages of the arrays, with no copy a trial. The digest covers what decides the decoded bytes: the
-fields that are read, the place, size and time of every source file, recstudy's version and the reader's file. So a changed source
-or reader is a new entry, and a warm one is opened without looking into a single image. An entry whose files have other sizes or
-times than its stamp is made again. The checksum of the decoded bytes is in `meta.json` and in each run's result. A plan asks for
-that alone, so NumPy is imported where an array is loaded.
+All trials of a node share the pages of the arrays, with no copy a trial. The digest covers what decides the
+decoded bytes: the fields that are read, the place, size and time of every source file, recstudy's version and
+the reader's file. So a changed source or reader is a new entry, and a warm one is opened without looking into
+a single image. An entry whose files have other sizes or times than its stamp is made again. The checksum of
+the decoded bytes is in `meta.json` and in each run's result. A plan asks for that alone, so NumPy is imported
+where an array is loaded.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ IMAGES = "decoded images"
 
 
 class Texts(Sequence[Any]):
-    """The captions of each image of an official split, by row, or names; read from the cache when the first is asked for."""
+    """The captions of each image of an official split, by row, or names; read from the cache when the first
+    is asked for.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -70,12 +74,15 @@ class Split:
     """Some images of one official split."""
 
     images: Pixels  # (N, C, H, W) uint8 or float32, memory-mapped: all images of the official split
-    labels: Labels | Tokens  # (N,); (N, K) of 1, 0 and -1 (unknown) where there are several an image; or (N, T) or (N, S) tokens
+    # (N,); (N, K) of 1, 0 and -1 (unknown) where there are several an image; or (N, T) or (N, S) tokens
+    labels: Labels | Tokens
     rows: Labels  # which of the N belong to this split
     source: str  # checksum and official split: equal sources hold equal images
     groups: Labels | None = None  # (N,) the patient of each image; None for sets without patients
-    captions: Texts | None = None  # N lists of texts, the references of an image; None for sets without captions
-    puzzles: Labels | None = None  # (N,) of several examples of a puzzle which it is; None where each is one of its own
+    # N lists of texts, the references of an image; None for sets without captions
+    captions: Texts | None = None
+    # (N,) of several examples of a puzzle which it is; None where each is one of its own
+    puzzles: Labels | None = None
     ids: Labels | None = None  # (N,) a puzzle's row in a table of embeddings; None for sets without such
 
     def __len__(self) -> int:
@@ -84,8 +91,8 @@ class Split:
 
 @dataclass(frozen=True)
 class DataSet:
-    """The three splits, and what standardises their images: mean and deviation a channel, on a scale of 0 to 1 or in the
-    unit of float32 images."""
+    """The three splits, and what standardises their images: mean and deviation a channel, on a scale of 0 to
+    1 or in the unit of float32 images."""
 
     train: Split
     validation: Split
@@ -95,7 +102,8 @@ class DataSet:
     checksum: str  # sha256 of all decoded images and labels, before any limit
     classes: int
     notes: tuple[str, ...] = ()  # what the reader changed or left out
-    group_count: int = 0  # patients, or ids of puzzles, of both official splits together, which are numbered from 0
+    # patients, or ids of puzzles, of both official splits together, which are numbered from 0
+    group_count: int = 0
     tokenizer: Tokenizer | None = None  # what made the labels of the captions; None for sets without captions
     identifiers: Texts | None = None  # what each id stands for; None where ids have no names
 
@@ -107,8 +115,9 @@ class DataSet:
 def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: bool = True) -> DataSet:
     """Return the data set of `config`, from the cache or decoded from below `folder` into it.
 
-    `hold_out=False` leaves the validation split empty and trains on everything. No patient is in two splits. The statistics
-    are those of the full training set, whatever the limit, so that runs with and without one see the same pixel values.
+    `hold_out=False` leaves the validation split empty and trains on everything. No patient is in two splits.
+    The statistics are those of the full training set, whatever the limit, so that runs with and without one
+    see the same pixel values.
 
     Raises:
         DataError: sources missing or damaged, or a cache folder that cannot be written.
@@ -181,7 +190,9 @@ def _build(reader: Reader, data_folder: Path, entry: Path) -> None:
 
 
 def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and deviation a channel in float64: of 8 bits from 0 to 1, from exact counts of the 256 values."""
+    """Return mean and deviation a channel in float64: of 8 bits from 0 to 1, from exact counts of the 256
+    values.
+    """
     if images_NCHW.dtype != np.uint8:
         mean = images_NCHW.mean((0, 2, 3), dtype=np.float64)
         pieces = (images_NCHW[start : start + 1024] for start in range(0, len(images_NCHW), 1024))
@@ -200,12 +211,23 @@ def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def _split(entry: Path, part: str, checksum: str) -> Split:
-    """Return all of an official split. Copy-on-write maps: pages are shared, and torch does not warn about read-only memory."""
+    """Return all of an official split. Copy-on-write maps: pages are shared, and torch does not warn about
+    read-only memory.
+    """
     images, labels = (np.load(entry / f"{part}_{what}.npy", mmap_mode="c") for what in ("images", "labels"))
     groups, puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("groups", "puzzles", "ids"))
     file = entry / f"{part}_captions.json"
     captions = Texts(file) if file.exists() else None
-    return Split(images, np.asarray(labels), np.arange(len(labels)), f"{checksum}/{part}", groups, captions, puzzles, ids)
+    return Split(
+        images,
+        np.asarray(labels),
+        np.arange(len(labels)),
+        f"{checksum}/{part}",
+        groups,
+        captions,
+        puzzles,
+        ids,
+    )
 
 
 def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
@@ -225,7 +247,9 @@ class Meta:
 
 
 def known_checksum(config: DataConfig, folder: Path) -> str:
-    """Return the checksum of the set as it lies below `folder` now, if it was decoded before; only the cache is read."""
+    """Return the checksum of the set as it lies below `folder` now, if it was decoded before; only the cache
+    is read.
+    """
     with suppress(DataError, OSError), listing(config):
         entry = entry_of(config.reader(), folder)
         if _intact(entry):
@@ -234,10 +258,14 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
 
 
 def unread(config: DataConfig, folder: Path) -> bool:
-    """Return whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
+    """Return whether the set's files lie below `folder` and have not been decoded here as they are now;
+    nothing is decoded.
+    """
     reader = config.reader()
     with suppress(DataError, OSError), listing(config):
-        return not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
+        return (
+            not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
+        )
     return False
 
 
@@ -252,7 +280,15 @@ def entry_of(reader: Reader, folder: Path) -> Path:
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
     place = [str(folder.resolve()), stats] if files else []
-    decides = [FORMAT, config.name, config.revised, fields, place, program, code_key(type(config), type(reader))]
+    decides = [
+        FORMAT,
+        config.name,
+        config.revised,
+        fields,
+        place,
+        program,
+        code_key(type(config), type(reader)),
+    ]
     return cache_folder() / f"{config.name}-{digest(decides, 16)}"
 
 
@@ -266,12 +302,16 @@ def meta_of(entry: Path) -> Meta:
 
 @contextmanager
 def listing(config: DataConfig) -> Iterator[None]:
-    """Raise DataError for what the file system refuses: a loop of links, a name that is no text, one that is too long."""
+    """Raise DataError for what the file system refuses: a loop of links, a name that is no text, one that is
+    too long.
+    """
     try:
         yield
     except UnicodeEncodeError as error:
         name = next(word for word in error.object.split('"') if not word.isprintable())
-        raise DataError(f"{config.title} has a file whose name is no text in UTF-8: {name!a}. Rename it.") from None
+        raise DataError(
+            f"{config.title} has a file whose name is no text in UTF-8: {name!a}. Rename it."
+        ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None
 
@@ -329,7 +369,9 @@ def alone(name: str) -> Iterator[None]:
 
 @contextmanager
 def making(path: Path) -> Iterator[Path]:
-    """Yield where to make a file or folder of the cache, under its lock; it is there whole when the block ends (DataError)."""
+    """Yield where to make a file or folder of the cache, under its lock; it is there whole when the block
+    ends (DataError).
+    """
     with caching(IMAGES, path.parent):
         sweep(path)
         with whole(path) as temporary:

@@ -1,14 +1,15 @@
 """The captioned sets: those of medical images as their authors give them, and one that is generated.
 
-Each official set is one class: its `tables` lie below PATH, and `rows` yields what they say of each caption. The generated one,
-for tests, demonstrations and quick presets, has shapes on a dark, mottled ground:
+Each official set is one class: its `tables` lie below PATH, and `rows` yields what they say of each caption.
+The generated one, for tests, demonstrations and quick presets, has shapes on a dark, mottled ground:
 
     case      shape, size, brightness, side and tint: the same in all of its images
     image     how many there are, none to three; where they are; mottling and noise
     caption   a finding and an impression, in words that are drawn for each caption
 
-The words of an image follow from what is drawn, so a model that sees it can say it. The random numbers, but for the noise,
-do not depend on the size of the images, and no step calls a function whose last digit depends on the processor.
+The words of an image follow from what is drawn, so a model that sees it can say it. The random numbers, but
+for the noise, do not depend on the size of the images, and no step calls a function whose last digit depends
+on the processor.
 
 Shapes: N images, S pixels a side.
 """
@@ -59,7 +60,11 @@ FINDINGS = (
     "on the {side} there {are} {count} {level} {shapes} , {size} in size .",
     "the {side} side : {count} {shapes} , {size} and {level} , {are} seen .",
 )
-NOTHING = ("no shape on either side .", "there is nothing on the left or on the right .", "both sides : no shape is seen .")
+NOTHING = (
+    "no shape on either side .",
+    "there is nothing on the left or on the right .",
+    "both sides : no shape is seen .",
+)
 IMPRESSIONS = ("impression : {what} .", "this suggests : {what} .", "conclusion : {what} .")
 
 
@@ -72,7 +77,9 @@ class OfficialCaptions(CaptionFiles):
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        """Yield all rows of the tables below `place`; a DataError names the file and line of what is wrong."""
+        """Yield all rows of the tables below `place`; a DataError names the file and line of what is
+        wrong.
+        """
 
     def reader(self) -> OfficialCaptionReader:
         return OfficialCaptionReader(self)
@@ -93,12 +100,14 @@ class OfficialCaptionReader(CaptionReader):
 
 @DATASETS.add("cov_ctr")
 class CovCtr(OfficialCaptions):
-    """COV-CTR (Li et al. 2022): lung CT with reports, github.com/mlii0117/COV-CTR, the archive with English reports unpacked.
+    """COV-CTR (Li et al. 2022): lung CT with reports, github.com/mlii0117/COV-CTR, the archive with English
+    reports unpacked.
 
     PATH/reports_ZH_EN.csv      columns `image_id` and `reports_En`, among others; without a split
     PATH/IMAGE                  or PATH/images/IMAGE
 
-    Six images have two reports: the first is trained on, both are references. Parts of one figure, which share a name up
+    Six images have two reports: the first is trained on, both are references. Parts of one figure, which
+        share a name up
     to a `%`, are a group; the MicarVLMoE paper draws the split by image.
     """
 
@@ -119,14 +128,16 @@ class CovCtr(OfficialCaptions):
 
 @DATASETS.add("medpix")
 class MedPix(OfficialCaptions):
-    """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases, the folder of github.com/CHILab1/MedPix-2.0.
+    """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases, the folder of
+    github.com/CHILab1/MedPix-2.0.
 
     PATH/splitted_dataset/descriptions_{train,dev,test}.jsonl      `image`, `U_id` (case) and `Description.Caption` a line
     PATH/images/IMAGE.png
     """
 
     title: ClassVar[str] = "MedPix 2.0"
-    counts: ClassVar[tuple[int, int] | None] = (1653, 197)  # its descriptions_train.jsonl and descriptions_dev.jsonl
+    # its descriptions_train.jsonl and descriptions_dev.jsonl
+    counts: ClassVar[tuple[int, int] | None] = (1653, 197)
 
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
@@ -144,7 +155,9 @@ class MedPix(OfficialCaptions):
                             fix = "Give each image its name, case and description."
                             raise DataError(f"{file}, {where}: {key!r} is missing. {fix}")
                     caption = as_text(file, where, dict(values["Description"]).get("Caption"))
-                    yield CaptionRow(file, where, (f"images/{values['image']}",), caption, split, values["U_id"])
+                    yield CaptionRow(
+                        file, where, (f"images/{values['image']}",), caption, split, values["U_id"]
+                    )
 
 
 @DATASETS.add("mm_retinal")
@@ -154,12 +167,13 @@ class MmRetinal(OfficialCaptions):
     PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; without a split
     PATH/{CFP,FFA,OCT}/ID.*
 
-    The parts of a figure (01-01A, 01-01B), often of one patient, are a group; the MicarVLMoE paper draws the split by
-    image and modality.
+    The parts of a figure (01-01A, 01-01B), often of one patient, are a group; the MicarVLMoE paper draws the
+    split by image and modality.
     """
 
     title: ClassVar[str] = "MM-Retinal"
-    counts: ClassVar[tuple[int, int] | None] = (3479, 435)  # of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), drawn 8:1:1
+    # of 2,169 + 1,947 + 233 images (MicarVLMoE, IV.A), drawn 8:1:1
+    counts: ClassVar[tuple[int, int] | None] = (3479, 435)
 
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
@@ -176,7 +190,8 @@ class MmRetinal(OfficialCaptions):
 
 @DATASETS.add("peir_gross")
 class PeirGross(OfficialCaptions):
-    """PEIR Gross: pathology photographs, as the script of github.com/wang-zhanyu/medical-reports-datasets stores them.
+    """PEIR Gross: pathology photographs, as the script of github.com/wang-zhanyu/medical-reports-datasets
+    stores them.
 
     PATH/peir_gross_captions.json          image name to caption; without a split: drawn 7:1:2 as in MicarVLMoE
     PATH/peir_gross_images/IMAGE           or PATH/images/IMAGE
@@ -200,7 +215,8 @@ class PeirGross(OfficialCaptions):
 
 @DATASETS.add("roco")
 class Roco(OfficialCaptions):
-    """ROCO (Pelka et al. 2018), its radiology part: a checkout of github.com/razorx89/roco-dataset with fetched images.
+    """ROCO (Pelka et al. 2018), its radiology part: a checkout of github.com/razorx89/roco-dataset with
+    fetched images.
 
     PATH/data/{train,validation,test}/radiology/captions.txt          lines of ID, tab, caption
     PATH/data/{train,validation,test}/radiology/dlinks.txt            lines of ID, tab, command with PMC*.tar.gz, tab, NAME
@@ -208,13 +224,16 @@ class Roco(OfficialCaptions):
     """
 
     title: ClassVar[str] = "ROCO"
-    counts: ClassVar[tuple[int, int] | None] = (64_800, 8_100)  # about 80 and 10 % of "over 81,000" (MicarVLMoE, IV.A)
+    # about 80 and 10 % of "over 81,000" (MicarVLMoE, IV.A)
+    counts: ClassVar[tuple[int, int] | None] = (64_800, 8_100)
 
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
 
     tables: ClassVar = tuple(
-        f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS.values() for file in ("captions", "dlinks")
+        f"data/{name}/radiology/{file}.txt"
+        for name in ROCO_SPLITS.values()
+        for file in ("captions", "dlinks")
     )
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
@@ -237,12 +256,15 @@ def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
         if len(cells) == count:
             yield number, cells[0].strip(), cells
         elif line.strip():
-            raise DataError(f"{file}, line {number}: must be {count} cells with a tab between, but got {len(cells)}.")
+            raise DataError(
+                f"{file}, line {number}: must be {count} cells with a tab between, but got {len(cells)}."
+            )
 
 
 @DATASETS.add("rocov2")
 class RocoV2(OfficialCaptions):
-    """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images, zenodo.org/records/10821435 unpacked.
+    """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images, zenodo.org/records/10821435
+    unpacked.
 
     PATH/{train,valid,test}_captions.csv                columns `ID` and `Caption`
     PATH/{train,valid,test}/ID.jpg                      or below {train,valid,test}_images/, or both
@@ -260,16 +282,20 @@ class RocoV2(OfficialCaptions):
         for split, name in ROCO_V2_SPLITS.items():
             file = place / f"{name}_captions.csv"
             for where, key, caption in Rows(file).pairs("ID", "Caption"):
-                images = tuple(f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}"))
+                images = tuple(
+                    f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}")
+                )
                 yield CaptionRow(file, where, images, caption, split)
 
 
 @DATASETS.add("phantom_captions")
 class PhantomCaptions(Captioned):
-    """1,000 + 200 drawn images of shapes, with findings and an impression; synthetic: no result on them is a medical one.
+    """1,000 + 200 drawn images of shapes, with findings and an impression; synthetic: no result on them is a
+    medical one.
 
-    An image shows none to three discs, rings or squares: large or small, bright or faint, left or right. Two or three
-    captions say so, each in words of its own. Cases have one to three images and are in one split only.
+    An image shows none to three discs, rings or squares: large or small, bright or faint, left or right. Two
+    or three captions say so, each in words of its own. Cases have one to three images and are in one split
+    only.
     """
 
     synthetic: ClassVar[bool] = True
@@ -306,11 +332,20 @@ def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
     cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]
     captions = [[clean(caption) for caption in describe(cases, row)] for row in range(len(cases.groups))]
-    return with_tokens(config, folder, draw_images(cases, config.size, config.drawing_seed), captions, TRAIN_IMAGES, cases.groups)
+    return with_tokens(
+        config,
+        folder,
+        draw_images(cases, config.size, config.drawing_seed),
+        captions,
+        TRAIN_IMAGES,
+        cases.groups,
+    )
 
 
 def draw_cases(seed: int) -> DrawnShapes:
-    """Draw one to three images a case; the first test image begins a new one. One image in ten shows nothing."""
+    """Draw one to three images a case; the first test image begins a new one. One image in ten shows
+    nothing.
+    """
     random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
     count, groups = TRAIN_IMAGES + TEST_IMAGES, draw_groups(random, TRAIN_IMAGES, TEST_IMAGES)
     kinds = random.integers(0, (len(SHAPES), 2, 2, 2), (count, 4))
@@ -328,7 +363,9 @@ def draw_cases(seed: int) -> DrawnShapes:
 
 
 def describe(cases: DrawnShapes, row: int) -> list[str]:
-    """Return two or three captions of one image: a finding in one of three ways, and an impression in one of three."""
+    """Return two or three captions of one image: a finding in one of three ways, and an impression in one of
+    three.
+    """
     shape, size, level, side = cases.case[row].tolist()
     count = int(cases.number[row])
     plural, verb, many = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
@@ -349,13 +386,18 @@ def describe(cases: DrawnShapes, row: int) -> list[str]:
 def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
     """Draw (N, 3, S, S), a piece at a time."""
     random = np.random.default_rng([SEED, size, *filter(None, [seed])])
-    parts = (DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases) for row in range(0, len(cases.groups), PIECE))
+    parts = (
+        DrawnShapes._make(numbers[row : row + PIECE] for numbers in cases)
+        for row in range(0, len(cases.groups), PIECE)
+    )
     tinted = (draw(part, size)[:, None] * part.tint[:, :, None, None] for part in parts)
     return np.concatenate([with_noise(bright, NOISE, random) for bright in tinted])
 
 
 def draw(cases: DrawnShapes, size: int) -> Array:
-    """Draw brightness (N, S, S) without tint and noise. Lengths are in half image sides, from -1 (left, top) to 1."""
+    """Draw brightness (N, S, S) without tint and noise. Lengths are in half image sides, from -1 (left, top)
+    to 1.
+    """
     points = (2 * np.arange(size) + 1) / size - 1
     at = np.arange(size) * GRID // size
     bright = 0.1 + 0.15 * cases.mottling[:, at[:, None], at]
@@ -376,5 +418,8 @@ def _shape(across: Array, down: Array, shape: Labels, radius: Array) -> Array:
     round_ = (across**2 + down**2) / radius**2
     square = np.maximum(abs(across), abs(down)) / (0.9 * radius)
     disc, hole = ((limit - round_) / 0.2 for limit in (1, 0.4))
-    drawn = np.choose(shape[:, None, None], [disc.clip(0, 1), disc.clip(0, 1) - hole.clip(0, 1), ((1 - square) / 0.1).clip(0, 1)])
+    drawn = np.choose(
+        shape[:, None, None],
+        [disc.clip(0, 1), disc.clip(0, 1) - hole.clip(0, 1), ((1 - square) / 0.1).clip(0, 1)],
+    )
     return np.asarray(drawn)

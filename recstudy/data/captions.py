@@ -1,8 +1,8 @@
 """Captioned images: what can be set about them, any folder of them with a table, and which images are read.
 
-The official sets stand in `caption_sets.py`, what a token is in `text.py`. Everything that can be wrong with the tables, the
-splits or the folder is found by `choose`, before an image is opened and before a run starts; on a set as large as ROCOv2 (79,789
-images) that takes about a second.
+The official sets stand in `caption_sets.py`, what a token is in `text.py`. Everything that can be wrong with
+the tables, the splits or the folder is found by `choose`, before an image is opened and before a run starts;
+on a set as large as ROCOv2 (79,789 images) that takes about a second.
 
 Shapes: N images, S pixels a side.
 """
@@ -21,20 +21,52 @@ from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
 from recstudy.data.checking import check_encodable
-from recstudy.data.images import ENDINGS, DecodedImage, decode_all, decode_image, image_notes, images_are, images_missing
+from recstudy.data.images import (
+    ENDINGS,
+    DecodedImage,
+    decode_all,
+    decode_image,
+    image_notes,
+    images_are,
+    images_missing,
+)
 from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
-from recstudy.data.splits import SPLITS, Rows, as_text, check_filled, check_whole, draw, json_object, numbered, utf8
-from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, plain, with_tokens
+from recstudy.data.splits import (
+    SPLITS,
+    Rows,
+    as_text,
+    check_filled,
+    check_whole,
+    draw,
+    json_object,
+    numbered,
+    utf8,
+)
+from recstudy.data.text import (
+    BYTES,
+    CLEANERS,
+    CLIP_BOS,
+    CLIP_EOS,
+    CLIP_VOCABULARY,
+    SPECIALS,
+    clip_files,
+    plain,
+    with_tokens,
+)
 from recstudy.errors import DataError, choices
 
 NONE = "the tables name none"  # of the images of a split
-SAMPLES = {"covid_ct": (260, 27)}  # folder -> images that train and validate: the CT images of COVID-CT with captions
-TABLES = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx"})  # endings of tables of captions
+# folder -> images that train and validate: the CT images of COVID-CT with captions
+SAMPLES = {"covid_ct": (260, 27)}
+# endings of tables of captions
+TABLES = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx"})
 GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first that is there
 
 
 class Captioned(DataConfig):
-    """Colour images with a text each. The labels are the tokens of an image's first caption: BOS, words, EOS, PAD."""
+    """Colour images with a text each. The labels are the tokens of an image's first caption: BOS, words, EOS,
+    PAD.
+    """
 
     task: ClassVar[str] = "caption"
 
@@ -43,14 +75,25 @@ class Captioned(DataConfig):
         description="a token a byte; a word of the training captions, where it is there 3 times (MicarVLMoE); a piece of a word, "
         "by byte pairs of the training captions; or by CLIP's (FuseLIP), from its files",
     )
-    vocabulary: int = Field(1000, ge=16, le=100_000, description="V of 'word' and 'bpe': most ids, with the 4 special ones")
-    length: int = Field(512, ge=4, le=4096, description="tokens of a caption with BOS and EOS; a longer one is cut, and counted")
-    size: int = Field(224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side")
+    vocabulary: int = Field(
+        1000, ge=16, le=100_000, description="V of 'word' and 'bpe': most ids, with the 4 special ones"
+    )
+    length: int = Field(
+        512,
+        ge=4,
+        le=4096,
+        description="tokens of a caption with BOS and EOS; a longer one is cut, and counted",
+    )
+    size: int = Field(
+        224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side"
+    )
     clean: Literal["none", "report"] = Field(
-        "none", description="captions as they are, but for white space; or as MicarVLMoE cleans reports: see `text.py`"
+        "none",
+        description="captions as they are, but for white space; or as MicarVLMoE cleans reports: see `text.py`",
     )
     clip_files: str = Field(
-        "clip", description="below the data folder: CLIP's vocab.json and merges.txt; else the Hugging Face cache is asked"
+        "clip",
+        description="below the data folder: CLIP's vocab.json and merges.txt; else the Hugging Face cache is asked",
     )
 
     @property
@@ -74,21 +117,25 @@ class Captioned(DataConfig):
     @model_validator(mode="after")
     def _bytes_have_ids(self) -> Self:
         if self.tokenizer == "bpe" and self.vocabulary < BYTES + SPECIALS:
-            raise ValueError(f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but got {self.vocabulary}")
+            raise ValueError(
+                f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but got {self.vocabulary}"
+            )
         return self
 
 
 class CaptionFiles(Captioned):
-    """A set in files, in the official layout that its reader states or in that of `CaptionFolder`, which comes first.
+    """A set in files, in the official layout that its reader states or in that of `CaptionFolder`, which
+    comes first.
 
-    Given splits are used, and then a validation split is the one that is given, whatever `validation` and `split_seed`
-    say. Without them they are drawn by group, the same for every seed: 80 % of the images for training, 10 % for
-    validation, 10 % for test. A group (patient, case) in two splits is refused.
+    Given splits are used, and then a validation split is the one that is given, whatever `validation` and
+    `split_seed` say. Without them they are drawn by group, the same for every seed: 80 % of the images for
+    training, 10 % for validation, 10 % for test. A group (patient, case) in two splits is refused.
     """
 
     path: str = Field(description="below the data folder")
     allow_missing: bool = Field(
-        False, description="leave out what the table names and the folder lacks, what is no image, and rows without a caption"
+        False,
+        description="leave out what the table names and the folder lacks, what is no image, and rows without a caption",
     )
 
 
@@ -97,7 +144,8 @@ class CaptionRow(NamedTuple):
 
     file: Path
     where: str  # in the file, for messages
-    images: tuple[str, ...]  # paths below PATH where the image may be, the likeliest first, with or without an ending
+    # paths below PATH where the image may be, the likeliest first, with or without an ending
+    images: tuple[str, ...]
     caption: str
     split: str | None = None  # train, val or test; None where none is given
     group: str | None = None  # patient or case; None where it is unknown
@@ -118,7 +166,9 @@ class CaptionReader(Reader):
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        """Yield all rows of the tables below `place`; a DataError names the file and line of what is wrong."""
+        """Yield all rows of the tables below `place`; a DataError names the file and line of what is
+        wrong.
+        """
 
     def sources(self, folder: Path) -> Sequence[str]:
         return self._choose(folder)[2]
@@ -131,7 +181,9 @@ class CaptionReader(Reader):
         config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
         chosen, chosen_notes, _ = self._choose(folder)
         notes = list(chosen_notes)
-        cleaned = [image._replace(captions=[clean(caption) for caption in image.captions]) for image in chosen]
+        cleaned = [
+            image._replace(captions=[clean(caption) for caption in image.captions]) for image in chosen
+        ]
         check_captions(config, cleaned, f"nothing is left of the caption with data.clean {config.clean!r}")
         images = [image for image in cleaned if all(image.captions)]
         if bare := len(cleaned) - len(images):
@@ -157,7 +209,9 @@ class CaptionReader(Reader):
         rows = [image.row for image in images]
         groups = None if all(row.group is None for row in rows) else _numbers(rows)
         captions = [image.captions for image in images]
-        return with_tokens(config, folder, pixels, captions, train, groups, held if held.any() else None, tuple(notes))
+        return with_tokens(
+            config, folder, pixels, captions, train, groups, held if held.any() else None, tuple(notes)
+        )
 
 
 @DATASETS.add("captions")
@@ -165,8 +219,8 @@ class CaptionFolder(CaptionFiles):
     """Any images with a table of one of these three names. The first table is read.
 
     PATH/captions.csv      columns `image` and `caption`; `split` (train, val, test), else it is drawn; and the group:
-                           `group`, `case_id` or `patient_id`, else each image is its own. An image may have several rows:
-                           the first caption is trained on, all are references
+                           `group`, `case_id` or `patient_id`, else each image is its own. An image may have
+                           several rows: the first caption is trained on, all are references
     PATH/captions.txt      the same, as Flickr8k names it
     PATH/annotation.json   R2Gen's: `train`, `val` and `test`, each a list of objects with `id`, `report` and `image_path`. Each
                            image of a report is an item; the group is `subject_id`, else `id`
@@ -199,7 +253,9 @@ class CaptionFolderReader(CaptionReader):
         column = next((name for name in GROUPS if rows.has(name)), None)
         groups = [cell or None for _, cell in rows.column(column)] if column else [None] * len(rows.rows)
         splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
-        for (where, image, caption), split, group in zip(rows.pairs("image", "caption"), splits, groups, strict=True):
+        for (where, image, caption), split, group in zip(
+            rows.pairs("image", "caption"), splits, groups, strict=True
+        ):
             yield CaptionRow(rows.file, where, _places(image), caption, split, group)
 
 
@@ -220,16 +276,28 @@ class AnnotationReader(CaptionReader):
             if split not in SPLITS or not isinstance(entries, list):
                 raise DataError(f"{file}: must have lists named {', '.join(SPLITS)}, but has {split!r}.")
             for number, entry in enumerate(entries):
-                values = dict(entry) if isinstance(entry, list) and all(isinstance(pair, tuple) for pair in entry) else {}
+                values = (
+                    dict(entry)
+                    if isinstance(entry, list) and all(isinstance(pair, tuple) for pair in entry)
+                    else {}
+                )
                 where = f"{split}[{number}]"
                 paths = values.get("image_path")
                 paths = [paths] if isinstance(paths, str) else paths
-                if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-                    raise DataError(f"{file}, {where}: 'image_path' must be a list of paths. Give each report its images.")
+                if (
+                    not isinstance(paths, list)
+                    or not paths
+                    or not all(isinstance(path, str) for path in paths)
+                ):
+                    raise DataError(
+                        f"{file}, {where}: 'image_path' must be a list of paths. Give each report its images."
+                    )
                 caption = as_text(file, where, values.get("report"))
                 group = values.get("subject_id", values.get("id"))
                 for path in paths:
-                    yield CaptionRow(file, where, _places(path), caption, split, None if group is None else str(group))
+                    yield CaptionRow(
+                        file, where, _places(path), caption, split, None if group is None else str(group)
+                    )
 
 
 def _places(image: str) -> tuple[str, ...]:
@@ -249,12 +317,12 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
     """Choose the images of each split. Reads the tables and lists the folder, but opens no image.
 
     Returns:
-        The images, those that train first and each split in the tables' order; notes; and the sources below the data
-        folder: CLIP's files, the tables and the images.
+        The images, those that train first and each split in the tables' order; notes; and the sources below
+        the data folder: CLIP's files, the tables and the images.
 
     Raises:
-        DataError: a missing or broken table, a caption or image that is missing, an image named twice, a group in two splits,
-            an empty split, CLIP's files missing.
+        DataError: a missing or broken table, a caption or image that is missing, an image named twice, a
+            group in two splits, an empty split, CLIP's files missing.
     """
     config, layout = reader.config, _layout(reader, folder)
     place = folder / config.path
@@ -282,7 +350,9 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
     if empty := sum(not all(captions) for captions in texts):
         notes.append(f"{images_are(empty)} without a caption: left out")
     if several := sum(len(captions) > 1 for captions in texts):
-        notes.append(f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are references")
+        notes.append(
+            f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are references"
+        )
     if are_drawn:
         notes.append("no splits are given: drawn by group")
     sources = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
@@ -291,7 +361,9 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
-    """Return the reader of `captions.csv` if that is there, else the set's own, else that of another table of `CaptionFolder`."""
+    """Return the reader of `captions.csv` if that is there, else the set's own, else that of another table of
+    `CaptionFolder`.
+    """
     config, place = reader.config, folder / reader.config.path
     layouts = [CaptionFolderReader(config), reader, CaptionTextReader(config), AnnotationReader(config)]
     for layout in layouts:
@@ -306,7 +378,11 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
 def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
     """Refuse (DataError) a folder that has tables, but none of the wanted ones."""
     files = [file for file in (*place.glob("*"), *place.glob("*/*")) if file.suffix.lower() in TABLES]
-    tables = [file.relative_to(place).as_posix() for file in files if not file.stem.lower().startswith(("readme", "license"))]
+    tables = [
+        file.relative_to(place).as_posix()
+        for file in files
+        if not file.stem.lower().startswith(("readme", "license"))
+    ]
     if tables:
         are = "is" if len(tables) == 1 else "are"
         raise DataError(
@@ -337,7 +413,9 @@ def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
 
 def _again(row: CaptionRow, first: CaptionRow) -> DataError:
     where = first.where if first.file == row.file else f"{first.file.name}, {first.where}"
-    return DataError(f"{row.file}, {row.where}: names {row.images[-1]!r} again, which {where} has. Keep one of the two.")
+    return DataError(
+        f"{row.file}, {row.where}: names {row.images[-1]!r} again, which {where} has. Keep one of the two."
+    )
 
 
 def _numbers(rows: list[CaptionRow]) -> Labels:
@@ -346,7 +424,9 @@ def _numbers(rows: list[CaptionRow]) -> Labels:
 
 
 def check_captions(config: CaptionFiles, images: list[CaptionedImage], what: str) -> None:
-    """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it lacks one."""
+    """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it
+    lacks one.
+    """
     for image in images:
         if not all(image.captions) and not config.allow_missing:
             raise DataError(
@@ -356,7 +436,9 @@ def check_captions(config: CaptionFiles, images: list[CaptionedImage], what: str
 
 
 def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
-    """Return the file of each image, below `place`; blank where it is missing, which is refused unless it is allowed."""
+    """Return the file of each image, below `place`; blank where it is missing, which is refused unless it is
+    allowed.
+    """
     found = _files(place)
     files = [next((found[image] for image in row.images if image in found), "") for row in rows]
     first: dict[str, CaptionRow] = {}
@@ -372,7 +454,9 @@ def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str
 
 
 def _files(place: Path) -> dict[str, str]:
-    """Return every file below `place`, by its path and by its path without the ending; folders may be links."""
+    """Return every file below `place`, by its path and by its path without the ending; folders may be
+    links.
+    """
     found: dict[str, str] = {}
     inside: dict[str, set[str]] = {}  # of a folder: where it and those that it lies in really are
     for folder, folders, names in os.walk(place, followlinks=True):

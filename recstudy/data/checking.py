@@ -1,4 +1,5 @@
-"""Checks of what a reader gives: done once, when it is kept, because a wrong label would only show as a strange score.
+"""Checks of what a reader gives: done once, when it is kept, because a wrong label would only show as a
+strange score.
 
 Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 """
@@ -19,20 +20,25 @@ IMAGE_TYPES = ("uint8", "uint16", "float32")
 
 
 def checked(decoded: Decoded, config: DataConfig) -> Decoded:
-    """Return `decoded` with contiguous arrays: images of 16 bits as shares of 65,535 in float32, labels as the task has them.
+    """Return `decoded` with contiguous arrays: images of 16 bits as shares of 65,535 in float32, labels as
+    the task has them.
 
     Raises:
-        DataError: images of another type than uint8, uint16 or float32 (puzzles and captioned images: uint8) or of another
-            shape than the config's; labels, groups, captions or a validation split of another type, length or range; a split
-            without images; a group in both splits.
+        DataError: images of another type than uint8, uint16 or float32 (puzzles and captioned images: uint8)
+            or of another shape than the config's; labels, groups, captions or a validation split of another
+            type, length or range; a split without images; a group in both splits.
     """
     if not isinstance(decoded, Decoded):
-        raise DataError(f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}.")
+        raise DataError(
+            f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}."
+        )
     try:
         decoded = _checked(decoded, config)
     except WrongDataError as error:
         raise DataError(f"the reader of {config.title} gave wrong data: {error}.") from None
-    return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
+    return Decoded._make(
+        np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded
+    )
 
 
 class WrongDataError(Exception):
@@ -42,7 +48,9 @@ class WrongDataError(Exception):
 def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
     takes, changed = TASKS[config.task].takes, dict[str, Any]()
     for part in PARTS:
-        images, labels, captions = (getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "captions"))
+        images, labels, captions = (
+            getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "captions")
+        )
         dtypes = IMAGE_TYPES if TASKS[config.task].output == "image" else ("uint8",)
         _array(f"{part}_images", images, dtypes, (None, *config.shape), "N, C, H, W")
         if not len(images):
@@ -58,7 +66,9 @@ def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
         if (captions is not None) != ("captions" in takes):
             raise WrongDataError(f"{part}_captions must be there for captions, and for nothing else")
         if captions is not None and len(captions) != len(images):
-            raise WrongDataError(f"{part}_captions must be of {len(images):,} images, but are of {len(captions):,}")
+            raise WrongDataError(
+                f"{part}_captions must be of {len(images):,} images, but are of {len(captions):,}"
+            )
         for row, texts in enumerate(captions or ()):
             if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
                 wrong = f"must be a list of texts, at least one, but is {str(texts)[:40]!r}"
@@ -67,12 +77,16 @@ def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
                 check_encodable(text, f"the reader of {config.title} gave wrong data: {part}_captions[{row}]")
     for name in ("groups", "puzzles", "ids"):
         _numbers(name, decoded, name == "groups" or name in takes)
-    if decoded.train_groups is not None and len(both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))):
+    if decoded.train_groups is not None and len(
+        both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))
+    ):
         raise WrongDataError(f"test_groups must not have groups of train_groups, but both have {both[0]}")
     if (held := decoded.train_held) is not None:
         _array("train_held", held, ("bool",), (len(decoded.train_labels),), "N")
         if held.all() or not held.any():
-            raise WrongDataError("train_held must hold out some images and leave some; None where the set holds out none")
+            raise WrongDataError(
+                "train_held must hold out some images and leave some; None where the set holds out none"
+            )
         groups = decoded.train_groups
         if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
             raise WrongDataError(f"train_held must hold out whole groups, but divides group {both[0]}")
@@ -87,7 +101,9 @@ def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
 
 
 def _without_blank_answers(decoded: Decoded) -> Decoded:
-    """Leave out puzzles that ask for no cell, which any answer would solve. HRM's and TRM's code scores none of them either."""
+    """Leave out puzzles that ask for no cell, which any answer would solve. HRM's and TRM's code scores none
+    of them either.
+    """
     for part in PARTS:
         labels: Any = getattr(decoded, f"{part}_labels")
         asking = labels.any(1)
@@ -100,16 +116,22 @@ def _without_blank_answers(decoded: Decoded) -> Decoded:
 
 
 def check_encodable(text: str, where: str) -> None:
-    r"""Refuse (DataError) half of a character, such as `\ud83d` alone, which JSON can name and no UTF-8 file can have."""
+    r"""Refuse (DataError) half of a character, such as `\ud83d` alone, which JSON can name and no UTF-8 file
+    can have.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = f"{text[error.start]!a}"
-        raise DataError(f"{where}: {half} is half of a surrogate pair and no character. Replace or remove it.") from None
+        raise DataError(
+            f"{where}: {half} is half of a surrogate pair and no character. Replace or remove it."
+        ) from None
 
 
 def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
-    """Return labels in the type of the task, once their shape and range are checked; whole numbers may be of any integer type."""
+    """Return labels in the type of the task, once their shape and range are checked; whole numbers may be of
+    any integer type.
+    """
     wanted = TASKS[config.task].labels
     axes, task = ", ".join(["N", *map(str, wanted.shape)]), f" for the task {config.task!r}"
     dtypes = INTEGERS if np.dtype(wanted.dtype).kind in "iu" else (wanted.dtype,)
@@ -118,14 +140,20 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
         raise WrongDataError(f"{name} must be finite")
     least, below = wanted.least, wanted.bound(config)
     if (least is not None and labels.min() < least) or (below is not None and labels.max() >= below):
-        most = "" if below is None else f" to {below - 1}" if labels.dtype.kind in "iu" else f" to below {below}"
+        most = (
+            "" if below is None else f" to {below - 1}" if labels.dtype.kind in "iu" else f" to below {below}"
+        )
         lowest = "any" if least is None else str(least)
-        raise WrongDataError(f"{name} must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
+        raise WrongDataError(
+            f"{name} must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}"
+        )
     return labels.astype(wanted.dtype, copy=False)
 
 
 def _numbers(name: str, decoded: Decoded, is_taken: bool) -> None:
-    """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take them."""
+    """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take
+    them.
+    """
     both: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
     if all(numbers is None for numbers in both.values()):
         return
@@ -154,5 +182,7 @@ def _array(
     if array.dtype.name not in dtypes:
         known = "integers" if dtypes == INTEGERS else " or ".join(", ".join(dtypes).rsplit(", ", 1))
         raise WrongDataError(f"{name} must be {known}{task}, but are {array.dtype}")
-    if array.ndim != len(shape) or any(side not in (None, given) for side, given in zip(shape, array.shape, strict=True)):
+    if array.ndim != len(shape) or any(
+        side not in (None, given) for side, given in zip(shape, array.shape, strict=True)
+    ):
         raise WrongDataError(f"{name} must have the shape {wanted} ({axes}){task}, but have {array.shape}")

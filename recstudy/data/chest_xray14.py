@@ -1,10 +1,13 @@
-"""NIH ChestX-ray14 and sets in its layouts: what can be set, which images there are, which split they belong to, their pixels.
+"""NIH ChestX-ray14 and sets in its layouts: what can be set, which images there are, which split they belong
+to, their pixels.
 
-Everything that can be wrong with the table, the splits or the folder is found by `choose`, before an image is opened and
-before a run starts; on a set as large as NIH's (112,120 images) that takes about a second, most of it the table.
+Everything that can be wrong with the table, the splits or the folder is found by `choose`, before an image is
+opened and before a run starts; on a set as large as NIH's (112,120 images) that takes about a second, most of
+it the table.
 
-Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding that the table has no column for). A cell that is
-none of these is refused with its line and column, because a label that is guessed would only show as a strange score.
+Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding that the table has no column for). A
+cell that is none of these is refused with its line and column, because a label that is guessed would only
+show as a strange score.
 
 Shapes: N images, K findings, H height and width.
 """
@@ -22,12 +25,21 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
-from recstudy.data.images import DEPTHS, ENDINGS, decode_all, decode_image, image_notes, images_are, images_missing
+from recstudy.data.images import (
+    DEPTHS,
+    ENDINGS,
+    decode_all,
+    decode_image,
+    image_notes,
+    images_are,
+    images_missing,
+)
 from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
 from recstudy.data.splits import Rows, check_filled, check_whole, letters, numbered, utf8, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
-# torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown there.
+# torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown
+# there.
 NIH_FINDINGS = (
     "Atelectasis", "Consolidation", "Infiltration", "Pneumothorax", "Edema", "Emphysema", "Fibrosis",
     "Effusion", "Pneumonia", "Pleural_Thickening", "Cardiomegaly", "Nodule", "Mass", "Hernia",
@@ -44,7 +56,9 @@ TEST_SHARE = 0.2  # of the images, where no split is given; drawn with seed 0, t
 
 
 class ChestFindings(DataConfig):
-    """Labels an image: 18 of 1 (yes), 0 (no) or -1 (unknown); or, with `findings` "single", one class of the 18."""
+    """Labels an image: 18 of 1 (yes), 0 (no) or -1 (unknown); or, with `findings` "single", one class of the
+    18.
+    """
 
     classes: ClassVar[int] = len(FINDINGS)
     class_names: ClassVar[tuple[str, ...]] = FINDINGS
@@ -62,7 +76,8 @@ class ChestFindings(DataConfig):
 
 @DATASETS.add("chest_xray14")
 class ChestXray14(ChestFindings):
-    """NIH ChestX-ray14 (Wang et al. 2017), or any set in its layout, with its labels of 14 of the 18 findings.
+    """NIH ChestX-ray14 (Wang et al. 2017), or any set in its layout, with its labels of 14 of the 18
+    findings.
 
     Below the data folder, either as NIH gives it,
 
@@ -75,21 +90,25 @@ class ChestXray14(ChestFindings):
         PATH/labels.csv              columns `id`, `patient_id`, findings (0, 1 or blank), and `split` (train, val, test)
         PATH/images/ID.png           or another ending
 
-    Given splits are used, and then a `val` split is the validation split, whatever `validation` and `split_seed` say.
-    Without given splits 20 % of the images are for test, and `validation` of the rest are held out. Every split keeps all
-    images of a patient together; given ones that do not are refused. `limit` takes whole patients, a given validation
-    split's in proportion.
+    Given splits are used, and then a `val` split is the validation split, whatever `validation` and
+    `split_seed` say. Without given splits 20 % of the images are for test, and `validation` of the rest are
+    held out. Every split keeps all images of a patient together; given ones that do not are refused. `limit`
+    takes whole patients, a given validation split's in proportion.
 
-    Colour images become grey, and 16-bit ones 8-bit by value / 257, or by the 8, 10, 12 or 14 bits that the largest value of all
-    of them takes. The notes of the data set say how many.
+    Colour images become grey, and 16-bit ones 8-bit by value / 257, or by the 8, 10, 12 or 14 bits that the
+    largest value of all of them takes. The notes of the data set say how many.
     """
 
     title: ClassVar[str] = "NIH ChestX-ray14"
 
     name: Literal["chest_xray14"] = "chest_xray14"
     path: str = Field(SAMPLE_PATH, description="below the data folder")
-    size: int = Field(64, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side")
-    allow_missing: bool = Field(False, description="leave out the images that the table names and the folder lacks")
+    size: int = Field(
+        64, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side"
+    )
+    allow_missing: bool = Field(
+        False, description="leave out the images that the table names and the folder lacks"
+    )
 
     @property
     def shape(self) -> Shape:
@@ -130,10 +149,16 @@ class ChestReader(Reader):
         images, remarks = decode_all(partial(decode, bits=16), paths, config.shape)
         notes = [*chosen.notes, *image_notes(remarks)]
         # By row: the bits of the values of each image of 16 bits.
-        depths = {row: depth for row, words in enumerate(remarks) for depth in DEPTHS if f"{depth}-bit" in words}
+        depths = {
+            row: depth for row, words in enumerate(remarks) for depth in DEPTHS if f"{depth}-bit" in words
+        }
         if depths:
             bits = max(depths.values())  # of the whole set, so that equal values stay equal
-            scale = "value / 257" if bits == 16 else f"value * 255 / {2**bits - 1:,}, for no value has more than {bits} bits"
+            scale = (
+                "value / 257"
+                if bits == 16
+                else f"value * 255 / {2**bits - 1:,}, for no value has more than {bits} bits"
+            )
             notes.append(f"{images_are(len(depths))} of 16 bits: scaled to 8 by {scale}")
             for row in depths if bits < 16 else ():
                 images[row] = decode(paths[row], bits=bits).pixels
@@ -158,7 +183,8 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
     """Choose the images of each split. Opens the table and lists the image folders, but opens no image.
 
     Raises:
-        DataError: a missing or broken table, missing images, a label that is none, a patient in two splits, an empty split.
+        DataError: a missing or broken table, missing images, a label that is none, a patient in two splits,
+            an empty split.
     """
     config: ChestXray14 = reader.config
     place = folder / config.path
@@ -167,7 +193,9 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
         either = f"{config.path}/labels.csv or Data_Entry_2017*.csv"
         raise reader.not_found(folder, either if place.is_dir() else config.path)
     if len(tables) > 1:
-        raise DataError(f"{place} has {' and '.join(table.name for table in tables)}. Keep the one that counts.")
+        raise DataError(
+            f"{place} has {' and '.join(table.name for table in tables)}. Keep the one that counts."
+        )
     rows, paths = Rows(tables[0]), _images(place)
     images, patients, labels, given_splits = read_table(rows, paths)
     table_name = rows.file.name
@@ -190,7 +218,9 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
             notes.append(f"{images_are(several.sum())} without exactly one known finding: left out")
     if not given_splits:
         notes.append("no splits are given: drawn by patient, 20 % of the images for test")
-    if unknown := [name for name, column in zip(FINDINGS, labels[chosen].T, strict=True) if (column == -1).all()]:
+    if unknown := [
+        name for name, column in zip(FINDINGS, labels[chosen].T, strict=True) if (column == -1).all()
+    ]:
         notes.append(f"no image has a label of {', '.join(unknown)}")
     order = sorted(np.flatnonzero(chosen).tolist(), key=lambda row: splits[row] == "test")
     chosen_splits = [splits[row] for row in order]
@@ -208,20 +238,28 @@ def choose(reader: ChestReader, folder: Path) -> ChosenXrays:
 
 
 def _images(place: Path) -> dict[str, str]:
-    """Return file name to path below `place`; each folder is listed once, as looking for each of 112,120 files takes long."""
+    """Return file name to path below `place`; each folder is listed once, as looking for each of 112,120
+    files takes long.
+    """
     paths: dict[str, str] = {}
     for folder in [place / "images", *sorted(place.glob("images_*/images"))]:
         for entry in list(os.scandir(folder)) if folder.is_dir() else ():
             path = f"{folder.relative_to(place)}/{entry.name}"
             if entry.is_file() and paths.setdefault(entry.name, path) != path:
-                raise DataError(f"{place} has {entry.name} twice: {paths[entry.name]} and {path}. Keep one of the two.")
+                raise DataError(
+                    f"{place} has {entry.name} twice: {paths[entry.name]} and {path}. Keep one of the two."
+                )
     return paths
 
 
 def _drawn(rows: Rows, groups: Labels) -> list[str]:
-    """Draw a split by patient, where none is given; `load` holds the validation split out of the training images."""
+    """Draw a split by patient, where none is given; `load` holds the validation split out of the training
+    images.
+    """
     if groups.max() == 0:
-        raise DataError(f"{rows.file} has one patient only, who cannot be in both train and test. Add others, or a split.")
+        raise DataError(
+            f"{rows.file} has one patient only, who cannot be in both train and test. Add others, or a split."
+        )
     test = whole_groups(groups, max(1, round(TEST_SHARE * len(groups))), seed=0)
     return np.where(test, "test", "train").tolist()
 
@@ -232,7 +270,8 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
     An `id` without an ending is that of one of the image `files` of the folder, else of a missing PNG file.
 
     Returns:
-        For each row the file name, the patient, the labels (N, K) and the split, or None if no splits are given.
+        For each row the file name, the patient, the labels (N, K) and the split, or None if no splits are
+        given.
     """
     if rows.file.name == "labels.csv":  # one column a finding; those that are missing are unknown
         named = {PurePath(name).stem: name for name in files if PurePath(name).suffix.lower() in ENDINGS}
@@ -243,7 +282,8 @@ def read_table(rows: Rows, files: Collection[str]) -> tuple[list[str], list[str]
 
         images = _unique(rows, "id", file_name)
         return images, [patient for _, patient in rows.keys("patient_id")], _columns(rows), rows.splits()
-    images = _unique(rows, "Image Index")  # one column of finding names; the findings that NIH does not label are unknown
+    # one column of finding names; the findings that NIH does not label are unknown
+    images = _unique(rows, "Image Index")
     patients = [patient for _, patient in rows.keys("Patient ID")]
     known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
     for line, cell in rows.column("Finding Labels"):
@@ -259,7 +299,9 @@ def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> l
     for line, cell in rows.keys(column):
         name = file_name(cell)
         if first.setdefault(name, line) != line:
-            raise rows.error(line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two")
+            raise rows.error(
+                line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two"
+            )
     return list(first)
 
 
@@ -282,7 +324,9 @@ def _columns(rows: Rows) -> Labels:
 
 
 def near_finding(name: str) -> str:
-    """Return the finding whose words a column's name has (`Pleural Effusion`), or nearly so; empty if it is one, or near none."""
+    """Return the finding whose words a column's name has (`Pleural Effusion`), or nearly so; empty if it is
+    one, or near none.
+    """
     if name in FINDINGS:
         return ""
     words = set(re.split(r"[\W_]+", name.lower()))
@@ -300,7 +344,9 @@ def _names(rows: Rows, line: int, cell: str) -> list[int]:
     for name in names if cell else []:
         if name not in NIH_FINDINGS:
             known = f"'No Finding' alone or of {', '.join(NIH_FINDINGS)}"
-            raise rows.error(line, "Finding Labels", f"must be {known}, but got {name!r}", nearest(name, NIH_FINDINGS))
+            raise rows.error(
+                line, "Finding Labels", f"must be {known}, but got {name!r}", nearest(name, NIH_FINDINGS)
+            )
     return [int(name in names) if cell and name in NIH_FINDINGS else UNKNOWN for name in FINDINGS]
 
 
@@ -315,7 +361,9 @@ def _listed(place: Path, images: list[str]) -> list[str] | None:
     for name, split in LISTS.items():
         for image in utf8(place / name).split():
             if listed.setdefault(image, split) != split:
-                raise DataError(f"{place / name} names {image}, which train_val_list.txt names too. Keep one of the two.")
+                raise DataError(
+                    f"{place / name} names {image}, which train_val_list.txt names too. Keep one of the two."
+                )
     for image in images:
         if image not in listed:
             raise DataError(f"{place}: neither {' nor '.join(LISTS)} names {image}. Add it to one of them.")

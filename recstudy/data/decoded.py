@@ -1,8 +1,9 @@
 """A data set in memory, as a reader gives it.
 
-`np` and `torch` are here for the modules of data sets, each imported when something of it is first used: `import recstudy` loads
-neither. So a module can hold what can be set about a data set and, below it, the arithmetic that makes it; it has
-`from __future__ import annotations`, because annotations of arrays are not to be looked up either.
+`np` and `torch` are here for the modules of data sets, each imported when something of it is first used:
+`import recstudy` loads neither. So a module can hold what can be set about a data set and, below it, the
+arithmetic that makes it; it has `from __future__ import annotations`, because annotations of arrays are not
+to be looked up either.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ else:
 
 
 class Decoded(NamedTuple):
-    """A data set in memory: images (N, C, H, W) and labels of both official splits, and what only some sets have.
+    """A data set in memory: images (N, C, H, W) and labels of both official splits, and what only some sets
+    have.
 
-    Images are uint8 or, for classes and findings, uint16 or float32 in any unit; both splits alike. Mean and deviation of the
-    training images standardise them, unless the config states `moments`: of integers from 0 to 1, of float32 in its unit.
-    Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image;
-    or (N, T) int32, the tokens of each image's first caption. A puzzle is an image (1, rows, columns) of tokens, and its labels
-    are (N, S) uint8, the token of each cell of its answer, 0 where none is asked for.
+    Images are uint8 or, for classes and findings, uint16 or float32 in any unit; both splits alike. Mean and
+    deviation of the training images standardise them, unless the config states `moments`: of integers from 0
+    to 1, of float32 in its unit. Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1
+    (unknown) where there are several an image; or (N, T) int32, the tokens of each image's first caption. A
+    puzzle is an image (1, rows, columns) of tokens, and its labels are (N, S) uint8, the token of each cell
+    of its answer, 0 where none is asked for.
     """
 
     train_images: Pixels
@@ -61,7 +64,8 @@ class Decoded(NamedTuple):
     # (N,) int64, of several examples of a puzzle which it is; an epoch shows one puzzle of a group.
     train_puzzles: Labels | None = None
     test_puzzles: Labels | None = None
-    train_ids: Labels | None = None  # (N,) int64, what a network is told of a puzzle: its row in a table of embeddings
+    # (N,) int64, what a network is told of a puzzle: its row in a table of embeddings
+    train_ids: Labels | None = None
     test_ids: Labels | None = None
     identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names
 
@@ -77,7 +81,15 @@ class Decoded(NamedTuple):
 
     @classmethod
     def cut(cls, train: int, **columns: Any) -> Decoded:
-        """Return a set of `images`, `labels` and what else both splits have, whose first `train` rows are for training."""
+        """Return a set of `images`, `labels` and what else both splits have, whose first `train` rows are for
+        training.
+        """
         parts = {"train": slice(train), "test": slice(train, None)}
         there = {name: column for name, column in columns.items() if column is not None}
-        return cls(**{f"{part}_{name}": column[rows] for part, rows in parts.items() for name, column in there.items()})
+        return cls(
+            **{
+                f"{part}_{name}": column[rows]
+                for part, rows in parts.items()
+                for name, column in there.items()
+            }
+        )

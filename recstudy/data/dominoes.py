@@ -1,4 +1,5 @@
-"""Generated boards on which each further step of reasoning answers harder images, for quick presets, demonstrations and tests.
+"""Generated boards on which each further step of reasoning answers harder images, for quick presets,
+demonstrations and tests.
 
     domino 0 and 1       end in a colour each; the marked chain leads to 0
     domino 2 to 1 + k    the marked chain, each leads to the one before it: k steps from the mark to the colour
@@ -29,12 +30,13 @@ HALF = DOMINO * DOMINO // 2  # pixels of half a domino, which the signs share
 
 @DATASETS.add("dominoes")
 class Dominoes(DataConfig):
-    """10,000 + 2,000 generated boards: which colour ends the chain that begins at the marked domino? Synthetic.
+    """10,000 + 2,000 generated boards: which colour ends the chain that begins at the marked domino?
+    Synthetic.
 
-    A domino has a sign of its own in its upper half, and in its lower half the sign of the domino that comes next, or, where a
-    chain ends, one of two colours. All chains end in a colour, and each of the two has one.
-    From the mark it is `least_steps` to `most_steps` steps, each number equally often: the level of an image. Every step is by
-    the same rule, which a weight-tied recursion can repeat.
+    A domino has a sign of its own in its upper half, and in its lower half the sign of the domino that comes
+    next, or, where a chain ends, one of two colours. All chains end in a colour, and each of the two has one.
+    From the mark it is `least_steps` to `most_steps` steps, each number equally often: the level of an image.
+    Every step is by the same rule, which a weight-tied recursion can repeat.
     """
 
     synthetic: ClassVar[bool] = True
@@ -44,10 +46,14 @@ class Dominoes(DataConfig):
     train_size: ClassVar[int | None] = 10_000
 
     name: Literal["dominoes"] = "dominoes"
-    columns: int = Field(3, ge=3, le=9, description="of the board, which has two rows; a domino is 6x6 pixels, for one patch")
+    columns: int = Field(
+        3, ge=3, le=9, description="of the board, which has two rows; a domino is 6x6 pixels, for one patch"
+    )
     least_steps: int = Field(0, ge=0, description="from the marked domino to the colour")
     most_steps: int = Field(3, ge=0)
-    noise: float = Field(0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, so that signs are misread")
+    noise: float = Field(
+        0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, so that signs are misread"
+    )
     drawing_seed: int = Field(0, ge=0, description="draws the boards")
 
     @model_validator(mode="after")
@@ -96,10 +102,12 @@ def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pix
     count = len(steps)
     leads = chains(dominoes, steps, random)
     decks = (np.tile(np.arange(cards), (count, 1)) for cards in (dominoes, dominoes, ENDS))
-    signs, order, colours = (random.permuted(deck, axis=1) for deck in decks)  # dealt in another order for each image
+    # dealt in another order for each image
+    signs, order, colours = (random.permuted(deck, axis=1) for deck in decks)
     following = np.take_along_axis(signs, leads, 1)
     following[:, :ENDS] = -1 - colours
-    signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))  # `order`: the domino of each place
+    # `order`: the domino of each place
+    signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))
     marked = order == np.where(steps > 0, ENDS - 1 + steps, 0)[:, None]
     return picture(signs, following, marked), colours[:, 0]
 
@@ -115,7 +123,8 @@ def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
 
 
 def picture(signs: Labels, following: Labels, marked: Mask) -> Pixels:
-    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a negative upper half.
+    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a
+    negative upper half.
 
     Args:
         signs: (N, M) of the upper halves, in the order of the places.

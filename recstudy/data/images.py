@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 PIECE = 1024  # images that wait to be decoded at a time
 GREY_MODES = ("1", "L", "LA", "La")
-ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".jp2", ".pgm", ".ppm"})
+ENDINGS = frozenset(
+    {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".jp2", ".pgm", ".ppm"}
+)
 DEPTHS = (8, 10, 12, 14, 16)  # bits of the values of scanners and cameras, which files of 16 bits store
 REMARKS = {
     "transparent": "transparent in part: shown on white",
@@ -43,19 +45,27 @@ def images_are(count: int | np.integer[Any]) -> str:
 
 
 def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
-    """Return what to raise where so many images are missing below `place`, `of` how many, such as `2 of 7 images`."""
+    """Return what to raise where so many images are missing below `place`, `of` how many, such as `2 of 7
+    images`.
+    """
     are, them = ("is missing:", "it") if count == 1 else ("are missing, the first is", "them")
-    return DataError(f"{place}: {of} {are} {first}. Put {them} there, or go on without {them} with --allow-missing.")
+    return DataError(
+        f"{place}: {of} {are} {first}. Put {them} there, or go on without {them} with --allow-missing."
+    )
 
 
 class DecodedImage(NamedTuple):
-    """The pixels of one file, and the remarks on it for a note: keys of `REMARKS`, or the bits that its values take."""
+    """The pixels of one file, and the remarks on it for a note: keys of `REMARKS`, or the bits that its
+    values take.
+    """
 
     pixels: Pixels  # (C, size, size)
     remarks: tuple[str, ...]
 
 
-def decode_all(decode: Callable[[Any], DecodedImage], items: Sequence[Any], shape: Shape) -> tuple[Pixels, list[tuple[str, ...]]]:
+def decode_all(
+    decode: Callable[[Any], DecodedImage], items: Sequence[Any], shape: Shape
+) -> tuple[Pixels, list[tuple[str, ...]]]:
     """Decode all items, in order, on all cores: Pillow lets other threads run while it decodes.
 
     Returns:
@@ -77,7 +87,8 @@ def image_notes(remarks: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImage:
-    """Decode a file as a viewer shows it: turned by its EXIF mark, a transparent ground as white, the first frame.
+    """Decode a file as a viewer shows it: turned by its EXIF mark, a transparent ground as white, the first
+    frame.
 
     The shorter side is resized (bilinear, antialiased) and the centre cut out, as torchvision does.
 
@@ -85,12 +96,13 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
         file: The image.
         size: Pixels a side.
         mode: "RGB" or "L", as Pillow calls them.
-        bits: If given, the image becomes grey, and grey values of 16 bits are scaled so that `bits` of them become 8. The
-            remark on such an image is the least of `DEPTHS` that its values fit into, such as `12-bit`.
+        bits: If given, the image becomes grey, and grey values of 16 bits are scaled so that `bits` of them
+            become 8. The remark on such an image is the least of `DEPTHS` that its values fit into, such as
+            `12-bit`.
 
     Raises:
-        DataError: The file is no image, or one of more than 8 bits a channel, whose values Pillow would cut off. Grey
-            values of 16 bits are read if `bits` are given.
+        DataError: The file is no image, or one of more than 8 bits a channel, whose values Pillow would cut
+            off. Grey values of 16 bits are read if `bits` are given.
     """
     from PIL import Image
     from torchvision.transforms.v2 import functional as F
@@ -109,13 +121,19 @@ def decode_image(file: Path, size: int, mode: str, bits: int = 0) -> DecodedImag
             if is_wide:
                 shown, depth_remark = _scaled(shown, file, bits)
                 remarks += (depth_remark,)
-            elif bits and shown.mode not in GREY_MODES and np.ptp(np.asarray(shown.convert("RGB")), axis=2).any():
+            elif (
+                bits
+                and shown.mode not in GREY_MODES
+                and np.ptp(np.asarray(shown.convert("RGB")), axis=2).any()
+            ):
                 remarks += ("colour",)
             square = F.center_crop(F.resize(shown.convert(mode), [size]), [size])
             return DecodedImage(np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1), remarks)
     except (OSError, EOFError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         refuse_stand_in(file)
-        raise DataError(f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it.") from None
+        raise DataError(
+            f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it."
+        ) from None
 
 
 def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str]:
@@ -129,7 +147,9 @@ def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str
             "Save it with 8 or 16 bits."
         )
     depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
-    return Image.fromarray(np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)), f"{depth}-bit"
+    return Image.fromarray(
+        np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)
+    ), f"{depth}-bit"
 
 
 def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
@@ -152,12 +172,16 @@ def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
 
 @DATASETS.add("folder")
 class ImageFolder(DataConfig):
-    """Any folder of images by class: `PATH/train/CLASS/*.png`, `PATH/test/CLASS/*.png`, below the data folder."""
+    """Any folder of images by class: `PATH/train/CLASS/*.png`, `PATH/test/CLASS/*.png`, below the data
+    folder.
+    """
 
     name: Literal["folder"] = "folder"
     path: str = Field(description="below the data folder, such as `cifar100_subset`")
     class_count: int = Field(ge=2, description="classes; checked against the folders")
-    size: int = Field(32, ge=4, le=1024, description="images are resized and centre-cropped to this many pixels a side")
+    size: int = Field(
+        32, ge=4, le=1024, description="images are resized and centre-cropped to this many pixels a side"
+    )
     channels: Literal[1, 3] = 3
 
     @property
@@ -182,7 +206,11 @@ class ImageFolderReader(Reader):
     config: ImageFolder
 
     def sources(self, folder: Path) -> Sequence[str]:
-        return [f"{self.config.path}/{part}/{file}" for part in ("train", "test") for file, _ in self._files(folder, part)]
+        return [
+            f"{self.config.path}/{part}/{file}"
+            for part in ("train", "test")
+            for file, _ in self._files(folder, part)
+        ]
 
     def decode(self, folder: Path) -> Decoded:
         config = self.config
@@ -191,7 +219,9 @@ class ImageFolderReader(Reader):
         remarks: list[tuple[str, ...]] = []
         for part in ("train", "test"):
             files = self._files(folder, part)
-            images, image_remarks = decode_all(decode, [folder / config.path / part / file for file, _ in files], config.shape)
+            images, image_remarks = decode_all(
+                decode, [folder / config.path / part / file for file, _ in files], config.shape
+            )
             parts += [images, np.array([label for _, label in files], np.int64)]
             remarks += image_remarks
         return Decoded(*parts)._replace(notes=tuple(image_notes(remarks)))
@@ -224,13 +254,23 @@ class ImageFolderReader(Reader):
             raise self.not_found(folder, f"{self.config.path}/{part}") from None
 
     def _files(self, folder: Path, part: str) -> list[tuple[str, int]]:
-        """Return the images of a part, with their labels. Every visible file counts, so that a stray one is named."""
+        """Return the images of a part, with their labels. Every visible file counts, so that a stray one is
+        named.
+        """
         place = folder / self.config.path / part
         classes = enumerate(self._classes(folder, part))
-        return [(f"{name}/{file}", label) for label, name in classes for file in _names(place / name, are_folders=False)]
+        return [
+            (f"{name}/{file}", label)
+            for label, name in classes
+            for file in _names(place / name, are_folders=False)
+        ]
 
 
 def _names(place: Path, are_folders: bool) -> list[str]:
     """Return the visible files, or the folders, in `place`."""
     with os.scandir(place) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() == are_folders and not entry.name.startswith("."))
+        return sorted(
+            entry.name
+            for entry in entries
+            if entry.is_dir() == are_folders and not entry.name.startswith(".")
+        )

@@ -65,7 +65,9 @@ def description(folder: Path) -> Description:
     try:
         return Description.model_validate_json(utf8(file))
     except ValidationError as error:
-        if missing := [str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]]:
+        if missing := [
+            str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]
+        ]:
             raise DataError(
                 f"{file} is in another layout than that of HRM's and TRM's authors, perhaps nano-trm's: it lacks "
                 f"{', '.join(missing)}. Build the folder with the authors' code (dataset/build_*_dataset.py)."
@@ -83,14 +85,17 @@ def files(folder: Path) -> Iterator[str]:
     for part in PARTS:
         yield f"{part}/dataset.json"
         if (folder / part / "dataset.json").exists():
-            yield from (f"{part}/{name}__{array}.npy" for name in description(folder / part).sets for array in ARRAYS)
+            yield from (
+                f"{part}/{name}__{array}.npy" for name in description(folder / part).sets for array in ARRAYS
+            )
 
 
 def read(folder: Path, config: Puzzles) -> Decoded:
     """Read both splits. Tokens stay maps of their files wherever these hold what is wanted.
 
     Raises:
-        DataError: a file is missing or damaged, contradicts another one, or holds other puzzles than the config says.
+        DataError: a file is missing or damaged, contradicts another one, or holds other puzzles than the
+            config says.
     """
     train, test = (_part(folder / part, config) for part in PARTS)
     alone = all(part.groups.max() + 1 == len(part.groups) for part in (train, test))  # of one example each
@@ -127,8 +132,14 @@ def _part(folder: Path, config: Puzzles) -> PuzzleSet:
 def _check(about: Description, file: Path, config: Puzzles) -> None:
     rows, columns = config.shape[1:]
     if about.vocab_size != config.classes:
-        fix = f"Set it to {about.vocab_size}." if "vocabulary" in type(config).model_fields else "These are other puzzles."
-        raise DataError(f"{file} has a vocab_size of {about.vocab_size}, but data.vocabulary is {config.classes}. {fix}")
+        fix = (
+            f"Set it to {about.vocab_size}."
+            if "vocabulary" in type(config).model_fields
+            else "These are other puzzles."
+        )
+        raise DataError(
+            f"{file} has a vocab_size of {about.vocab_size}, but data.vocabulary is {config.classes}. {fix}"
+        )
     if about.seq_len != config.cells:
         raise DataError(
             f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have {config.cells} cells. "
@@ -146,15 +157,24 @@ def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
     count = len(maps["inputs"])
     for array in ("inputs", "labels"):
         if maps[array].shape != (count, about.seq_len):
-            raise DataError(f"{paths[array]} must be ({count:,}, {about.seq_len}), but is {maps[array].shape}. {FIX}")
+            raise DataError(
+                f"{paths[array]} must be ({count:,}, {about.seq_len}), but is {maps[array].shape}. {FIX}"
+            )
     puzzles = _members(paths["puzzle_indices"], maps["puzzle_indices"], count, paths["inputs"])
-    identifiers, puzzle_count = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
+    identifiers, puzzle_count = (
+        np.asarray(maps["puzzle_identifiers"], np.int64),
+        len(maps["puzzle_indices"]) - 1,
+    )
     file = paths["puzzle_identifiers"]
     if len(identifiers) != puzzle_count:
-        raise DataError(f"{file} has {len(identifiers):,} rows, but there are {puzzle_count:,} puzzles. {FIX}")
+        raise DataError(
+            f"{file} has {len(identifiers):,} rows, but there are {puzzle_count:,} puzzles. {FIX}"
+        )
     if not 0 <= identifiers.min() <= identifiers.max() < about.num_puzzle_identifiers:
         ends = f"from {identifiers.min()} to {identifiers.max()}"
-        raise DataError(f"{file} has ids {ends}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}. {FIX}")
+        raise DataError(
+            f"{file} has ids {ends}, but num_puzzle_identifiers is {about.num_puzzle_identifiers}. {FIX}"
+        )
     groups = _members(paths["group_indices"], maps["group_indices"], puzzle_count, file)
     inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
     labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
@@ -187,7 +207,9 @@ def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labe
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
-def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, asked: bool = False) -> Pixels:
+def _tokens(
+    path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, asked: bool = False
+) -> Pixels:
     """Return (N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
     same = array.dtype == np.uint8 and ignored in (0, None)
     tokens = array if same else np.empty(array.shape, np.uint8)

@@ -4,11 +4,12 @@
     image     position, exposure, lung markings, noise; each finding independently, with its probability in `SIGNS`
     finding   one visible sign, of its own side, place, extent and strength
 
-The random numbers, but for the noise, do not depend on the size of the images. No step calls a function whose last digit depends
-on the processor (exp, sin), so the images are the same bytes everywhere. Lengths are in half image sides: x from -1 (left) to 1,
-y from -1 (top) to 1. Brightness goes from 0 (air) to 1 (bone).
+The random numbers, but for the noise, do not depend on the size of the images. No step calls a function whose
+last digit depends on the processor (exp, sin), so the images are the same bytes everywhere. Lengths are in
+half image sides: x from -1 (left) to 1, y from -1 (top) to 1. Brightness goes from 0 (air) to 1 (bone).
 
-Shapes: N images, S pixels a side, F findings that are drawn; what is written Array here broadcasts to (N, S, S).
+Shapes: N images, S pixels a side, F findings that are drawn; what is written Array here broadcasts to (N, S,
+S).
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ MEASURES = {
 
 @DATASETS.add("phantom_xray")
 class PhantomXray(ChestFindings):
-    """1,200 + 400 drawn chest-like images of 7 findings, several an image; synthetic: no result on them is a medical one.
+    """1,200 + 400 drawn chest-like images of 7 findings, several an image; synthetic: no result on them is a
+    medical one.
 
-    Body, lungs, ribs and heart are each patient's own; patients have one to three images and are in one split only. The
-    11 findings that are not drawn are unknown. Which patient, image and label there is does not depend on `size`.
+    Body, lungs, ribs and heart are each patient's own; patients have one to three images and are in one split
+    only. The 11 findings that are not drawn are unknown. Which patient, image and label there is does not
+    depend on `size`.
     """
 
     synthetic: ClassVar[bool] = True
@@ -91,7 +94,8 @@ class DrawnPatients(NamedTuple):
 def draw_set(config: PhantomXray) -> Decoded:
     """Draw all images, or those with exactly one finding."""
     cases = draw_cases(config.drawing_seed)
-    labels = np.full((len(cases.present), len(FINDINGS)), -1, np.int64)  # a finding that is not drawn is unknown
+    # a finding that is not drawn is unknown
+    labels = np.full((len(cases.present), len(FINDINGS)), -1, np.int64)
     labels[:, [FINDINGS.index(name) for name in SIGNS]] = cases.present
     single = config.findings == "single"
     kept = np.flatnonzero(cases.present.sum(1) == 1) if single else np.arange(len(labels))
@@ -125,7 +129,10 @@ def draw_groups(random: np.random.Generator, train: int, test: int) -> Labels:
 def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
     """Draw (N, 1, S, S), a piece at a time."""
     random, step = np.random.default_rng([SEED, size, *filter(None, [seed])]), max(1, PIECE // size**2)
-    parts = (DrawnPatients._make(part[row : row + step] for part in cases) for row in range(0, len(cases.groups), step))
+    parts = (
+        DrawnPatients._make(part[row : row + step] for part in cases)
+        for row in range(0, len(cases.groups), step)
+    )
     return np.concatenate([with_noise(draw(part, size)[:, None], NOISE, random) for part in parts])
 
 
@@ -165,12 +172,19 @@ class SignPlace(NamedTuple):
 
 
 def chest(anatomy: Array, image: Array, markings: Array, size: int) -> Chest:
-    """Make chests of numbers of 0 to 1: anatomy (N, measures), image (N, 3) of shift and exposure, markings (N, GRID, GRID)."""
+    """Make chests of numbers of 0 to 1: anatomy (N, measures), image (N, 3) of shift and exposure, markings
+    (N, GRID, GRID).
+    """
     points = (2 * np.arange(size) + 1) / size - 1
     shift_x, shift_y = (0.12 * image[:, axis, None, None] - 0.06 for axis in (0, 1))
     parts = anatomy.T[:, :, None, None]
-    of = {name: low + (high - low) * part for (name, (low, high)), part in zip(MEASURES.items(), parts, strict=True)}
-    return Chest(points[None, None, :] + shift_x, points[None, :, None] + shift_y, of, _smooth(markings, size))
+    of = {
+        name: low + (high - low) * part
+        for (name, (low, high)), part in zip(MEASURES.items(), parts, strict=True)
+    }
+    return Chest(
+        points[None, None, :] + shift_x, points[None, :, None] + shift_y, of, _smooth(markings, size)
+    )
 
 
 def healthy(chest: Chest) -> Array:
@@ -198,7 +212,9 @@ def _consolidation(bright: Array, chest: Chest, place: SignPlace) -> Array:
     """Draw a bright, patchy blob without an edge."""
     x, y = _inside(chest, place, place.x, 0.2 + 0.6 * place.y)
     blob = _ellipse(chest, x, y, 0.16 + 0.1 * place.extent, 0.2 + 0.12 * place.extent, soft=1.0)
-    return bright + (0.25 + 0.3 * place.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(chest, place.side)
+    return bright + (0.25 + 0.3 * place.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(
+        chest, place.side
+    )
 
 
 def _pneumothorax(bright: Array, chest: Chest, place: SignPlace) -> Array:
@@ -252,23 +268,33 @@ SIGNS = {
 def _lung(chest: Chest, side: float | Array) -> Array:
     """Draw the lung of one side, 0 to 1, cut by the dome of the diaphragm."""
     x, of = chest.x * side, chest.of
-    lung = _ellipse(chest, side * of["apart"], of["base"] - of["height"] * 0.9, of["width"], of["height"], soft=0.3)
+    lung = _ellipse(
+        chest, side * of["apart"], of["base"] - of["height"] * 0.9, of["width"], of["height"], soft=0.3
+    )
     dome = of["base"] + 0.15 * ((x - of["apart"]) / of["width"]) ** 2
     return lung * _ramp((dome - chest.y) / 0.06)
 
 
 def _heart(chest: Chest, times: float | Array) -> Array:
     """Draw the heart; two thirds of it lie to the right of the image, which is the patient's left."""
-    return _ellipse(chest, 0.35 * chest.of["heart"], chest.of["base"] - 0.22, chest.of["heart"] * times, 0.3, soft=0.3)
+    return _ellipse(
+        chest, 0.35 * chest.of["heart"], chest.of["base"] - 0.22, chest.of["heart"] * times, 0.3, soft=0.3
+    )
 
 
 def _inside(chest: Chest, place: SignPlace, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return a point of the lung on the sign's side: x from edge to edge, y from the apex to the base, both 0 to 1."""
+    """Return a point of the lung on the sign's side: x from edge to edge, y from the apex to the base, both 0
+    to 1.
+    """
     of = chest.of
-    return place.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (1.4 - 1.2 * y)
+    return place.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (
+        1.4 - 1.2 * y
+    )
 
 
-def _ellipse(chest: Chest, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float) -> Array:
+def _ellipse(
+    chest: Chest, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float
+) -> Array:
     """Draw 1 inside, 0 outside; `soft` is the share of the (squared) radius in which it falls."""
     return _ramp((1 - ((chest.x - x) / half_width) ** 2 - ((chest.y - y) / half_height) ** 2) / soft)
 

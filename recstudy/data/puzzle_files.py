@@ -22,7 +22,8 @@ from recstudy.data.splits import csv_rows, find_column, line_of
 from recstudy.data.sudoku import Sudokus
 from recstudy.errors import DataError
 
-# Columns of the authors' CSV files, and their names in other public files, such as Kaggle's sets of 1, 3 and 9 million Sudokus.
+# Columns of the authors' CSV files, and their names in other public files, such as Kaggle's sets of 1, 3 and
+# 9 million Sudokus.
 COLUMNS = {
     "question": ("questions", "quizzes", "quiz", "puzzle", "puzzles"),
     "answer": ("answers", "solutions", "solution"),
@@ -31,16 +32,19 @@ SAMPLE = 100  # puzzles of a split whose solutions are counted
 
 
 class PuzzleFiles(Puzzles):
-    """A set in the two CSV files of its authors, or in the layout that their builders make of these: by what lies in the folder.
+    """A set in the two CSV files of its authors, or in the layout that their builders make of these: by what
+    lies in the folder.
 
-    `PATH/train.csv` and `test.csv` have the columns `question` and `answer`, or `quizzes` and `solutions`, or `puzzle` and
-    `solution`, separated by commas, semicolons or tabs. With `PATH/train/dataset.json` see `PuzzleFolder`;
-    where that has several puzzles a group, no more symmetries are drawn.
+    `PATH/train.csv` and `test.csv` have the columns `question` and `answer`, or `quizzes` and `solutions`, or
+    `puzzle` and `solution`, separated by commas, semicolons or tabs. With `PATH/train/dataset.json` see
+    `PuzzleFolder`; where that has several puzzles a group, no more symmetries are drawn.
     """
 
     path: str
     train_puzzles: int | None = Field(
-        None, ge=16, description="so many of the training puzzles, drawn once for all; the papers take 1,000. By default all"
+        None,
+        ge=16,
+        description="so many of the training puzzles, drawn once for all; the papers take 1,000. By default all",
     )
     drawing_seed: int = Field(0, ge=0, description="draws them")
 
@@ -54,7 +58,9 @@ class PuzzleFiles(Puzzles):
 
 @DATASETS.add("sudoku_extreme")
 class SudokuExtreme(PuzzleFiles, Sudokus):
-    """Hard Sudokus, 3.8 million that train and 423 thousand that test (sapientinc/sudoku-extreme). Every cell is asked for."""
+    """Hard Sudokus, 3.8 million that train and 423 thousand that test (sapientinc/sudoku-extreme). Every cell
+    is asked for.
+    """
 
     title: ClassVar[str] = "Sudoku-Extreme"
     shape: ClassVar[Shape] = (1, 9, 9)
@@ -65,7 +71,9 @@ class SudokuExtreme(PuzzleFiles, Sudokus):
 
 @DATASETS.add("maze_hard")
 class MazeHard(PuzzleFiles, Mazes):
-    """1,000 mazes of 30x30 cells that train and 1,000 that test, with long paths (sapientinc/maze-30x30-hard-1k)."""
+    """1,000 mazes of 30x30 cells that train and 1,000 that test, with long paths
+    (sapientinc/maze-30x30-hard-1k).
+    """
 
     title: ClassVar[str] = "Maze-Hard"
     shape: ClassVar[Shape] = (1, 30, 30)
@@ -76,14 +84,18 @@ class MazeHard(PuzzleFiles, Mazes):
 
 @DATASETS.add("puzzle_folder")
 class PuzzleFolder(Puzzles):
-    """A folder as the builders of HRM and TRM write it: `PATH/{train,test}/dataset.json` and its arrays, below the data folder.
+    """A folder as the builders of HRM and TRM write it: `PATH/{train,test}/dataset.json` and its arrays,
+    below the data folder.
 
-    An epoch takes one puzzle of each group, all of whose examples it shows. What symmetries there are is in the files.
+    An epoch takes one puzzle of each group, all of whose examples it shows. What symmetries there are is in
+    the files.
     """
 
     name: Literal["puzzle_folder"] = "puzzle_folder"
     path: str = Field(description="below the data folder, such as `sudoku-extreme-1k-aug-1000`")
-    vocabulary: int = Field(ge=2, le=256, description="V: tokens, PAD among them; checked against the folder, as is the next")
+    vocabulary: int = Field(
+        ge=2, le=256, description="V: tokens, PAD among them; checked against the folder, as is the next"
+    )
     rows: int = Field(ge=1, le=100, description="of a grid")
     columns: int = Field(ge=1, le=100)
 
@@ -104,7 +116,9 @@ class PuzzleFolder(Puzzles):
 
 
 class PuzzleReader(Reader):
-    """Opens a folder as it is; of a set whose rules are known one or the other, and refuses puzzles that break their rules."""
+    """Opens a folder as it is; of a set whose rules are known one or the other, and refuses puzzles that
+    break their rules.
+    """
 
     config: PuzzleFiles | PuzzleFolder
     ignores = frozenset(Puzzles.model_fields)
@@ -112,13 +126,16 @@ class PuzzleReader(Reader):
     def sources(self, folder: Path) -> Sequence[str]:
         place = folder / self.config.path
         layout = isinstance(self.config, PuzzleFolder) or is_layout(place)
-        return [f"{self.config.path}/{file}" for file in (files(place) if layout else ("train.csv", "test.csv"))]
+        return [
+            f"{self.config.path}/{file}" for file in (files(place) if layout else ("train.csv", "test.csv"))
+        ]
 
     def decode(self, folder: Path) -> Decoded:
         """Read both splits.
 
         Raises:
-            DataError: a file is damaged or has other puzzles; an answer breaks a rule, or a puzzle of a sample has another one.
+            DataError: a file is damaged or has other puzzles; an answer breaks a rule, or a puzzle of a
+                sample has another one.
         """
         config, place = self.config, folder / self.config.path
         if isinstance(config, PuzzleFolder):
@@ -154,7 +171,9 @@ def _read_tables(folder: Path, config: Puzzles) -> Decoded:
 
 
 def _check_rules(decoded: Decoded, config: Puzzles, folder: Path, has_layout: bool) -> None:
-    """Refuse (DataError) answers that break a rule and, in a sample of each split, puzzles of two solutions."""
+    """Refuse (DataError) answers that break a rule and, in a sample of each split, puzzles of two
+    solutions.
+    """
     for part in PARTS:
         answers: Any = getattr(decoded, f"{part}_labels")
         given = getattr(decoded, f"{part}_images").reshape(answers.shape)
@@ -170,7 +189,12 @@ def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[i
         lawful: Any = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
         for row in (start + np.flatnonzero(lawful == 0)).tolist():
             contradicts = config.solutions(given[row]) == 0
-            yield row, "what is given has no solution" if contradicts else "the answer breaks a rule, or changes what is given"
+            yield (
+                row,
+                "what is given has no solution"
+                if contradicts
+                else "the answer breaks a rule, or changes what is given",
+            )
     for row in np.linspace(0, len(given) - 1, SAMPLE).astype(int).tolist():
         if config.solutions(given[row]) == 2:
             yield row, "the puzzle has more than one solution"

@@ -1,4 +1,6 @@
-"""Puzzles: a grid with a token in every cell, and the same grid solved. What their data sets share in what can be set."""
+"""Puzzles: a grid with a token in every cell, and the same grid solved. What their data sets share in what
+can be set.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
 
 
 class Puzzles(DataConfig):
-    """A set of puzzles. A grid is an image of one channel whose values are tokens; token 0 is PAD, and is never asked for.
+    """A set of puzzles. A grid is an image of one channel whose values are tokens; token 0 is PAD, and is
+    never asked for.
 
-    Its shape is one channel, rows and columns. Shapes: B puzzles, S cells, row by row, V tokens, D numbers of a symmetry.
+    Its shape is one channel, rows and columns. Shapes: B puzzles, S cells, row by row, V tokens, D numbers of
+    a symmetry.
     """
 
     task: ClassVar[str] = "grid"
@@ -57,7 +61,9 @@ class Puzzles(DataConfig):
 
     @property
     def colours(self) -> tuple[str, ...]:
-        """Return what a person sees for each token where that is no symbol but the cell's colour, as `#RRGGBB`; else none."""
+        """Return what a person sees for each token where that is no symbol but the cell's colour, as
+        `#RRGGBB`; else none.
+        """
         return ()
 
     @property
@@ -66,11 +72,13 @@ class Puzzles(DataConfig):
         return (0, 0)
 
     def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell, (B, S), and what
-        each token becomes, (B, V)."""
+        """Return what numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell,
+        (B, S), and what each token becomes, (B, V)."""
         raise ConfigError(f"the data set {self.name!r} states no symmetry")
 
-    def shown(self, seed: int, images: Tensor, labels: Tensor, rows: Labels, turns: Labels) -> tuple[Tensor, Tensor]:
+    def shown(
+        self, seed: int, images: Tensor, labels: Tensor, rows: Labels, turns: Labels
+    ) -> tuple[Tensor, Tensor]:
         """Return puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
         if not self.draws or self.augmentations == 0:
             return images, labels
@@ -78,7 +86,9 @@ class Puzzles(DataConfig):
         given = images.flatten(1).long()
         new, right = self.turned(given, labels, torch.from_numpy(draws))
         kept = torch.from_numpy(same).to(images.device)[:, None]
-        return torch.where(kept, given, new).to(images.dtype).view_as(images), torch.where(kept, labels, right)
+        return torch.where(kept, given, new).to(images.dtype).view_as(images), torch.where(
+            kept, labels, right
+        )
 
     def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
@@ -88,7 +98,9 @@ class Puzzles(DataConfig):
         return first.to(given.dtype), second.to(answers.dtype)
 
     def turned_back(self, answers: Tensor, draws: Tensor) -> Tensor:
-        """Return answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as they were."""
+        """Return answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as
+        they were.
+        """
         source, becomes = self._symmetry(draws, answers.device)
         return becomes.argsort(1).gather(1, answers.long()).gather(1, source.argsort(1)).to(answers.dtype)
 
@@ -99,17 +111,22 @@ class Puzzles(DataConfig):
         return source.to(device), becomes.to(device)
 
     def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
-        """Return (B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where no rules are known."""
+        """Return (B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where no
+        rules are known.
+        """
         return None
 
     def solutions(self, given: npt.NDArray[Any]) -> int | None:
-        """Return how many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody counts them."""
+        """Return how many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody
+        counts them.
+        """
         return None
 
     def verdict(
         self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Return metrics of the test puzzles that only this set has, and what is kept to look at, JSON by file.
+        """Return metrics of the test puzzles that only this set has, and what is kept to look at, JSON by
+        file.
 
         Args:
             answers: to N of them.
@@ -160,8 +177,11 @@ def _mixed(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it is, (B,).
+def symmetries(
+    config: Puzzles, seed: int, rows: Labels, turns: Labels
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it
+    is, (B,).
 
     Args:
         config: its `augmentations` say how many a puzzle has.
@@ -172,11 +192,13 @@ def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple
     if config.augmentations is None:
         return numbers(seed, rows, turns, config.draws), np.zeros(len(rows), bool)
     which = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
-    return numbers(config.split_seed, rows, which, config.draws), which == 0  # the same ones for every seed of a study
+    # the same ones for every seed of a study
+    return numbers(config.split_seed, rows, which, config.draws), which == 0
 
 
 class Groups:
-    """Draws one puzzle of each group at random: fast, because an epoch of a set of a million takes a thousand.
+    """Draws one puzzle of each group at random: fast, because an epoch of a set of a million takes a
+    thousand.
 
     Args:
         groups: (N,) of each example.
@@ -188,7 +210,9 @@ class Groups:
         _, first, size = np.unique(puzzles[self.order], return_index=True, return_counts=True)
         by_place = np.argsort(first)
         self.first, self.size = first[by_place], size[by_place]
-        _, self.begins, self.count = np.unique(groups[self.order][self.first], return_index=True, return_counts=True)
+        _, self.begins, self.count = np.unique(
+            groups[self.order][self.first], return_index=True, return_counts=True
+        )
 
     @property
     def examples(self) -> int:
@@ -196,7 +220,9 @@ class Groups:
         return round(len(self.order) / len(self.first) * len(self.begins))
 
     def one_of_each(self, draws: Any) -> Labels:
-        """Return positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy Generator."""
+        """Return positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy
+        Generator.
+        """
         chosen = self.begins + (draws.random(len(self.begins)) * self.count).astype(np.int64)
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]

@@ -1,4 +1,6 @@
-"""What reads a data set: which files decide its images, whether they are there, how they decode, and what that gives."""
+"""What reads a data set: which files decide its images, whether they are there, how they decode, and what
+that gives.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,26 @@ from recstudy.data.decoded import Decoded, Labels, Mask, Pixels, Tokens, np, tor
 from recstudy.data.repeats import repeat_notes
 from recstudy.errors import DataError
 
-__all__ = ["PATH_ADVICE", "Decoded", "DrawingReader", "Labels", "Mask", "Pixels", "Reader", "Tokens", "np", "torch"]
+__all__ = [
+    "PATH_ADVICE",
+    "Decoded",
+    "DrawingReader",
+    "Labels",
+    "Mask",
+    "Pixels",
+    "Reader",
+    "Tokens",
+    "np",
+    "torch",
+]
 
 PATH_ADVICE = "Pass --data DIR, set RECSTUDY_DATA or data.path."
 PACKED = (".gz", ".zip", ".tar", ".tar.gz", ".tgz")  # endings of an archive
 
 
 class Reader(ABC):
-    """Reads one data set. It runs once a machine: the cache keeps what `decode` gives until a source file, a field of the
-    config or the reader's own code changes.
+    """Reads one data set. It runs once a machine: the cache keeps what `decode` gives until a source file, a
+    field of the config or the reader's own code changes.
 
     A data set of one's own is a config and its reader, in the study's file or in a module beside it:
 
@@ -50,10 +63,11 @@ class Reader(ABC):
                 with np.load(folder / self.config.path) as file:  # images (N, 1, 28, 28), labels (N,)
                     return Decoded(file["train_x"], file["train_y"], file["test_x"], file["test_y"])
 
-    With `task` "multilabel" the labels are (N, classes) of 1, 0 and -1 (unknown). Groups, such as patients, and a validation
-    split of the set's own are further fields of `Decoded`. The config of a captioned set is a `Captioned`, and
-    `recstudy.data.text.with_tokens` makes what its reader gives; a table of captions in another layout than `CaptionFolder`
-    reads takes a `CaptionReader` alone. What `decode` gives is checked before it is kept.
+    With `task` "multilabel" the labels are (N, classes) of 1, 0 and -1 (unknown). Groups, such as patients,
+    and a validation split of the set's own are further fields of `Decoded`. The config of a captioned set is
+    a `Captioned`, and `recstudy.data.text.with_tokens` makes what its reader gives; a table of captions in
+    another layout than `CaptionFolder` reads takes a `CaptionReader` alone. What `decode` gives is checked
+    before it is kept.
     """
 
     official: Mapping[str, str] = {}
@@ -66,34 +80,50 @@ class Reader(ABC):
 
     @abstractmethod
     def sources(self, folder: Path) -> Sequence[str]:
-        """Return the files that decide the decoded images, by path below `folder`; none where a program holds or draws them."""
+        """Return the files that decide the decoded images, by path below `folder`; none where a program holds
+        or draws them.
+        """
 
     @abstractmethod
     def decode(self, folder: Path) -> Decoded:
-        """Return all images of both official splits. A DataError names the file that is missing, damaged or undecodable."""
+        """Return all images of both official splits. A DataError names the file that is missing, damaged or
+        undecodable.
+        """
 
     def program(self) -> Sequence[str | int]:
-        """Return what else decides the images: name and version of the package that holds them, or of what draws them."""
+        """Return what else decides the images: name and version of the package that holds them, or of what
+        draws them.
+        """
         return ()
 
     def repeats(self, decoded: Decoded) -> tuple[str, ...]:
-        """Return notes on items that occur more than once in the files: by default on exact copies of decoded items."""
+        """Return notes on items that occur more than once in the files: by default on exact copies of decoded
+        items.
+        """
         return repeat_notes(decoded, self.config)
 
     def fetch(self, folder: Path) -> None:
-        """Download what is missing into `folder`; a DataError says why that failed. By default it cannot be."""
+        """Download what is missing into `folder`; a DataError says why that failed. By default it cannot
+        be.
+        """
         raise self.not_found(folder, str(self.missing(folder)))
 
     def check(self, folder: Path) -> None:
-        """Refuse (DataError) a set whose files are not below `folder`. Opens no image, and imports no decoder."""
+        """Refuse (DataError) a set whose files are not below `folder`. Opens no image, and imports no
+        decoder.
+        """
         if missing := self.missing(folder):
             raise self.not_found(folder, missing)
 
     def missing(self, folder: Path) -> str | None:
-        """Return the first source that is not there, or the folder that it should be in; None where all are there."""
+        """Return the first source that is not there, or the folder that it should be in; None where all are
+        there.
+        """
         names = self.sources(folder)
         if isinstance(names, str):
-            raise DataError(f"the reader of {self.config.title} must give a list of sources, but gave the text {names!r}.")
+            raise DataError(
+                f"the reader of {self.config.title} must give a list of sources, but gave the text {names!r}."
+            )
         for name in names:
             if not (folder / name).is_file():
                 above = str(Path(name).parent)
@@ -111,7 +141,9 @@ class Reader(ABC):
 
     @final
     def read(self, folder: Path) -> Decoded:
-        """Return what `decode` gives, checked, with contiguous arrays, once the files are known to be there and official."""
+        """Return what `decode` gives, checked, with contiguous arrays, once the files are known to be there
+        and official.
+        """
         self.check(folder)
         for name, md5 in self.official.items():
             with open(folder / name, "rb") as file:
@@ -121,7 +153,11 @@ class Reader(ABC):
                         "Delete it and unpack or download it again."
                     )
         decoded = checked(self.decode(folder), self.config)
-        return decoded._replace(notes=(*decoded.notes, *self.repeats(decoded))) if self.sources(folder) else decoded
+        return (
+            decoded._replace(notes=(*decoded.notes, *self.repeats(decoded)))
+            if self.sources(folder)
+            else decoded
+        )
 
 
 class DrawingReader(Reader):
@@ -130,12 +166,17 @@ class DrawingReader(Reader):
     Args:
         config: of the set.
         draw: gives the set; the data folder is for what else it needs, such as a tokenizer's files.
-        program: name and version of what holds or draws it, part of the cache's digest: raise it with every change of the images.
+        program: name and version of what holds or draws it, part of the cache's digest: raise it with every
+            change of the images.
         ignores: fields of the config that decide nothing of what is drawn.
     """
 
     def __init__(
-        self, config: Any, draw: Callable[[Path], Decoded], *program: str | int, ignores: frozenset[str] = frozenset()
+        self,
+        config: Any,
+        draw: Callable[[Path], Decoded],
+        *program: str | int,
+        ignores: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(config)
         self.draw, self.drawing, self.ignores = draw, program, ignores

@@ -1,4 +1,5 @@
-"""Find items that occur more than once in a data set: in both splits, or with different labels. Readers of files call it.
+"""Find items that occur more than once in a data set: in both splits, or with different labels. Readers of
+files call it.
 
 Items are compared by a digest of their decoded values, so that only exact copies count.
 
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 def repeat_notes(decoded: Decoded, config: DataConfig) -> tuple[str, ...]:
     """Return notes on test items that are training items too, and on items with several labels.
 
-    A puzzle is its grid and its id, because a rule that the id names decides the answer. Captions of one image may differ.
+    A puzzle is its grid and its id, because a rule that the id names decides the answer. Captions of one
+    image may differ.
     """
     kind, label = ("puzzles", "answers") if TASKS[config.task].output == "cells" else ("images", "labels")
-    train, test = (_digests(getattr(decoded, f"{part}_images"), getattr(decoded, f"{part}_ids")) for part in ("train", "test"))
+    train, test = (
+        _digests(getattr(decoded, f"{part}_images"), getattr(decoded, f"{part}_ids"))
+        for part in ("train", "test")
+    )
     notes = []
     if shared := int(np.isin(test, train).sum()):
         notes.append(f"{REPEATED}{shared:,} of {len(test):,} test {kind} are exact copies of training {kind}")
@@ -39,7 +44,9 @@ def repeat_notes(decoded: Decoded, config: DataConfig) -> tuple[str, ...]:
 
 
 def _digests(items: npt.NDArray[Any], ids: npt.NDArray[Any] | None = None) -> npt.NDArray[np.uint64]:
-    """Return (N,) digests of 64 bits; two of 4 million different items share one with a probability of 5e-7."""
+    """Return (N,) digests of 64 bits; two of 4 million different items share one with a probability of
+    5e-7.
+    """
     digests = np.empty(len(items), np.uint64)
     for row, item in enumerate(items):
         content = item.tobytes() if ids is None else item.tobytes() + ids[row].tobytes()

@@ -1,7 +1,7 @@
 """The standard sets of small images: digits, MNIST, CIFAR-10 and CIFAR-100.
 
-MNIST and CIFAR are in torchvision's layout, checked against their published md5s, and downloaded where that is asked for;
-scikit-learn holds the digits.
+MNIST and CIFAR are in torchvision's layout, checked against their published md5s, and downloaded where that
+is asked for; scikit-learn holds the digits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ CIFAR100_NAMES = (
     "wolf woman worm"
 )  # both in the order of their labels, which is that of `batches.meta` and `meta`
 CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of ViTRM
-# By torchvision's classes: the md5s of the unpacked files, which are those of its tables but for MNIST's archives.
+# By torchvision's classes: the md5s of the unpacked files, which are those of its tables but for MNIST's
+# archives.
 OFFICIAL = {
     "MNIST": {
         "MNIST/raw/train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -65,7 +66,9 @@ class Digits(DataConfig):
     drawing_seed: int = Field(0, ge=0, description="draws the images that test, classes in proportion")
 
     def reader(self) -> DrawingReader:
-        return DrawingReader(self, lambda folder: digits(self.drawing_seed), "scikit-learn", version("scikit-learn"))
+        return DrawingReader(
+            self, lambda folder: digits(self.drawing_seed), "scikit-learn", version("scikit-learn")
+        )
 
 
 def digits(seed: int) -> Decoded:
@@ -75,12 +78,16 @@ def digits(seed: int) -> Decoded:
 
     values_NHW, labels = load_digits(return_X_y=True)
     images = np.round(values_NHW.reshape(-1, 1, 8, 8) * 255 / 16).astype(np.uint8)
-    train, test, train_labels, test_labels = train_test_split(images, labels, test_size=360, stratify=labels, random_state=seed)
+    train, test, train_labels, test_labels = train_test_split(
+        images, labels, test_size=360, stratify=labels, random_state=seed
+    )
     return Decoded(train, train_labels.astype(np.int64), test, test_labels.astype(np.int64))
 
 
 class TorchvisionReader(Reader):
-    """Reads a set by its class in `torchvision.datasets`, whose unpacked files have the md5s of `OFFICIAL`."""
+    """Reads a set by its class in `torchvision.datasets`, whose unpacked files have the md5s of
+    `OFFICIAL`.
+    """
 
     ignores = frozenset({"statistics"})
 
@@ -134,7 +141,8 @@ class Mnist(DataConfig):
 
 class _Cifar(DataConfig):
     statistics: Literal["own", "cifar10"] = Field(
-        "own", description="mean and deviation that standardise the images; the ViTRM paper uses CIFAR-10's for CIFAR-100 too"
+        "own",
+        description="mean and deviation that standardise the images; the ViTRM paper uses CIFAR-10's for CIFAR-100 too",
     )
     train_size: ClassVar[int | None] = 50_000
     shape: ClassVar[Shape] = (3, 32, 32)
@@ -160,7 +168,9 @@ class Cifar10(_Cifar):
 
 @DATASETS.add("cifar100")
 class Cifar100(_Cifar):
-    """50,000 + 10,000 colour photographs of 32x32 pixels in 100 classes, the fine labels (`cifar-100-python`)."""
+    """50,000 + 10,000 colour photographs of 32x32 pixels in 100 classes, the fine labels
+    (`cifar-100-python`).
+    """
 
     title: ClassVar[str] = "CIFAR-100"
     classes: ClassVar[int] = 100

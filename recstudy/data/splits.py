@@ -1,8 +1,9 @@
-"""Which images train, which are held out and which are left out: as a table says, by class in proportion, or by patient.
+"""Which images train, which are held out and which are left out: as a table says, by class in proportion, or
+by patient.
 
-Images of one patient look alike, so a split that divides a patient flatters the model. Where images have patients, every
-split takes whole ones. Rows are positions in one official split. Tables and other text files are read so that every error
-names its file and line.
+Images of one patient look alike, so a split that divides a patient flatters the model. Where images have
+patients, every split takes whole ones. Rows are positions in one official split. Tables and other text files
+are read so that every error names its file and line.
 """
 
 from __future__ import annotations
@@ -47,14 +48,20 @@ class Rows:
         place = find_column(self.file, self.header, name)
         for line, row in self.rows:
             if place >= len(row):
-                raise DataError(f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns.")
+                raise DataError(
+                    f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns."
+                )
             yield line, row[place].strip()
 
     def has(self, name: str) -> bool:
-        """Return whether an optional column is there; refuse (DataError) one that differs only in case, spaces or `_`."""
+        """Return whether an optional column is there; refuse (DataError) one that differs only in case,
+        spaces or `_`.
+        """
         for other in () if name in self.header else self.header:
             if letters(other) == letters(name):
-                raise DataError(f"{self.file} has a column {other!r}. Did you mean {name!r}? Rename or remove it.")
+                raise DataError(
+                    f"{self.file} has a column {other!r}. Did you mean {name!r}? Rename or remove it."
+                )
         return name in self.header
 
     def keys(self, name: str) -> Iterator[tuple[int, str]]:
@@ -65,7 +72,9 @@ class Rows:
             yield line, cell
 
     def pairs(self, key: str, text: str) -> Iterator[tuple[str, str, str]]:
-        """Yield where each row is, its cell of the column `key`, which must not be blank, and that of the column `text`."""
+        """Yield where each row is, its cell of the column `key`, which must not be blank, and that of the
+        column `text`.
+        """
         for (line, name), (_, cell) in zip(self.keys(key), self.column(text), strict=True):
             yield f"line {line}", name, cell
 
@@ -76,7 +85,9 @@ class Rows:
             return None
         for line, cell in cells:
             if cell not in SPLITS:
-                raise self.error(line, "split", f"must be {', '.join(SPLITS)} or blank in all rows, but got {cell!r}")
+                raise self.error(
+                    line, "split", f"must be {', '.join(SPLITS)} or blank in all rows, but got {cell!r}"
+                )
         return [cell for _, cell in cells]
 
     def error(self, line: int, column: str, what: str, hint: str = "") -> DataError:
@@ -89,10 +100,12 @@ def letters(name: str) -> str:
 
 
 def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file, the header first, each with the line where it begins. Blank rows are skipped.
+    """Yield the rows of a CSV file, the header first, each with the line where it begins. Blank rows are
+    skipped.
 
-    Cells are separated by commas, semicolons, tabs or bars: by those of which the first line has most, or by the character
-    of a first line `sep=;`, as Excel writes it. The file is read row by row, because Sudoku-Extreme has 3.8 million rows.
+    Cells are separated by commas, semicolons, tabs or bars: by those of which the first line has most, or by
+    the character of a first line `sep=;`, as Excel writes it. The file is read row by row, because
+    Sudoku-Extreme has 3.8 million rows.
 
     Raises:
         DataError: The file cannot be read, is not UTF-8, or has a quotation mark that does not close.
@@ -106,7 +119,9 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
                 raise DataError(f"{file} is empty.")
             stated = re.fullmatch(r'"?sep=(.)"?\s*', header, re.IGNORECASE)
             text.seek(0)
-            reader = csv.reader(text, delimiter=stated[1] if stated else max(",;\t|", key=header.count), strict=True)
+            reader = csv.reader(
+                text, delimiter=stated[1] if stated else max(",;\t|", key=header.count), strict=True
+            )
             for cells in reader:
                 is_separator = stated and reader.line_num == 1
                 if any(map(str.strip, cells)) and not is_separator:
@@ -132,7 +147,9 @@ def find_column(file: Path, header: Sequence[str], name: str, aliases: Sequence[
         raise DataError(f"{file} has several columns {name!r}: {choices(header)[:300]}. Remove all but one.")
     if not positions:
         other_names = f" (or {choices(aliases)})" if aliases else ""
-        raise DataError(f"{file} has no column {name!r}{other_names}: there are {choices(header)[:300]}.{nearest(name, header)}")
+        raise DataError(
+            f"{file} has no column {name!r}{other_names}: there are {choices(header)[:300]}.{nearest(name, header)}"
+        )
     return positions[0]
 
 
@@ -146,11 +163,15 @@ def utf8(file: Path) -> str:
         raise DataError(f"{file} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError as error:
         line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
-        raise DataError(f"{file}, line {line}: the byte 0x{byte:02X} is not UTF-8. Save the file with that encoding.") from None
+        raise DataError(
+            f"{file}, line {line}: the byte 0x{byte:02X} is not UTF-8. Save the file with that encoding."
+        ) from None
 
 
 def json_object(file: Path, text: str, line: int = 1) -> list[tuple[str, Any]]:
-    """Return keys and values of an object, with the keys that are there twice; an object within it comes likewise."""
+    """Return keys and values of an object, with the keys that are there twice; an object within it comes
+    likewise.
+    """
     try:
         pairs = json.loads(text, object_pairs_hook=list)
     except json.JSONDecodeError as error:
@@ -168,9 +189,14 @@ def as_text(file: Path, where: str, caption: Any) -> str:
 
 
 def hold_out(
-    labels: Labels | Tokens, groups: Labels | None, given: Mask | None, config: DataConfig, hold_out: bool = True
+    labels: Labels | Tokens,
+    groups: Labels | None,
+    given: Mask | None,
+    config: DataConfig,
+    hold_out: bool = True,
 ) -> tuple[Labels, Labels]:
-    """Return rows of the validation and of the training split, each in file order; no validation rows without `hold_out`.
+    """Return rows of the validation and of the training split, each in file order; no validation rows without
+    `hold_out`.
 
     Args:
         labels: (N,), (N, K) or (N, T), of the official training split.
@@ -191,7 +217,9 @@ def hold_out(
     if held:
         is_out = whole_groups(groups, held, seed) if given is None else given
     if is_out.all():
-        raise DataError(f"{config.title} has training images of one patient only: none can be held out for validation.")
+        raise DataError(
+            f"{config.title} has training images of one patient only: none can be held out for validation."
+        )
     validation, train = np.flatnonzero(is_out), np.flatnonzero(~is_out)
     if count == total:
         return validation, train
@@ -212,12 +240,15 @@ def _are_classes(labels: Labels | Tokens) -> bool:
 
 
 def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
-    """Return `rows`, or those of whole patients that are no more than `most`; a part of one patient where none has so few."""
+    """Return `rows`, or those of whole patients that are no more than `most`; a part of one patient where
+    none has so few.
+    """
     return rows if len(rows) <= most else rows[whole_groups(groups[rows], most, seed)][:most]
 
 
 def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
-    """Draw `train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or nearly.
+    """Draw `train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or
+    nearly.
 
     The test images are drawn first, so that they do not depend on the other share.
     """
@@ -235,9 +266,11 @@ def numbered(names: Iterable[str]) -> Labels:
 
 
 def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
-    """Draw the images (N,) of whole patients, one by one, who are taken while there is room for all of their images.
+    """Draw the images (N,) of whole patients, one by one, who are taken while there is room for all of their
+    images.
 
-    A patient who does not fit is passed over. Where nobody fits, the one with the fewest images is taken nevertheless.
+    A patient who does not fit is passed over. Where nobody fits, the one with the fewest images is taken
+    nevertheless.
     """
     _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
@@ -253,7 +286,9 @@ def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
 
 
 def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], where: str) -> None:
-    """Refuse (DataError) a patient or group, which `kind` says, whose images (N,) are in more than one split."""
+    """Refuse (DataError) a patient or group, which `kind` says, whose images (N,) are in more than one
+    split.
+    """
     seen: dict[str, set[str]] = {}
     for name, split in zip(names, splits, strict=True):
         if name is not None:
@@ -280,10 +315,10 @@ def check_filled(named: Sequence[str], kept: Sequence[str], place: Path, none: s
 def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:
     """Return a seeded permutation of the rows, any prefix of which holds the classes in proportion.
 
-    In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by position
-    cannot promise that for unequal classes; Tijdeman's chairman assignment does (Discrete Mathematics 32, 1980): the j-th
-    row of a class may come from step (j + 1/m) N / n on and has to by step (j + 1 - 1/m) N / n, m = 2 (classes - 1);
-    of those that may come, the most urgent does.
+    In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by
+    position cannot promise that for unequal classes; Tijdeman's chairman assignment does (Discrete
+    Mathematics 32, 1980): the j-th row of a class may come from step (j + 1/m) N / n on and has to by step (j
+    + 1 - 1/m) N / n, m = 2 (classes - 1); of those that may come, the most urgent does.
     """
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     rows = shuffled[np.argsort(labels[shuffled], kind="stable")]

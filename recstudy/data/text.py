@@ -5,8 +5,8 @@ Bytes, words and pieces of words need no files; CLIP's tokenizer comes from its 
     ids 0 to 3      PAD, BOS, EOS, UNK; CLIP's byte pairs have ids of their own
     ids from 4      byte b is 4 + b; words and pieces of words in the order of their vocabulary
 
-A tokenizer that learns does so from the training captions. The cache keeps it beside the tokens it made, and its checksum
-tells whether a checkpoint was trained with the same one.
+A tokenizer that learns does so from the training captions. The cache keeps it beside the tokens it made, and
+its checksum tells whether a checkpoint was trained with the same one.
 
 Shapes: N captions, T tokens.
 """
@@ -70,8 +70,12 @@ class Tokenizer(ABC):
         return None
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left out."""
-        return self._text([token for token in takewhile(lambda token: token != self.eos, ids) if self._has_text(token)])
+        """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left
+        out.
+        """
+        return self._text(
+            [token for token in takewhile(lambda token: token != self.eos, ids) if self._has_text(token)]
+        )
 
     def stored(self) -> dict[str, Any]:
         """Return JSON values, of which `restore` makes an equal tokenizer."""
@@ -136,7 +140,9 @@ class WordTokenizer(Tokenizer):
 
 
 class BpeTokenizer(Tokenizer):
-    """Byte pairs (Hugging Face `tokenizers`): bytes, and the pieces of words that are frequent. Loses nothing."""
+    """Byte pairs (Hugging Face `tokenizers`): bytes, and the pieces of words that are frequent. Loses
+    nothing.
+    """
 
     name = "bpe"
 
@@ -154,7 +160,9 @@ class BpeTokenizer(Tokenizer):
         pairs.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         size = vocabulary - SPECIALS
-        trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+        )
         pairs.train_from_iterator(captions, trainer)
         return cls(pairs)
 
@@ -171,8 +179,8 @@ class BpeTokenizer(Tokenizer):
 class ClipTokenizer(Tokenizer):
     """Lower case. PAD is 0, which is also a piece of `!!`; UNK is EOS.
 
-    Spaces stand between words and punctuation once they are decoded. As CLIP's own, but without ftfy's repair of text
-    in a broken encoding.
+    Spaces stand between words and punctuation once they are decoded. As CLIP's own, but without ftfy's repair
+    of text in a broken encoding.
     """
 
     name = "clip"
@@ -199,7 +207,8 @@ class ClipTokenizer(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         tokens = list(takewhile(lambda token: token != self.eos, ids))
-        while tokens and tokens[-1] == self.pad:  # no word ends with id 0, which stands in front of another sign only
+        # no word ends with id 0, which stands in front of another sign only
+        while tokens and tokens[-1] == self.pad:
             tokens.pop()
         return super().decode(tokens)
 
@@ -233,13 +242,21 @@ def read_clip(vocab: Path, merges: Path) -> Tokenizer:
     """Read the tokenizer of the two files; a DataError where they are not CLIP's."""
     try:
         vocabulary = {str(piece): int(token) for piece, token in json.loads(vocab.read_text("utf-8")).items()}
-        lines = [line for line in merges.read_text("utf-8").splitlines() if line and not line.startswith("#version")]
+        lines = [
+            line
+            for line in merges.read_text("utf-8").splitlines()
+            if line and not line.startswith("#version")
+        ]
         pairs = [(left, right) for left, right in (line.split() for line in lines)]
         tokenizer = ClipTokenizer(vocabulary, pairs)
     except Exception as error:  # tokenizers raises plain Exception for merges that the vocabulary lacks
-        raise DataError(f"{vocab} and {merges.name} are not CLIP's ({error!r}). Take both from {REPOSITORY}.") from None
+        raise DataError(
+            f"{vocab} and {merges.name} are not CLIP's ({error!r}). Take both from {REPOSITORY}."
+        ) from None
     if tokenizer.size > CLIP_VOCABULARY:
-        raise DataError(f"{vocab} has {tokenizer.size:,} ids, but CLIP has {CLIP_VOCABULARY:,}. Take it from {REPOSITORY}.")
+        raise DataError(
+            f"{vocab} has {tokenizer.size:,} ids, but CLIP has {CLIP_VOCABULARY:,}. Take it from {REPOSITORY}."
+        )
     return tokenizer
 
 
@@ -251,8 +268,10 @@ def plain(text: str) -> str:
 def report(text: str) -> str:
     """Return words, numbers and ` . ` after each sentence, in lower case.
 
-    The MicarVLMoE paper says: "Reports are cleaned by removing de-identified and alphanumeric tokens"; its code
-    (AI-14/micar-vl-moe, preprocessors/) has a cleaner a data set, which disagree on commas and measures. This is one for all.
+    The MicarVLMoE paper says: "Reports are cleaned by removing de-identified and alphanumeric tokens"; its
+        code
+    (AI-14/micar-vl-moe, preprocessors/) has a cleaner a data set, which disagree on commas and measures. This
+    is one for all.
 
     - Marks of what was hidden go: `[**...**]`, `___`, words of x alone (`xxxx`).
     - Tokens of letters and digits go (`3b`, `1.5cm`, `t2`); plain numbers and decimals stay.
@@ -285,7 +304,9 @@ def restore(stored: dict[str, Any]) -> Tokenizer:
 
             return BpeTokenizer(Pairs.from_str(json.dumps(contents)))
         case "clip":
-            return ClipTokenizer(contents["vocabulary"], [(left, right) for left, right in contents["merges"]])
+            return ClipTokenizer(
+                contents["vocabulary"], [(left, right) for left, right in contents["merges"]]
+            )
     return ByteTokenizer()
 
 
@@ -327,12 +348,18 @@ def with_tokens(
     held: Mask | None = None,
     notes: tuple[str, ...] = (),
 ) -> Decoded:
-    """Return a decoded set of N images and their captions, of which the first `train` images are for training.
+    """Return a decoded set of N images and their captions, of which the first `train` images are for
+    training.
 
-    The tokenizer learns from the first captions of the training images that are not `held` out for validation.
+    The tokenizer learns from the first captions of the training images that are not `held` out for
+    validation.
     """
     firsts = [texts[0] for texts in captions]
-    learn = firsts[:train] if held is None else [first for first, out in zip(firsts, held, strict=False) if not out]
+    learn = (
+        firsts[:train]
+        if held is None
+        else [first for first, out in zip(firsts, held, strict=False) if not out]
+    )
     tokenizer = tokenizer_of(config, learn, folder)
     labels, cut = tokens(firsts, tokenizer, config.length)
     noted = list(notes)
@@ -342,6 +369,8 @@ def with_tokens(
     if config.tokenizer == "word":
         ids = [token for caption in firsts for token in tokenizer.encode(caption)]
         share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
-        noted.append(f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own")
+        noted.append(
+            f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own"
+        )
     decoded = Decoded.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
     return decoded._replace(train_held=held, notes=tuple(noted), tokenizer=tokenizer.stored())

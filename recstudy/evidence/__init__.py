@@ -1,4 +1,6 @@
-"""What the seeds of a study say: pure functions of arrays, which know neither records nor words nor figures."""
+"""What the seeds of a study say: pure functions of arrays, which know neither records nor words nor
+figures.
+"""
 
 from recstudy.evidence.estimates import (
     LEVEL,

@@ -1,12 +1,13 @@
-"""An estimate with its interval, why an interval is as it is or is missing, and the scale that values spread alike on.
+"""An estimate with its interval, why an interval is as it is or is missing, and the scale that values spread
+alike on.
 
     share of N items   a = arcsin(sqrt(p)): items drawn anew give a variance of 1/(4N) wherever p is   (1)
     a loss             log(v)                                                                           (2)
     anything else      v itself, no further than its bounds                                             (3)
 
-Test items are a sample, too: intervals over seeds and items together, and the test of two variants on the same items. Shapes: n
-runs, M items. Items that belong together (augmented copies of one puzzle, test inputs of one ARC task) are given as clusters:
-their scores count as one draw (Miller, arXiv:2411.00640).
+Test items are a sample, too: intervals over seeds and items together, and the test of two variants on the
+same items. Shapes: n runs, M items. Items that belong together (augmented copies of one puzzle, test inputs
+of one ARC task) are given as clusters: their scores count as one draw (Miller, arXiv:2411.00640).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Why(StrEnum):
     FLOOR = "floor"  # every seed at the lower bound
     SPLIT = "split"  # some seeds learned and others did not
     MAY_SPLIT = "may split"  # seeds of another variant split, and a few seeds may all be of one kind
-    NEAR_ZERO = "near zero"  # a ratio to what is not told from 0, which has no bounded interval (Fieller 1954)
+    # a ratio to what is not told from 0, which has no bounded interval (Fieller 1954)
+    NEAR_ZERO = "near zero"
     NO_SPREAD = "no spread"  # one run and nothing to borrow from, or runs that agree
     NO_RUN = "no run"
 
@@ -42,7 +44,8 @@ class Why(StrEnum):
 class SplitSeeds:
     """Seeds of two kinds: `learned` of `of` lie above the gap.
 
-    `low` and `high` are the exact (Clopper-Pearson) interval of the share that learns, `given` the mean of those that did.
+    `low` and `high` are the exact (Clopper-Pearson) interval of the share that learns, `given` the mean of
+    those that did.
     """
 
     learned: int
@@ -66,7 +69,8 @@ class Estimate:
         error: standard error in the metric's unit.
         reach: the least and the largest that it can be, beyond which no interval reaches.
         why: what a reader must know of the interval.
-        split: the two kinds of seeds if `why` is SPLIT; at a bound, how many seeds exceed the stated threshold of success.
+        split: the two kinds of seeds if `why` is SPLIT; at a bound, how many seeds exceed the stated
+            threshold of success.
     """
 
     value: float | None
@@ -124,7 +128,9 @@ class Scale:
         return exp(min(place, 700.0)) if self.kind == "log" else min(max(place, self.low), self.high)
 
     def slope(self, value: float) -> float:
-        """Return how a value changes with its place (delta method); a share counts as half an item from its bounds at least."""
+        """Return how a value changes with its place (delta method); a share counts as half an item from its
+        bounds at least.
+        """
         if self.kind == "share":
             least = 1 / (2 * self.items)
             share = min(max(self.share(value), least), 1 - least)
@@ -151,8 +157,8 @@ def over_items(
 ) -> Estimate:
     """Return an estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
 
-    The variance over seeds and that over items, less what both contain of single answers; Satterthwaite's degrees of freedom.
-    Never narrower than over seeds alone.
+    The variance over seeds and that over items, less what both contain of single answers; Satterthwaite's
+    degrees of freedom. Never narrower than over seeds alone.
 
     Args:
         found: the contrast over seeds, with its standard error in the scores' unit.
@@ -165,7 +171,8 @@ def over_items(
         return found
     means = np.sum([weight * one.mean(0) for one, weight in zip(scores, weights, strict=True)], axis=0)
     of_items, drawn = variance_of_mean(means, clusters)
-    of_seeds, both = found.error**2, 0.0  # the latter is due to single answers, beside effects of runs and items
+    # the latter is due to single answers, beside effects of runs and items
+    of_seeds, both = found.error**2, 0.0
     for one, weight in ((one, weight) for one, weight in zip(scores, weights, strict=True) if len(one) > 1):
         left = one - one.mean(0) - one.mean(1, keepdims=True) + one.mean()
         both += weight**2 * float((left**2).sum()) / ((len(one) - 1) * (one.shape[1] - 1)) / one.size
@@ -173,7 +180,10 @@ def over_items(
     df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
     middle = scale.transform(found.value)
     half = float(special.stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
-    low, high = max(scale.inverse(middle - half), found.reach[0]), min(scale.inverse(middle + half), found.reach[1])
+    low, high = (
+        max(scale.inverse(middle - half), found.reach[0]),
+        min(scale.inverse(middle + half), found.reach[1]),
+    )
     wide = replace(found, low=low, high=high, error=sqrt(total), df=df)
     return wide if found.low is None or found.high is None or high - low > found.high - found.low else found
 
@@ -189,7 +199,8 @@ def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = No
 
 
 def independent_share(groups: Sequence[Scores]) -> float:
-    """Return the share of the variance of answers that is between the seeds of one variant: 0 if all runs answer alike.
+    """Return the share of the variance of answers that is between the seeds of one variant: 0 if all runs
+    answer alike.
 
     Items that are hard for every run add nothing to the differences between runs.
 
@@ -203,10 +214,11 @@ def independent_share(groups: Sequence[Scores]) -> float:
 
 
 def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None = None) -> float | None:
-    """Return p of McNemar's test that two variants are as often right on other such items, their weights as they are.
+    """Return p of McNemar's test that two variants are as often right on other such items, their weights as
+    they are.
 
-    Of several runs each, the items or their clusters are the clusters of Durkalski (2003): chi^2 = (sum of differences)^2 / sum
-    of their squares.
+    Of several runs each, the items or their clusters are the clusters of Durkalski (2003): chi^2 = (sum of
+    differences)^2 / sum of their squares.
     """
     apart = ours.mean(0) - theirs.mean(0)
     if clusters is not None:

@@ -1,25 +1,29 @@
 """The spread of seeds: one fit for everything that is shown of a metric.
 
-Each variant keeps its own variance s^2 with d = n - 1 degrees of freedom and borrows d0 from the others (moderated variance,
-Smyth 2004, as in limma), so that three seeds are not judged as if their two degrees of freedom were all that is known:
+Each variant keeps its own variance s^2 with d = n - 1 degrees of freedom and borrows d0 from the others
+(moderated variance, Smyth 2004, as in limma), so that three seeds are not judged as if their two degrees of
+freedom were all that is known:
 
     e     = log s^2 - special.digamma(d/2) + log(d/2)            what the log of a variance says, without its bias         (1)
     d0    from var(e) = trigamma(d/2) + trigamma(d0/2); endless where the logs vary no more than by chance           (2)
     s0^2  = exp(mean(e) + special.digamma(d0/2) - log(d0/2))                                                                 (3)
-    s~^2  = (d0 s0^2 + d s^2) / (d0 + d), with d0 + d degrees of freedom, where d0 counts as at most 2, and as at
+    s~^2  = (d0 s0^2 + d s^2) / (d0 + d), with d0 + d degrees of freedom, where d0 counts as at most 2, and as
+    at
             most what the others have                                                                                (4)
 
-Two runs on the same test items differ at least by the noise of independent answers. From the kept answers of the runs it is the
-mean over items of s_i^2 / N, where s_i^2 is the variance of an item's result between seeds. It is the `floor` of (4), as a share
-of 1/(4N) on the angular scale (`independent_share`). Without kept answers there is no floor: 1/(4N) itself, which holds for items
-that are drawn anew for each run, makes intervals twice too wide.
+Two runs on the same test items differ at least by the noise of independent answers. From the kept answers of
+the runs it is the mean over items of s_i^2 / N, where s_i^2 is the variance of an item's result between
+seeds. It is the `floor` of (4), as a share of 1/(4N) on the angular scale (`independent_share`). Without kept
+answers there is no floor: 1/(4N) itself, which holds for items that are drawn anew for each run, makes
+intervals twice too wide.
 
-To cap d0 in (3), too, would put s0^2 at 0.56 of what equal variances have: intervals of four variants on an unbounded scale then
-cover 91 to 93 %, and 94 to 96 % as it is.
+To cap d0 in (3), too, would put s0^2 at 0.56 of what equal variances have: intervals of four variants on an
+unbounded scale then cover 91 to 93 %, and 94 to 96 % as it is.
 
-A variant whose seeds all lie within two items of a bound says nothing of the others' spread: its weight in (1) to (3) grows from
-0 there to 1 at 22 items, so that no single item moves another variant's interval by much. A variant whose seeds all lie at a
-bound, or split into two kinds, has no interval. `studies/bench/evidence.py` prints what these intervals cover.
+A variant whose seeds all lie within two items of a bound says nothing of the others' spread: its weight in
+(1) to (3) grows from 0 there to 1 at 22 items, so that no single item moves another variant's interval by
+much. A variant whose seeds all lie at a bound, or split into two kinds, has no interval.
+`studies/bench/evidence.py` prints what these intervals cover.
 """
 
 from __future__ import annotations
@@ -35,11 +39,14 @@ from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, SplitSee
 from recstudy.lazy import np, special
 
 Key = TypeVar("Key")
-BORROWED, ENDLESS = 2.0, 1e6  # degrees of freedom: that a variant borrows at most, (4); that stand for no end, (2)
+# degrees of freedom: that a variant borrows at most, (4); that stand for no end, (2)
+BORROWED, ENDLESS = 2.0, 1e6
 NEAR_BOUND, FULL_WEIGHT = 2.0, 22.0  # items
 LEAST = 0.1  # of the floor: what a smaller s^2 counts as in (1), for seeds that agree by chance
-GAP, RATIO = 0.2, 3.0  # seeds split at one gap over a fifth of the metric's range and three times the range on either side
-WIDE = 4.0  # times the spread of the others: such a variant's differences are covered less well, and it is marked
+# seeds split at one gap over a fifth of the metric's range and three times the range on either side
+GAP, RATIO = 0.2, 3.0
+# times the spread of the others: such a variant's differences are covered less well, and it is marked
+WIDE = 4.0
 
 
 class Variance(NamedTuple):
@@ -50,7 +57,9 @@ class Variance(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """A mean as a contrast takes it: in the metric's unit, with the variance that its seeds leave, None where that is unknown."""
+    """A mean as a contrast takes it: in the metric's unit, with the variance that its seeds leave, None where
+    that is unknown.
+    """
 
     value: float
     variance: float | None
@@ -84,7 +93,9 @@ class Fit(Generic[Key]):
         for key, values in ((key, values) for key, values in self.scores.items() if len(values) > 1):
             apart = np.array([self.scale.transform(value) for value in values])
             apart -= apart[0]  # exactly 0 where all are the same
-            found[key] = Variance(float(((apart - apart.mean()) ** 2).sum()) / (len(values) - 1), len(values) - 1.0)
+            found[key] = Variance(
+                float(((apart - apart.mean()) ** 2).sum()) / (len(values) - 1), len(values) - 1.0
+            )
         return found
 
     @cached_property
@@ -147,7 +158,9 @@ class Fit(Generic[Key]):
         return self._variances.get(key)
 
     def stands_apart(self, key: Key) -> bool:
-        """Return whether a variant's spread is several times that of the others: differences with it are covered less well."""
+        """Return whether a variant's spread is several times that of the others: differences with it are
+        covered less well.
+        """
         own, others = self.own.get(key), list(self._spreads)
         if own is None or key in self.splits:
             return False
@@ -167,12 +180,13 @@ class Fit(Generic[Key]):
         return self._around(key, level, lambda n: sqrt(1 + 1 / n))
 
     def weighted(self, key: Key, margin: float = 0.0) -> Weighted | None:
-        """Return the mean as a contrast takes it, its spread in the metric's unit (delta method); None without a value.
+        """Return the mean as a contrast takes it, its spread in the metric's unit (delta method); None
+        without a value.
 
         Args:
             key: The variant.
-            margin: Of a question of no difference, whose test is at the edge of its region: there the mean is half a margin
-                away from the bound, and the same spread of angles is a wider spread of shares.
+            margin: Of a question of no difference, whose test is at the edge of its region: there the mean is
+                half a margin away from the bound, and the same spread of angles is a wider spread of shares.
         """
         values, spread = self.scores.get(key, ()), self.variance(key)
         if not values:
@@ -209,14 +223,19 @@ class Fit(Generic[Key]):
             return Estimate(mean, level=level, n=n, why=why, split=self._successes(values))
         if spread is None:
             return Estimate(mean, level=level, n=n, why=why, split=self.splits.get(key))
-        middle, half = scale.transform(mean), float(special.stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
+        middle, half = (
+            scale.transform(mean),
+            float(special.stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n),
+        )
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
         low, high = min(low, mean), max(high, mean)  # what rounding leaves of the way back
         return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high), why)
 
     def _successes(self, values: Sequence[float]) -> SplitSeeds | None:
-        """Count the seeds of a variant at a bound that are above a stated threshold of success: all or none."""
+        """Count the seeds of a variant at a bound that are above a stated threshold of success: all or
+        none.
+        """
         if self.learned is None:
             return None
         count = len(values) * (values[0] > self.learned)
@@ -224,8 +243,9 @@ class Fit(Generic[Key]):
 
 
 def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> SplitSeeds | None:
-    """Return both kinds of seeds, where some learned and others did not: by a stated threshold, or by one wide gap among three
-    or more. False alarms of the gap at three normal seeds: 0.01 % at a standard deviation of 4 points, 0.6 % at 6."""
+    """Return both kinds of seeds, where some learned and others did not: by a stated threshold, or by one
+    wide gap among three or more. False alarms of the gap at three normal seeds: 0.01 % at a standard
+    deviation of 4 points, 0.6 % at 6."""
     ordered = sorted(values)
     if learned is None:
         if len(ordered) < 3 or not (scale.high - scale.low) < inf:

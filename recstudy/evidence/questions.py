@@ -5,16 +5,17 @@
     an effect       likewise, of the cells of a factorial, each with its sign
     a published value                    Question({"n=3": +1}, near=93.1, within=0.5, kind=Kind.PUBLISHED)
 
-`room` is how far inside of the region the estimate lies, negative outside. p is of the two-sided t test that the truth lies on
-the region's edge, so that the interval at level 1 - a lies wholly inside or wholly outside just where p < a. All questions of a
-study are one family, its published values included: of m questions Holm (1979) tests the j-th least p at a / (m - j + 1), where
-`a` is the level of the question's present look (`seeds.py`).
+`room` is how far inside of the region the estimate lies, negative outside. p is of the two-sided t test that
+the truth lies on the region's edge, so that the interval at level 1 - a lies wholly inside or wholly outside
+just where p < a. All questions of a study are one family, its published values included: of m questions Holm
+(1979) tests the j-th least p at a / (m - j + 1), where `a` is the level of the question's present look
+(`seeds.py`).
 
-A published value is tested as our mean against its margin (an equivalence test) if the mean lies within it, and else as one more
-run of ours: a mean of n runs and one run differ by a standard error of s sqrt(1 + 1/n).
+A published value is tested as our mean against its margin (an equivalence test) if the mean lies within it,
+and else as one more run of ours: a mean of n runs and one run differ by a standard error of s sqrt(1 + 1/n).
 
-The effects of a two-level design of N cells: a column of signs stands for each, an axis is -1 at its first level and +1 at its
-second, an interaction is the product of its axes' columns.
+The effects of a two-level design of N cells: a column of signs stands for each, an axis is -1 at its first
+level and +1 at its second, an interaction is the product of its axes' columns.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ FEWEST_OF_KINDS = 5  # seeds from which a variant is judged, if the seeds of ano
 
 
 class Kind(StrEnum):
-    """What a question is asked for, which decides the words of its verdict and nothing else but PUBLISHED's."""
+    """What a question is asked for, which decides the words of its verdict and nothing else but
+    PUBLISHED's.
+    """
 
     CLAIM = "claim"
     DIFFERENCE = "difference"
@@ -77,7 +80,8 @@ DECIDED = (
 )  # fmt: skip
 
 
-NO_TESTS = (Verdict.NOT_COMPARABLE, Verdict.GIVEN)  # questions that can never be tested, and do not count in a family
+# questions that can never be tested, and do not count in a family
+NO_TESTS = (Verdict.NOT_COMPARABLE, Verdict.GIVEN)
 
 
 class Reason(StrEnum):
@@ -125,7 +129,9 @@ class Question(Generic[Key]):
         return (-inf if self.above is None else self.above), inf
 
     def room(self, value: float) -> float:
-        """Return the distance from a value to the region's edge; below 0 outside. Of `other_than` the distance from the point."""
+        """Return the distance from a value to the region's edge; below 0 outside. Of `other_than` the
+        distance from the point.
+        """
         low, high = self.region
         return abs(value - low) if self.other_than is not None else min(value - low, high - value)
 
@@ -142,10 +148,12 @@ class Answer(Generic[Key]):
         adjusted: p after Holm and the look, which is below 0.05 if the question is decided.
         alpha: The level at which Holm tests the question at this look.
         prediction: Of a published value, the interval of one more run.
-        reasons: Why the answer is open or worth less: of this package, or sentences on why two numbers do not compare.
-        seeds_needed: Further seeds of each variant that decide the question 4 times in 5, for the estimate and for the lower
-            quartile of the effect; None if no number of seeds is known to decide it.
-        chance: The chance of a decision at the study's maximum if the true effect is the estimate plus one standard error.
+        reasons: Why the answer is open or worth less: of this package, or sentences on why two numbers do not
+            compare.
+        seeds_needed: Further seeds of each variant that decide the question 4 times in 5, for the estimate
+            and for the lower quartile of the effect; None if no number of seeds is known to decide it.
+        chance: The chance of a decision at the study's maximum if the true effect is the estimate plus one
+            standard error.
         maximum: The study's maximum number of seeds.
         runs: Ids of the runs behind the estimate.
     """
@@ -175,7 +183,9 @@ class Answer(Generic[Key]):
 
     @property
     def shown_difference(self) -> float | None:
-        """Of a published value: the smallest difference from our mean with which the verdict would be `differs`."""
+        """Of a published value: the smallest difference from our mean with which the verdict would be
+        `differs`.
+        """
         prediction = self.prediction
         if prediction is None or prediction.error is None or prediction.df is None:
             return None
@@ -184,7 +194,9 @@ class Answer(Generic[Key]):
 
 
 def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVEL) -> Estimate:
-    """Return a weighted sum of means in the metric's unit, within its reach; degrees of freedom by Satterthwaite (1946)."""
+    """Return a weighted sum of means in the metric's unit, within its reach; degrees of freedom by
+    Satterthwaite (1946).
+    """
     known = [(weight, term) for weight, term in terms if term is not None]
     if len(known) < len(terms) or not known:
         return Estimate(None, level=level, why=Why.NO_RUN)
@@ -202,7 +214,9 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
     ends = [sorted((weight * term.low, weight * term.high)) for weight, term in known]
     reach = sum(low for low, _ in ends), sum(high for _, high in ends)
     bound = Why.CEILING if whys <= {Why.CEILING} else Why.FLOOR if whys <= {Why.FLOOR} else doubt
-    return at_level(Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=bound), level)
+    return at_level(
+        Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=bound), level
+    )
 
 
 def at_level(found: Estimate, level: float) -> Estimate:
@@ -215,7 +229,8 @@ def at_level(found: Estimate, level: float) -> Estimate:
 
 
 def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> Estimate:
-    """Return by how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta method).
+    """Return by how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta
+    method).
 
     There is no interval where that of `theirs` reaches 0.
     """
@@ -317,10 +332,14 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
     Args:
         answers: Of `answer` and `answer_published`.
         looks: Of each question; by default one look.
-        dropped: The number of questions that the study has dropped since its first run finished, which count as tests.
+        dropped: The number of questions that the study has dropped since its first run finished, which count
+            as tests.
     """
     looks = looks or [Looks()] * len(answers)
-    levels = [ALPHA if answer.p is None else look.level(answer.estimate.n) for look, answer in zip(looks, answers, strict=True)]
+    levels = [
+        ALPHA if answer.p is None else look.level(answer.estimate.n)
+        for look, answer in zip(looks, answers, strict=True)
+    ]
     p_values = [
         min(1.0, answer.p * ALPHA / level) if answer.p is not None and level else 1.0
         for answer, level in zip(answers, levels, strict=True)
@@ -333,7 +352,11 @@ def judge(answers: Sequence[Answer[Key]], looks: Sequence[Looks] = (), dropped: 
     judged = list(answers)
     for index in tests:
         share = 1 / (count - min(ranks[index], decided))
-        tested = replace(answers[index], alpha=levels[index] * share, maximum=looks[index].maximum or answers[index].estimate.n)
+        tested = replace(
+            answers[index],
+            alpha=levels[index] * share,
+            maximum=looks[index].maximum or answers[index].estimate.n,
+        )
         tested = tested if tested.p is None else replace(tested, adjusted=adjusted[index])
         tested = replace(tested, verdict=_verdict(tested))
         if tested.p is not None and not tested.verdict.is_decided:
@@ -366,8 +389,8 @@ def _verdict(answer: Answer[Key]) -> Verdict:
 def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
     """Add the seeds that an open question needs, and its chance at the maximum.
 
-    If our mean lies outside of a published value's margin, more seeds bring it no nearer. Then the question is whether one more
-    run would give the value, and the spread of that run does not shrink with more seeds.
+    If our mean lies outside of a published value's margin, more seeds bring it no nearer. Then the question
+    is whether one more run would give the value, and the spread of that run does not shrink with more seeds.
     """
     estimate, room, prediction = answer.estimate, answer.room, answer.prediction
     if estimate.error is None or estimate.df is None or room is None:
@@ -379,11 +402,15 @@ def _with_power(answer: Answer[Key], looks: Looks, share: float) -> Answer[Key]:
         chance = analysis.power(distance, estimate.n, share * later[looks.maximum]) if later else 0.0
         return replace(answer, chance=float(chance))
     analysis = PowerAnalysis(abs(room), estimate.error, estimate.df, estimate.n, variants)
-    return replace(answer, seeds_needed=analysis.seeds_needed(looks, share), chance=analysis.chance(looks, share))
+    return replace(
+        answer, seeds_needed=analysis.seeds_needed(looks, share), chance=analysis.chance(looks, share)
+    )
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values for their number (Holm 1979): the chance of any false finding among them stays below the level."""
+    """Adjust p values for their number (Holm 1979): the chance of any false finding among them stays below
+    the level.
+    """
     adjusted, largest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
@@ -408,7 +435,9 @@ class Effect:
 
 
 def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
-    """Return all effects of a factorial by order, or None if the cells are not every combination of the levels, once each."""
+    """Return all effects of a factorial by order, or None if the cells are not every combination of the
+    levels, once each.
+    """
     cells = set(zip(*columns.values(), strict=True))
     if not len(cells) == len(next(iter(columns.values()))) == 2 ** len(columns):
         return None

@@ -4,8 +4,8 @@
     sum_i (y_i - mu)^2 / (tau^2 + SE_i^2) = k - 1                       (2)   Paule and Mandel (1982), for tau; 0 without a root
     mu +- t(k-1) SE(mu),   mu +- t(k-2) sqrt(tau^2 + SE(mu)^2)          (3)   the mean; what one more would find
 
-The interval of the mean is Hartung and Knapp's: their factor, the left side of (2) over k - 1, is 1 by (2); where tau is 0, it
-counts as 1 if it is less.
+The interval of the mean is Hartung and Knapp's: their factor, the left side of (2) over k - 1, is 1 by (2);
+where tau is 0, it counts as 1 if it is less.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from math import sqrt
 from recstudy.evidence.estimates import LEVEL
 from recstudy.lazy import np, special
 
-TOLERANCE, STEPS = 1e-5, 50  # of (2), and at most, to solve it: those of statsmodels' combine_effects, whose numbers these are
+# of (2), and at most, to solve it: those of statsmodels' combine_effects, whose numbers these are
+TOLERANCE, STEPS = 1e-5, 50
 ENOUGH = 3  # values from which a prediction interval has degrees of freedom
 
 
 @dataclass(frozen=True)
 class Combined:
-    """Random effects over `k` values: their mean with its interval, the spread `tau` between them, and what one more would find.
+    """Random effects over `k` values: their mean with its interval, the spread `tau` between them, and what
+    one more would find.
 
     `interval` is None for one value, `predicted` for fewer than three.
     """

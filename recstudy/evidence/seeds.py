@@ -1,19 +1,23 @@
 """How many seeds: the level of each look at a study's answers, and how many seeds an open answer needs.
 
-Looks (interim analyses): a study that is read at three seeds and again at five has two chances to be wrong. A study states its
-maximum number of seeds; the looks up to n seeds may spend (power family of Kim and DeMets 1987)
+Looks (interim analyses): a study that is read at three seeds and again at five has two chances to be wrong. A
+study states its maximum number of seeds; the looks up to n seeds may spend (power family of Kim and DeMets
+1987)
 
     alpha(t) = alpha t^1.5,   t = n / maximum          (1)
 
-of the error of the whole. The level of a look is the level of its t test at which null studies cross the boundary for the first
-time as often as (1) allows. `boundaries` simulates it once for each schedule: for looks at 3, 5 and 10 of 10 seeds the levels
-are 0.8, 1.1 and 3.7 %. With a true difference of 2 standard deviations, 97 % of such studies are decided, by 7 seeds on average.
+of the error of the whole. The level of a look is the level of its t test at which null studies cross the
+boundary for the first time as often as (1) allows. `boundaries` simulates it once for each schedule: for
+looks at 3, 5 and 10 of 10 seeds the levels are 0.8, 1.1 and 3.7 %. With a true difference of 2 standard
+deviations, 97 % of such studies are decided, by 7 seeds on average.
 
-A study that goes beyond its maximum has half of alpha for the next look, then a quarter: its total error is at most 10 %.
+A study that goes beyond its maximum has half of alpha for the next look, then a quarter: its total error is
+at most 10 %.
 
-Seeds needed: a number for the estimate alone relies on luck, and at a true effect of half a standard deviation decides 45 % of
-studies instead of 80 %. So they are a range: for the estimate, and for the lower quartile of the effect given the estimate and
-its error. `studies/bench/evidence.py` prints how often the upper number decides.
+Seeds needed: a number for the estimate alone relies on luck, and at a true effect of half a standard
+deviation decides 45 % of studies instead of 80 %. So they are a range: for the estimate, and for the lower
+quartile of the effect given the estimate and its error. `studies/bench/evidence.py` prints how often the
+upper number decides.
 """
 
 from __future__ import annotations
@@ -31,7 +35,8 @@ from recstudy.lazy import np, special
 
 ALPHA = 0.05
 SPENDING = 1.5  # exponent of (1): early looks spend little, so that a late look keeps its power
-PATHS = 400_000  # null studies that are simulated, about a second: the level of a look is known to a hundredth of itself
+# null studies that are simulated, about a second: the level of a look is known to a hundredth of itself
+PATHS = 400_000
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "recstudy")  # noqa: PTH111 (never raises)
 POWER = 0.8
 QUARTILE = 0.25  # the effect is at least as large as its lower quartile with a chance of three in four
@@ -44,8 +49,8 @@ class Looks:
 
     Args:
         taken: The number of seeds at each look, in ascending order.
-        max_seeds: The maximum number of seeds that the study stated before it ran; 0 if it stated none. Then the first look
-            is the maximum, and each later look extends the study.
+        max_seeds: The maximum number of seeds that the study stated before it ran; 0 if it stated none. Then
+            the first look is the maximum, and each later look extends the study.
     """
 
     taken: tuple[int, ...] = ()
@@ -64,12 +69,18 @@ class Looks:
 
     def later(self, n: int) -> dict[int, float]:
         """Return the level of each planned look after n seeds, by its number of seeds."""
-        return {look: level for look, level in self._levels(n).items() if look > n} if n < self.maximum else {}
+        return (
+            {look: level for look, level in self._levels(n).items() if look > n} if n < self.maximum else {}
+        )
 
     def _levels(self, n: int) -> dict[int, float]:
         """Return the levels of the earlier looks, of this look and of the planned looks."""
         maximum = self.maximum or n
-        looks = (*(look for look in self.taken if look < n), n, *(look for look in schedule(maximum) if look > n))
+        looks = (
+            *(look for look in self.taken if look < n),
+            n,
+            *(look for look in schedule(maximum) if look > n),
+        )
         return dict(zip(looks, boundaries(looks, maximum), strict=True))
 
 
@@ -86,7 +97,8 @@ def schedule(maximum: int) -> Iterator[int]:
 def boundaries(looks: tuple[int, ...], maximum: int) -> tuple[float, ...]:
     """Return the two-sided level of the t test at each look.
 
-    The levels are simulated with studies of two equal variants, and are kept in the user's cache for the next command.
+    The levels are simulated with studies of two equal variants, and are kept in the user's cache for the next
+    command.
 
     Args:
         looks: Seeds at each look, in ascending order.
@@ -154,26 +166,35 @@ class PowerAnalysis:
     variants: int = 2
 
     def power(self, true_room: float, seeds: Any, level: float) -> Any:
-        """Return the chance that a test at this level decides the question, for a number of seeds or an array of numbers."""
+        """Return the chance that a test at this level decides the question, for a number of seeds or an array
+        of numbers.
+        """
         df = self.df + self.variants * (seeds - self.n)
-        shift = np.minimum(true_room / self.error * np.sqrt(seeds / self.n), 30.0)  # beyond it, `nctdtr` loses its precision
+        # beyond it, `nctdtr` loses its precision
+        shift = np.minimum(true_room / self.error * np.sqrt(seeds / self.n), 30.0)
         return 1 - special.nctdtr(df, shift, special.stdtrit(df, 1 - level / 2))
 
     def chance(self, looks: Looks, share: float = 1.0) -> float:
-        """Return the chance of a decision at the maximum if the true effect is the estimate plus one standard error.
+        """Return the chance of a decision at the maximum if the true effect is the estimate plus one standard
+        error.
 
         Args:
             looks: Of the question.
             share: Of each look's level that the question may use in its family.
         """
         later = looks.later(self.n)
-        return float(self.power(self.room + self.error, looks.maximum, share * later[looks.maximum])) if later else 0.0
+        return (
+            float(self.power(self.room + self.error, looks.maximum, share * later[looks.maximum]))
+            if later
+            else 0.0
+        )
 
     def seeds_needed(self, looks: Looks, share: float = 1.0) -> tuple[int, int] | None:
-        """Return the further seeds of each variant that decide 4 times in 5: for the estimate, and for its lower quartile.
+        """Return the further seeds of each variant that decide 4 times in 5: for the estimate, and for its
+        lower quartile.
 
-        They are read at the study's remaining looks, and beyond its maximum as an extension. None if the upper number exceeds
-        `MAX_SEEDS`, or if the estimate is on the edge.
+        They are read at the study's remaining looks, and beyond its maximum as an extension. None if the
+        upper number exceeds `MAX_SEEDS`, or if the estimate is on the edge.
         """
         if self.room <= 0:
             return None
@@ -192,7 +213,9 @@ class PowerAnalysis:
         return int(candidates[enough][0]) - self.n if enough.any() else 0
 
     def _lower_quartile(self) -> float:
-        """Return the lower quartile of the distance from the edge, which lies around `room` by a t distribution."""
+        """Return the lower quartile of the distance from the edge, which lies around `room` by a t
+        distribution.
+        """
         least, most = 0.0, self.room + 20 * self.error
         for _ in range(40):
             middle = (least + most) / 2

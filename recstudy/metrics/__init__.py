@@ -1,4 +1,5 @@
-"""What a run is judged by, and what it cost: one registry, to which recstudy's own metrics are added as a user's are.
+"""What a run is judged by, and what it cost: one registry, to which recstudy's own metrics are added as a
+user's are.
 
 Importing this loads neither numpy, torch, pandas nor scikit-learn: what computes is imported when it does.
 """

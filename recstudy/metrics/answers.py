@@ -1,4 +1,5 @@
-"""What a run answered on a split, and what would have been right: all that a metric may look at. And the tasks by name.
+"""What a run answered on a split, and what would have been right: all that a metric may look at. And the
+tasks by name.
 
 Shapes: N images, K classes, S cells.
 """
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
-# Every task (`recstudy.tasks.Task`) by name. The registry stands here because configs, metrics and data ask it what a task is.
+# Every task (`recstudy.tasks.Task`) by name. The registry stands here because configs, metrics and data ask
+# it what a task is.
 TASKS: "Registry[type[Task]]" = Registry("task")
 UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
 
@@ -32,16 +34,17 @@ def _none() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """One label an image, several of them, captions, the cells of a grid, or what another task keeps (`kept`); what a task does
-    not have is empty.
+    """One label an image, several of them, captions, the cells of a grid, or what another task keeps
+    (`kept`); what a task does not have is empty.
 
-    `logits` are those of the network, or, where they were kept in half precision, logarithms of its probabilities: the same
-    up to a constant an image.
+    `logits` are those of the network, or, where they were kept in half precision, logarithms of its
+    probabilities: the same up to a constant an image.
     """
 
     task: str
     logits: "Floats" = field(default_factory=_none)  # (N, K)
-    # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image; (N, S) tokens, 0 where not asked; or the task's own.
+    # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image; (N, S) tokens, 0 where not asked;
+    # or the task's own.
     labels: "npt.NDArray[Any]" = field(default_factory=_none)
     class_names: Sequence[str] = ()
     groups: "Integers | None" = None  # (N,) the patient of each image; None for sets without patients
@@ -49,8 +52,10 @@ class Answers:
     written: Sequence[str] = ()  # N captions of the model's own
     references: Sequence[Sequence[str]] = ()  # those of the data, one or more an image
     levels: "Integers | None" = None  # (N,) how hard each image is; None for sets without levels
-    cells: "npt.NDArray[Any]" = field(default_factory=_none)  # (N, S) uint8, the token that the model puts in each cell of a grid
-    lawful: "Integers | None" = None  # (N,) 1 where an answer breaks no rule of its puzzle; None for puzzles without rules
+    # (N, S) uint8, the token that the model puts in each cell of a grid
+    cells: "npt.NDArray[Any]" = field(default_factory=_none)
+    # (N,) 1 where an answer breaks no rule of its puzzle; None for puzzles without rules
+    lawful: "Integers | None" = None
     kept: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)  # N rows each, by the task's names
 
     def __len__(self) -> int:

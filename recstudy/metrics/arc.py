@@ -1,4 +1,5 @@
-"""ARC-AGI's score: two attempts at each test input, by a vote over the augmentations under which it was answered.
+"""ARC-AGI's score: two attempts at each test input, by a vote over the augmentations under which it was
+answered.
 
     crop    the largest rectangle from the upper left corner without PAD or EOS
     undo    the augmentation, which the puzzle's name spells: TASK|||tTURN|||COLOURS, or TASK alone where there is none
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 COLOUR = 2  # colour c is token c + 2, after PAD and EOS
 ATTEMPTS = 2
-# Rows with columns exchanged, then rows mirrored, then columns: as it is, a quarter, a half, three quarters to the left,
-# columns mirrored, rows mirrored, and along both diagonals.
+# Rows with columns exchanged, then rows mirrored, then columns: as it is, a quarter, a half, three quarters
+# to the left, columns mirrored, rows mirrored, and along both diagonals.
 TURNS = ((0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1))
 
 
@@ -39,7 +40,10 @@ class ArcGrid(NamedTuple):
 
     @property
     def rows(self) -> list[list[int]]:
-        return [list(self.colours[at : at + self.columns]) for at in range(0, len(self.colours), self.columns or 1)]
+        return [
+            list(self.colours[at : at + self.columns])
+            for at in range(0, len(self.colours), self.columns or 1)
+        ]
 
 
 class Augmented(NamedTuple):
@@ -71,7 +75,9 @@ def augmented(name: str) -> Augmented:
 
 
 def cropped(canvas: "Tokens") -> "Tokens":
-    """Return the largest rectangle of colours from the corner of a canvas (side, side); of equals the one with fewer rows."""
+    """Return the largest rectangle of colours from the corner of a canvas (side, side); of equals the one
+    with fewer rows.
+    """
     import numpy as np
 
     widths = np.minimum.accumulate(np.cumprod(canvas >= COLOUR, 1).sum(1))
@@ -92,7 +98,9 @@ class Ballot(NamedTuple):
     @property
     def ranked(self) -> list[ArcGrid]:
         """By votes, then by how sure they are on average; of equals the one that came first."""
-        return sorted(self.votes, key=lambda grid: (len(own := self.votes[grid]), sum(own) / len(own)), reverse=True)
+        return sorted(
+            self.votes, key=lambda grid: (len(own := self.votes[grid]), sum(own) / len(own)), reverse=True
+        )
 
 
 def ballots(answers: "Answers", halt: "Floats", ids: "Integers", names: Sequence[str]) -> dict[Input, Ballot]:
@@ -114,7 +122,9 @@ def ballots(answers: "Answers", halt: "Floats", ids: "Integers", names: Sequence
 
 
 def pass_at(count: int, found: dict[Input, Ballot]) -> float:
-    """Percent of tasks, each of which counts by the share of its test inputs that one of so many attempts solves."""
+    """Percent of tasks, each of which counts by the share of its test inputs that one of so many attempts
+    solves.
+    """
     by_task: dict[str, list[bool]] = {}
     for (task, _), ballot in found.items():
         by_task.setdefault(task, []).append(ballot.right in ballot.ranked[:count])
@@ -132,7 +142,9 @@ def submission(found: dict[Input, Ballot]) -> dict[str, Any]:
 
 METRICS.add_all(
     {
-        f"pass_at_{count}": quantity(f"pass@{count}", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True)
+        f"pass_at_{count}": quantity(
+            f"pass@{count}", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True
+        )
         for count in range(1, ATTEMPTS + 1)
     }
 )

@@ -30,7 +30,15 @@ def top1_accuracy(answers: Answers) -> float:
 
 
 @METRICS.add("level_accuracy")
-@metric("Top-1 accuracy by level", unit="%", better="higher", form=".1f", bounds=PERCENT, of_levels=True, share=True)
+@metric(
+    "Top-1 accuracy by level",
+    unit="%",
+    better="higher",
+    form=".1f",
+    bounds=PERCENT,
+    of_levels=True,
+    share=True,
+)
 def level_accuracy(answers: Answers) -> dict[str, float]:
     """Return it of the images of each level of difficulty."""
     import numpy as np
@@ -38,7 +46,9 @@ def level_accuracy(answers: Answers) -> dict[str, float]:
     if answers.levels is None:
         raise NotAvailable("the images have no levels of difficulty")
     right = answers.predicted == answers.labels
-    return {str(level): 100 * float(right[answers.levels == level].mean()) for level in np.unique(answers.levels)}
+    return {
+        str(level): 100 * float(right[answers.levels == level].mean()) for level in np.unique(answers.levels)
+    }
 
 
 @METRICS.add("macro_f1")
@@ -48,7 +58,10 @@ def macro_f1(answers: Answers) -> float:
     import numpy as np
 
     count = answers.logits.shape[1]
-    told, labels = np.bincount(answers.predicted, minlength=count), np.bincount(answers.labels, minlength=count)
+    told, labels = (
+        np.bincount(answers.predicted, minlength=count),
+        np.bincount(answers.labels, minlength=count),
+    )
     hits = np.bincount(answers.labels[answers.predicted == answers.labels], minlength=count)
     present = told + labels > 0  # the sum counts each hit twice
     return 100 * float((2 * hits[present] / (told + labels)[present]).mean())
@@ -57,7 +70,9 @@ def macro_f1(answers: Answers) -> float:
 @METRICS.add("ece")
 @metric("ECE", unit="%", better="lower", form=".1f", bounds=PERCENT)
 def calibration_error(answers: Answers) -> float:
-    """Mean distance of confidence and accuracy over equal-width bins of confidence, weighted by their size."""
+    """Mean distance of confidence and accuracy over equal-width bins of confidence, weighted by their
+    size.
+    """
     import numpy as np
 
     confidence = answers.probabilities.max(1)
@@ -66,7 +81,9 @@ def calibration_error(answers: Answers) -> float:
     return 100 * float(np.abs(gaps).sum() / len(confidence))
 
 
-of_findings = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("multilabel",), by_finding=True)
+of_findings = partial(
+    metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("multilabel",), by_finding=True
+)
 
 
 @METRICS.add("auroc")

@@ -55,9 +55,13 @@ def lawful_answers(answers: Answers) -> float:
 
 
 @METRICS.add("other_solutions")
-@metric("Answers that are another solution", unit="%", better="lower", form=".2f", bounds=PERCENT, tasks=("grid",))
+@metric(
+    "Answers that are another solution", unit="%", better="lower", form=".2f", bounds=PERCENT, tasks=("grid",)
+)
 def other_solutions(answers: Answers) -> float:
-    """Wrong by the data and without a broken rule: more than none says that the data have puzzles of several solutions."""
+    """Wrong by the data and without a broken rule: more than none says that the data have puzzles of several
+    solutions.
+    """
     if answers.lawful is None:
         raise NotAvailable("nobody knows the rules of these puzzles")
     return 100 * float(((solved(answers) == 0) & (answers.lawful == 1)).mean())
@@ -75,8 +79,11 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
     return {str(level): float(exact[answers.levels == level].mean()) for level in np.unique(answers.levels)}
 
 
-# What follows from every segment's answers or states, of which the last answers alone are kept, and from more thinking at test.
-solved_share = partial(quantity, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
+# What follows from every segment's answers or states, of which the last answers alone are kept, and from more
+# thinking at test.
+solved_share = partial(
+    quantity, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True
+)
 METRICS.add_all(
     {
         "halted_exact_accuracy": solved_share("Exact accuracy, halting by itself"),
@@ -87,7 +94,9 @@ METRICS.add_all(
         "any_copy_exact_accuracy": solved_share("Exact accuracy, any copy"),
         "flipped_puzzles": solved_share("Puzzles that some copies solve and others do not", better="lower"),
         "lost_puzzles": solved_share("Puzzles that fewer segments solve", better="lower"),
-        "halting_auroc": quantity("AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)),
+        "halting_auroc": quantity(
+            "AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)
+        ),
         "residual": quantity("Fixed-point residual", form=".3g", tasks=("grid",)),
         "halted_steps": quantity("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
     }

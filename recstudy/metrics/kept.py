@@ -1,4 +1,5 @@
-"""The answers that a run keeps, so that a metric costs no training: `answers.npz`, compressed and of a limited size.
+"""The answers that a run keeps, so that a metric costs no training: `answers.npz`, compressed and of a
+limited size.
 
     about            JSON: format, task, names of the classes, images of the whole test split
     answers (N, K)   float16: the logarithms of class probabilities, or logits where an image has several labels
@@ -7,8 +8,8 @@
     cells, lawful    for the task of grids, which has no `answers`
     kept.NAME        what another task keeps, in its precision
 
-Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses the small ones,
-which likelihoods are made of, and those near 1.
+Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses
+the small ones, which likelihoods are made of, and those near 1.
 """
 
 import io
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 LIMIT = 4 * 2**20  # bytes of the file; of ImageNet's 50,000 x 1,000 answers the first 2,000 or so fit
 FORMAT = 1
 KEPT = "kept."  # before the names of what a task keeps
-INTEGERS = {"rows": "int32", "groups": "int32", "levels": "int32", "lawful": "uint8"}  # int64 in `Answers`, as they are kept
+# int64 in `Answers`, as they are kept
+INTEGERS = {"rows": "int32", "groups": "int32", "levels": "int32", "lawful": "uint8"}
 
 
 class Kept(NamedTuple):
@@ -68,10 +70,14 @@ def unpacked(path: Path) -> Kept:
         arrays = opened.arrays(path)
         about = _text(arrays["about"])
         if about["format"] > FORMAT:
-            raise StorageError(f"{path} was written by a newer recstudy (format {about['format']}). Update this one.")
+            raise StorageError(
+                f"{path} was written by a newer recstudy (format {about['format']}). Update this one."
+            )
         captions, labels = _text(arrays["captions"]), arrays["labels"]
         _check(about, arrays, captions)
-        integers: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in INTEGERS if name in arrays}
+        integers: dict[str, Any] = {
+            name: arrays[name].astype(np.int64) for name in INTEGERS if name in arrays
+        }
         found = Answers(
             about["task"],
             arrays["answers"].astype(np.float64),
@@ -84,19 +90,39 @@ def unpacked(path: Path) -> Kept:
             **integers,
         )
         return Kept(found, about["images"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
-        raise StorageError(f"{path} is damaged ({error}). Remove it: what needs it is then computed from the weights.") from None
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
+        raise StorageError(
+            f"{path} is damaged ({error}). Remove it: what needs it is then computed from the weights."
+        ) from None
 
 
-def _check(about: Mapping[str, Any], arrays: "Mapping[str, npt.NDArray[Any]]", captions: Mapping[str, Any]) -> None:
-    """Refuse arrays that are not of the same images (ValueError), which a metric could not tell from its own faults."""
+def _check(
+    about: Mapping[str, Any], arrays: "Mapping[str, npt.NDArray[Any]]", captions: Mapping[str, Any]
+) -> None:
+    """Refuse arrays that are not of the same images (ValueError), which a metric could not tell from its own
+    faults.
+    """
     of_images = {name: array for name, array in arrays.items() if name not in ("about", "captions")}
     sides = {name: len(array) if array.ndim else -1 for name, array in of_images.items()}
     sides |= {name: len(list(captions[name])) for name in ("written", "references")}
     count = max(sides.values())
     if wrong := {name: length for name, length in sides.items() if length not in (0, count)}:
         raise ValueError(f"{wrong} of {count} images")
-    words = [about["task"], *about["class_names"], *captions["written"], *(one for own in captions["references"] for one in own)]
+    words = [
+        about["task"],
+        *about["class_names"],
+        *captions["written"],
+        *(one for own in captions["references"] for one in own),
+    ]
     if not isinstance(about["images"], int) or not all(isinstance(one, str) for one in words):
         raise ValueError("names, captions and counts of other types")
 
@@ -106,14 +132,27 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
 
     some = _first(answers, count)
     labels = some.labels
-    about = {"format": FORMAT, "task": answers.task, "class_names": list(answers.class_names), "images": whole}
+    about = {
+        "format": FORMAT,
+        "task": answers.task,
+        "class_names": list(answers.class_names),
+        "images": whole,
+    }
     arrays: dict[str, Any] = {
         "about": _bytes(about),
         "answers": _halved(some),
         # Whole numbers in the least type that holds them and -1; others in single precision.
-        "labels": labels.astype(np.float32 if labels.dtype.kind == "f" else np.min_scalar_type(-1 - int(labels.max(initial=0)))),
-        "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
-        **{name: value.astype(kind) for name, kind in INTEGERS.items() if (value := getattr(some, name)) is not None},
+        "labels": labels.astype(
+            np.float32 if labels.dtype.kind == "f" else np.min_scalar_type(-1 - int(labels.max(initial=0)))
+        ),
+        "captions": _bytes(
+            {"written": list(some.written), "references": [list(own) for own in some.references]}
+        ),
+        **{
+            name: value.astype(kind)
+            for name, kind in INTEGERS.items()
+            if (value := getattr(some, name)) is not None
+        },
         **({"cells": some.cells.astype(np.uint8, copy=False)} if some.task == "grid" else {}),
         **{KEPT + name: array for name, array in some.kept.items()},
     }
@@ -131,13 +170,19 @@ def archived(arrays: Mapping[str, Any]) -> bytes:
 
 def _first(answers: Answers, count: int) -> Answers:
     """Return those of the first images."""
-    every = {field.name: getattr(answers, field.name) for field in fields(answers) if field.name not in ("task", "class_names")}
+    every = {
+        field.name: getattr(answers, field.name)
+        for field in fields(answers)
+        if field.name not in ("task", "class_names")
+    }
     some = {name: value[:count] for name, value in every.items() if value is not None and name != "kept"}
     return replace(answers, **some, kept={name: array[:count] for name, array in answers.kept.items()})
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
-    """Return them in half precision, with the same most likely class: the next number up where that ties with another."""
+    """Return them in half precision, with the same most likely class: the next number up where that ties with
+    another.
+    """
     import numpy as np
 
     several = answers.task != "multiclass"
@@ -145,7 +190,10 @@ def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
     most = float(np.finfo(np.float16).max)
     half = values.clip(-most, most).astype(np.float16)
     if not several and len(answers):
-        tied = (half.argmax(1) != answers.predicted).nonzero()[0], answers.predicted[half.argmax(1) != answers.predicted]
+        tied = (
+            (half.argmax(1) != answers.predicted).nonzero()[0],
+            answers.predicted[half.argmax(1) != answers.predicted],
+        )
         half[tied] = np.nextafter(half[tied], np.float16(np.inf))
     return half
 
@@ -153,9 +201,10 @@ def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
 def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, float]:
     """Return by how much `values`, metrics of unpacked answers, may differ from those before half precision.
 
-    Shares depend on the most likely class alone, which half precision keeps; captions and cells are kept as they are. The
-    others are read from logits, each of which was off by half a unit in the last place at most. NLL, AUROC and average precision
-    have their extremes where the right answers are off in one direction and all others in the other.
+    Shares depend on the most likely class alone, which half precision keeps; captions and cells are kept as
+    they are. The others are read from logits, each of which was off by half a unit in the last place at most.
+    NLL, AUROC and average precision have their extremes where the right answers are off in one direction and
+    all others in the other.
     """
     import numpy as np
 
@@ -174,10 +223,13 @@ def rounding_errors(answers: Answers, values: Mapping[str, float]) -> dict[str, 
     apart = off * np.linspace(1, 1.001, len(answers))[:, None]
     sides = [replace(answers, logits=answers.logits + np.where(right, step, -step)) for step in (off, -apart)]
     ends = [measured(side, names).values for side in sides]
-    errors = {name: max(abs(end[name] - value) for end in ends) for name, value in values.items() if name in ends[0]}
+    errors = {
+        name: max(abs(end[name] - value) for end in ends) for name, value in values.items() if name in ends[0]
+    }
     if "ece" in errors:
-        # Of no use here: the gaps of a bin's items cancel out. A confidence moves the gap of its bin by as much as it is off
-        # itself; next to the border of two bins it may also leave one for the other, with its whole gap.
+        # Of no use here: the gaps of a bin's items cancel out. A confidence moves the gap of its bin by as
+        # much as it is off itself; next to the border of two bins it may also leave one for the other, with
+        # its whole gap.
         confidence = answers.probabilities[top]
         sides = [replace(answers, logits=answers.logits + np.where(top, step, -step)) for step in (-off, off)]
         low, high = (side.probabilities[top] for side in sides)

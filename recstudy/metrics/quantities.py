@@ -11,7 +11,10 @@ share = partial(quantity, unit="%", better="higher", form=".1f", of_text=True, b
 METRICS.add_all(
     {
         "token_accuracy": share("Token accuracy", short="tokens", tasks=("caption",)),
-        **{f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",)) for k in (1, 5, 10)},
+        **{
+            f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",))
+            for k in (1, 5, 10)
+        },
         "cosine_before": quantity("Cosine, before", form=".3f", of_text=True),
         "cosine_after": quantity("Cosine, after", form=".3f", of_text=True),
         "contrast_before": quantity("Matched minus mismatched cosine, before", form=".3f", of_text=True),
@@ -21,7 +24,8 @@ METRICS.add_all(
         "router_entropy": quantity("Router entropy", "nats", form=".3f", of_text=True),
         "expert_load_peak": quantity("Largest expert share", "%", "lower", ".1f", of_text=True),
         "dropped_tokens": quantity("Dropped tokens", "%", "lower", ".1f", of_text=True),
-        "act_loss": quantity("ACT loss", "nats", "lower", ".2f"),  # of the 000 paper, which does not define it
+        # of the 000 paper, which does not define it
+        "act_loss": quantity("ACT loss", "nats", "lower", ".2f"),
         "supervision_steps_used": quantity("Supervision steps used"),
         "numerical_floor": quantity("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),
         "train_loss": quantity("Training loss", "nats", "lower", ".3f"),

@@ -18,7 +18,9 @@ Value = float | Mapping[str, float]  # of all answers, or of each class that can
 ROUNDING = 1e-9  # by which a sum may leave its bounds, as a share of them
 
 
-def quantity(title: str, unit: str = "", better: Better | None = None, form: str = ".4g", **fields: Any) -> Metric:
+def quantity(
+    title: str, unit: str = "", better: Better | None = None, form: str = ".4g", **fields: Any
+) -> Metric:
     """Describe a metric of the recursive models."""
     return Metric(title=title, unit=unit, better=better, form=form, **fields)
 
@@ -43,8 +45,8 @@ def metric(
 
 
 class MeasuredMetrics(NamedTuple):
-    """Metrics by name, `METRIC.CLASS` among them; the classes that one leaves out; why others are `unavailable`, and which of
-    these because their own code raised something.
+    """Metrics by name, `METRIC.CLASS` among them; the classes that one leaves out; why others are
+    `unavailable`, and which of these because their own code raised something.
     """
 
     values: dict[str, float]
@@ -56,7 +58,8 @@ class MeasuredMetrics(NamedTuple):
 def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMetrics:
     """Metrics of answers: those of these `names`, or all that are registered for the task.
 
-    What a metric's own code raises makes that metric unavailable, and no other; the run is not lost, and it is said.
+    What a metric's own code raises makes that metric unavailable, and no other; the run is not lost, and it
+    is said.
     """
     values: dict[str, float] = {}
     undefined: dict[str, None] = {}
@@ -75,7 +78,8 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
             unavailable[name] = str(reason)
         except Exception as error:  # of whatever kind: one metric is no reason to lose a run
             raised.append(name)
-            lines = extract_tb(error.__traceback__)  # the last of them that raised it, or called an installed package that did
+            # the last of them that raised it, or called an installed package that did
+            lines = extract_tb(error.__traceback__)
             line = ([line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines)[-1]
             place = f"{Path(line.filename).name}, line {line.lineno}"
             unavailable[name] = missing_package(error) or f"{type(error).__name__}: {error} ({place})"
@@ -94,11 +98,13 @@ def score(name: str, answers: Answers) -> float:
 def selection_score(name: str, answers: Answers) -> float:
     """Return the score that selects epochs; not a number if it is undefined on this split.
 
-    The first evaluation also computes the metrics that the user has registered for the task, so that one that gives no number
-    fails before the training and not after it. An error that such a metric raises costs no run: see `measured`.
+    The first evaluation also computes the metrics that the user has registered for the task, so that one that
+    gives no number fails before the training and not after it. An error that such a metric raises costs no
+    run: see `measured`.
 
     Raises:
-        ConfigError: A metric gives None, an infinite value or no number; or the score needs a program that is not installed.
+        ConfigError: A metric gives None, an infinite value or no number; or the score needs a program that is
+            not installed.
     """
     for other in of_task(answers.task, answers.levels is not None):
         if other != name and _is_users(other) and METRICS[other] not in _checked_metrics:
@@ -110,7 +116,9 @@ def selection_score(name: str, answers: Answers) -> float:
     try:
         value = METRICS[name](answers)
     except NotInstalled as reason:
-        raise ConfigError(f"train.score {name!r} cannot select epochs: {reason}. Set train.score to another metric") from None
+        raise ConfigError(
+            f"train.score {name!r} cannot select epochs: {reason}. Set train.score to another metric"
+        ) from None
     except NotAvailable:
         return math.nan
     if _is_users(name):
@@ -118,7 +126,8 @@ def selection_score(name: str, answers: Answers) -> float:
     return _mean(value)
 
 
-_checked_metrics: WeakSet[Metric] = WeakSet()  # those of users that `selection_score` has computed in this process
+# those of users that `selection_score` has computed in this process
+_checked_metrics: WeakSet[Metric] = WeakSet()
 
 
 def _is_users(name: str) -> bool:
@@ -147,8 +156,12 @@ def _mean(value: Value) -> float:
 
 
 def of_task(task: str, levels: bool = False) -> list[str]:
-    """Return the metrics that answers of this task are judged by, with those `of_levels` where images have some."""
-    return [name for name, one in answer_metrics().items() if is_for(name, task) and (levels or not one.of_levels)]
+    """Return the metrics that answers of this task are judged by, with those `of_levels` where images have
+    some.
+    """
+    return [
+        name for name, one in answer_metrics().items() if is_for(name, task) and (levels or not one.of_levels)
+    ]
 
 
 def answer_metrics() -> dict[str, Metric]:
@@ -170,7 +183,9 @@ def check_computed(name: str) -> Metric:
     """
     found = METRICS[name]
     if found.of is None:
-        raise ConfigError(f"{found.title} ({name}) does not follow from answers: there are {choices(answer_metrics())}.")
+        raise ConfigError(
+            f"{found.title} ({name}) does not follow from answers: there are {choices(answer_metrics())}."
+        )
     return found
 
 

@@ -1,8 +1,8 @@
 """Models that write a caption, and the backbones that see the image for them: what can be set.
 
-ImageHRM and ImageTRM are recursive: their networks stand in `networks/image_hrm.py`. Captioners without a recursion are the
-baseline of these two, and those that MicarVLMoE compares with: `networks/lstm_captioners.py` and
-`networks/transformer_captioners.py`.
+ImageHRM and ImageTRM are recursive: their networks stand in `networks/image_hrm.py`. Captioners without a
+recursion are the baseline of these two, and those that MicarVLMoE compares with:
+`networks/lstm_captioners.py` and `networks/transformer_captioners.py`.
 """
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
@@ -34,7 +34,8 @@ class Backbone(NamedTuple):
 BackboneName = Literal["resnet18", "resnet101", "swin_t", "swin_b", "small", "fuselip"]
 BACKBONES = {
     "resnet18": Backbone("ResNet-18", "resnet18", 512, 512, 11_176_512, None),
-    "resnet101": Backbone("ResNet-101", "resnet101.tv2_in1k", 2048, 2048, 42_500_160, None),  # torchvision's IMAGENET1K_V2
+    # torchvision's IMAGENET1K_V2
+    "resnet101": Backbone("ResNet-101", "resnet101.tv2_in1k", 2048, 2048, 42_500_160, None),
     "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224", 768, 768, 27_519_354, 224),
     "swin_b": Backbone("Swin-B", "swin_base_patch4_window7_224", 1024, 1024, 86_743_224, 224),
     "small": Backbone("small CNN", "", 256, 64, 93_472, None),
@@ -43,14 +44,18 @@ BACKBONES = {
 
 
 class FuseLIPBackboneConfig(Config):
-    """A FuseLIP encoder as the backbone. It is aligned on the captions of the training split before the captioner is trained.
+    """A FuseLIP encoder as the backbone. It is aligned on the captions of the training split before the
+    captioner is trained.
 
-    With `tuned` of the captioner the encoder is then trained with the captioner, at its learning rate. Otherwise it is frozen.
+    With `tuned` of the captioner the encoder is then trained with the captioner, at its learning rate.
+    Otherwise it is frozen.
     """
 
     revision: ClassVar[int] = 2  # gains, biases and the scale do not decay
 
-    aligner: Aligner = Field(Aligner(), description="the encoder, its image tokenizer, and how long that is trained")
+    aligner: Aligner = Field(
+        Aligner(), description="the encoder, its image tokenizer, and how long that is trained"
+    )
     mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
         "prefix_causal",
         description="what stands at a token: the feature of the image and the tokens before; of the image alone; or of the whole "
@@ -67,18 +72,25 @@ class CaptionModel(ModelConfig):
     outputs: ClassVar[tuple[str, ...]] = ("caption",)
 
     backbone: BackboneName = Field(
-        "resnet18", description="what sees the image: timm's networks; a small CNN of ours for 64x64 pixels; or FuseLIP"
+        "resnet18",
+        description="what sees the image: timm's networks; a small CNN of ours for 64x64 pixels; or FuseLIP",
     )
     fuselip: FuseLIPBackboneConfig | None = Field(None, description="of the backbone 'fuselip'")
     weights: Literal["pretrained", "random"] = Field(
-        "pretrained", description="the backbone's, at the start: timm's of ImageNet, from the Hugging Face hub; or drawn"
+        "pretrained",
+        description="the backbone's, at the start: timm's of ImageNet, from the Hugging Face hub; or drawn",
     )
-    tuned: bool = Field(False, description="train the backbone too; else it is frozen, and its features are computed once")
+    tuned: bool = Field(
+        False, description="train the backbone too; else it is frozen, and its features are computed once"
+    )
     decode: Literal["beam", "greedy", "official_quirk"] = Field(
-        "beam", description="how captions are written at test: beam search, the likeliest token, or MicarVLMoE's published search"
+        "beam",
+        description="how captions are written at test: beam search, the likeliest token, or MicarVLMoE's published search",
     )
     beam: int = Field(3, ge=1, le=32, description="beams an image")
-    length_normalisation: float = Field(0.0, ge=0, le=2, description="power of the length that a beam's score is divided by")
+    length_normalisation: float = Field(
+        0.0, ge=0, le=2, description="power of the length that a beam's score is divided by"
+    )
 
     @property
     def revised(self) -> int:
@@ -87,7 +99,9 @@ class CaptionModel(ModelConfig):
 
     @property
     def reads_features(self) -> bool:
-        """Return whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place of pixels."""
+        """Return whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place
+        of pixels.
+        """
         return not self.tuned and self.fuselip is None
 
     @property
@@ -101,11 +115,14 @@ class CaptionModel(ModelConfig):
 
     @property
     def batch_norm(self) -> bool:
-        return self.tuned and self.backbone.startswith("resnet")  # Swin has layer norm, the small net group norm
+        # Swin has layer norm, the small net group norm
+        return self.tuned and self.backbone.startswith("resnet")
 
     @property
     def grid(self) -> int | None:
-        """Places a side at which the image's features stand, (B, grid x grid, F); None: the whole image's, (B, F)."""
+        """Places a side at which the image's features stand, (B, grid x grid, F); None: the whole image's,
+        (B, F).
+        """
         return None
 
     @property
@@ -123,9 +140,15 @@ class CaptionModel(ModelConfig):
 
     @property
     def vision(self) -> str:
-        """Return what sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random, tuned`."""
+        """Return what sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random,
+        tuned`.
+        """
         if self.fuselip is not None:
-            return f"FuseLIP on {self.fuselip.aligner.tokenizer.name}" + ", tuned" * self.tuned + ", LEAKY" * self.leaks
+            return (
+                f"FuseLIP on {self.fuselip.aligner.tokenizer.name}"
+                + ", tuned" * self.tuned
+                + ", LEAKY" * self.leaks
+            )
         marks = [BACKBONES[self.backbone].title, "random" * (self.weights == "random"), "tuned" * self.tuned]
         return ", ".join(filter(None, marks))
 
@@ -143,7 +166,9 @@ class CaptionModel(ModelConfig):
     def check(self, data: DataConfig) -> None:
         backbone = BACKBONES[self.backbone]
         if data.tokens > LONGEST:
-            raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {data.tokens:,}")
+            raise ValueError(
+                f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {data.tokens:,}"
+            )
         if (self.backbone == "fuselip") != (self.fuselip is not None):
             raise ValueError("model.fuselip goes with model.backbone 'fuselip', and that with it")
         if self.fuselip is not None and not self.recursive:
@@ -154,9 +179,13 @@ class CaptionModel(ModelConfig):
             fits(aligner.encoder, aligner.tokenizer, data, beside=aligner.tokenizer.codes if whole else 0)
             return
         if self.backbone == "small" and self.weights == "pretrained":
-            raise ValueError("model.weights must be 'random' with model.backbone 'small', which nobody has trained")
+            raise ValueError(
+                "model.weights must be 'random' with model.backbone 'small', which nobody has trained"
+            )
         if data.shape[0] != 3:
-            raise ValueError(f"model.backbone {self.backbone!r} needs images of 3 channels, but {data.title} has {data.shape[0]}")
+            raise ValueError(
+                f"model.backbone {self.backbone!r} needs images of 3 channels, but {data.title} has {data.shape[0]}"
+            )
         if backbone.side is not None and data.shape[1:] != (backbone.side, backbone.side):
             raise ValueError(
                 f"data.size must be {backbone.side} for model.backbone {self.backbone!r}, but got {data.shape[1]}x{data.shape[2]}"
@@ -171,8 +200,12 @@ class RecursiveCaptionModel(CaptionModel):
 
     width: int = Field(512, ge=2, description="d: dimensions of a token")
     heads: int = Field(8, ge=1, description="attention heads")
-    expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s")
-    image_norm: bool = Field(False, description="RMS-normalise E_v, so that image and token enter with the same scale")
+    expansion: int = Field(
+        4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s"
+    )
+    image_norm: bool = Field(
+        False, description="RMS-normalise E_v, so that image and token enter with the same scale"
+    )
     halt_read: Literal["mean", "last"] = Field(
         "mean",
         description="what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one has seen "
@@ -180,7 +213,8 @@ class RecursiveCaptionModel(CaptionModel):
     )
 
     halt_target: Literal["soft", "exact"] = Field(
-        "soft", description="halting is learned from the share of a caption's tokens that are right, or from all of them"
+        "soft",
+        description="halting is learned from the share of a caption's tokens that are right, or from all of them",
     )
 
     @property
@@ -190,7 +224,9 @@ class RecursiveCaptionModel(CaptionModel):
     def check(self, data: DataConfig) -> None:
         super().check(data)
         if self.width % self.heads or self.width // self.heads % 2:
-            raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")
+            raise ValueError(
+                f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}"
+            )
         if self.image_norm and self.fuselip is not None:
             raise ValueError(
                 "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of their own"
@@ -199,7 +235,9 @@ class RecursiveCaptionModel(CaptionModel):
 
 @FAMILIES.add("image_hrm")
 class ImageHRM(RecursiveCaptionModel):
-    """ImageHRM. Defaults: the paper's triple loop (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
+    """ImageHRM. Defaults: the paper's triple loop (a core of 20,447,232); `middle_cycles=0` is the dual one
+    (13,631,488).
+    """
 
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_hrm"
     bootstraps: ClassVar[bool] = True
@@ -210,7 +248,10 @@ class ImageHRM(RecursiveCaptionModel):
     low_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_L")
     high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="C_H: H-updates a segment")
     middle_cycles: Annotated[int, Tunable(1, 4)] = Field(
-        2, ge=0, le=64, description="C_M: M-updates before each H-update; 0 has no middle level: the dual loop"
+        2,
+        ge=0,
+        le=64,
+        description="C_M: M-updates before each H-update; 0 has no middle level: the dual loop",
     )
     low_cycles: Annotated[int, Tunable(1, 4)] = Field(
         2, ge=1, le=64, description="C_L: L-updates before each update of the level above"
@@ -221,7 +262,8 @@ class ImageHRM(RecursiveCaptionModel):
         "H to M to L); or the sum of all levels",
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "one_step", description="through the last update of each level (the paper); the last high cycle; every update"
+        "one_step",
+        description="through the last update of each level (the paper); the last high cycle; every update",
     )
 
     @property
@@ -241,7 +283,9 @@ class ImageHRM(RecursiveCaptionModel):
 
 @FAMILIES.add("image_trm")
 class ImageTRM(RecursiveCaptionModel):
-    """ImageTRM. Defaults: its paper's (a core of 6,815,744 parameters), with TRM's cycles, which it does not print."""
+    """ImageTRM. Defaults: its paper's (a core of 6,815,744 parameters), with TRM's cycles, which it does not
+    print.
+    """
 
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_trm"
 
@@ -250,7 +294,8 @@ class ImageTRM(RecursiveCaptionModel):
     cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
     latent_steps: Annotated[int, Tunable(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates a cycle")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "full_bptt", description="through every update (paper); the last cycle (TRM's code); the last z- and the last y-update"
+        "full_bptt",
+        description="through every update (paper); the last cycle (TRM's code); the last z- and the last y-update",
     )
 
     @property
@@ -267,7 +312,8 @@ class ImageLSTM(CaptionModel):
     family: Literal["image_lstm"] = "image_lstm"
     width: int = Field(512, ge=1, description="dimensions of a token and of the LSTM's state")
     image: Literal["merge", "inject"] = Field(
-        "merge", description="the image is added to every token (merge), or is the LSTM's first state (inject)"
+        "merge",
+        description="the image is added to every token (merge), or is the LSTM's first state (inject)",
     )
 
     @property
@@ -276,12 +322,18 @@ class ImageLSTM(CaptionModel):
 
 
 class ReportModel(CaptionModel):
-    """A captioner of MicarVLMoE's tables. Its eyes by default: ResNet-101, pretrained on ImageNet, and trained with the rest."""
+    """A captioner of MicarVLMoE's tables. Its eyes by default: ResNet-101, pretrained on ImageNet, and
+    trained with the rest.
+    """
 
     named: ClassVar[str]  # as the paper's tables do
 
-    backbone: BackboneName = Field("resnet101", description="what sees the image: timm's networks, or a small CNN of ours")
-    tuned: bool = Field(True, description="train the backbone too; else it is frozen, and its features are computed once")
+    backbone: BackboneName = Field(
+        "resnet101", description="what sees the image: timm's networks, or a small CNN of ours"
+    )
+    tuned: bool = Field(
+        True, description="train the backbone too; else it is frozen, and its features are computed once"
+    )
 
     @property
     def title(self) -> str:
@@ -303,7 +355,9 @@ class ShowTell(ReportModel):
 
 @FAMILIES.add("show_attend_tell")
 class ShowAttendTell(ReportModel):
-    """Show, Attend and Tell with soft attention. Defaults: MicarVLMoE's, a decoder of 11,781,608 parameters at 1,000 words."""
+    """Show, Attend and Tell with soft attention. Defaults: MicarVLMoE's, a decoder of 11,781,608 parameters
+    at 1,000 words.
+    """
 
     named: ClassVar[str] = "SAT"
     network: ClassVar[str] = "recstudy.models.networks.lstm_captioners:ShowAttendTellNetwork"
@@ -314,7 +368,9 @@ class ShowAttendTell(ReportModel):
     attention: int = Field(512, ge=1, description="dimensions in which a state and a place are compared")
     dropout: float = Field(0.5, ge=0, lt=1, description="on the state that the words are read from")
     alpha_c: float = Field(
-        1.0, ge=0, description="weight of the doubly stochastic penalty: over a caption each place is looked at once; 0 is off"
+        1.0,
+        ge=0,
+        description="weight of the doubly stochastic penalty: over a caption each place is looked at once; 0 is off",
     )
 
 
@@ -327,17 +383,23 @@ class EncoderDecoderModel(ReportModel):
     heads: int = Field(8, ge=1, description="attention heads")
     layers: int = Field(3, ge=1, le=48, description="of the encoder, and of the decoder")
     ffn_width: int = Field(2048, ge=1, description="hidden width of the feed-forward networks")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on the embeddings, the attention weights, and in the layers")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="on the embeddings, the attention weights, and in the layers"
+    )
 
     def check(self, data: DataConfig) -> None:
         super().check(data)
         if self.width % self.heads:
-            raise ValueError(f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}")
+            raise ValueError(
+                f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}"
+            )
 
 
 @FAMILIES.add("caption_transformer")
 class CaptionTransformer(EncoderDecoderModel):
-    """The transformer of Vaswani et al. Defaults: MicarVLMoE's, 24,143,336 parameters at 1,000 words without the backbone."""
+    """The transformer of Vaswani et al. Defaults: MicarVLMoE's, 24,143,336 parameters at 1,000 words without
+    the backbone.
+    """
 
     named: ClassVar[str] = "Transformer"
     network: ClassVar[str] = "recstudy.models.networks.transformer_captioners:CaptionTransformerNetwork"

@@ -1,7 +1,7 @@
 """Classifiers of images, with and without a recursion: what can be set.
 
-The networks of the baselines stand in `networks/classifiers.py`, the equations of ViTRM in `networks/vitrm.py` and those of HRM
-for small images (HRM-Small-Images) in `networks/hrm_image.py`.
+The networks of the baselines stand in `networks/classifiers.py`, the equations of ViTRM in
+`networks/vitrm.py` and those of HRM for small images (HRM-Small-Images) in `networks/hrm_image.py`.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -11,7 +11,8 @@ from pydantic import Field
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.programs.settings import Tunable
 
-# size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to the digit.
+# size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to
+# the digit.
 SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
 
 
@@ -30,12 +31,16 @@ class CNN(ModelConfig):
     def check(self, data: DataConfig) -> None:
         height, width = data.shape[1:]
         if min(height, width) < 4:
-            raise ValueError(f"the two-stage CNN needs images of 4x4 pixels or more, but got {height}x{width}")
+            raise ValueError(
+                f"the two-stage CNN needs images of 4x4 pixels or more, but got {height}x{width}"
+            )
 
 
 @FAMILIES.add("resnet")
 class ResNet(ModelConfig):
-    """torchvision's ResNet with one of two stems. The ViTRM paper has the ImageNet stem on 32x32 images (see ViTRM-9)."""
+    """torchvision's ResNet with one of two stems. The ViTRM paper has the ImageNet stem on 32x32 images (see
+    ViTRM-9).
+    """
 
     network: ClassVar[str] = "recstudy.models.networks.classifiers:ResNetNetwork"
     batch_norm: ClassVar[bool] = True
@@ -69,7 +74,9 @@ class DenseNet(ModelConfig):
     def check(self, data: DataConfig) -> None:
         height, width = data.shape[1:]
         if min(height, width) < 32:
-            raise ValueError(f"DenseNet-121 halves an image five times and needs 32x32 pixels or more, but got {height}x{width}")
+            raise ValueError(
+                f"DenseNet-121 halves an image five times and needs 32x32 pixels or more, but got {height}x{width}"
+            )
 
 
 @FAMILIES.add("vit")
@@ -79,13 +86,19 @@ class ViT(ModelConfig):
     network: ClassVar[str] = "recstudy.models.networks.classifiers:ViTNetwork"
 
     family: Literal["vit"] = "vit"
-    size: Literal["small", "base", "large"] = Field("small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10")
+    size: Literal["small", "base", "large"] = Field(
+        "small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10"
+    )
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
     width: int | None = Field(None, ge=8, description="dimensions of a token; default by size")
     layers: int | None = Field(None, ge=1, le=48, description="default by size")
     heads: int | None = Field(None, ge=1, description="default by size")
-    ffn_width: int | None = Field(None, ge=1, description="hidden width of the GELU feed-forward network; default by size")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on the embedding, the attention weights and in the feed-forward network")
+    ffn_width: int | None = Field(
+        None, ge=1, description="hidden width of the GELU feed-forward network; default by size"
+    )
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="on the embedding, the attention weights and in the feed-forward network"
+    )
 
     @property
     def title(self) -> str:
@@ -124,9 +137,13 @@ class ViTRM(ModelConfig):
 
     family: Literal["vitrm"] = "vitrm"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Tunable([64, 128, 192, 256, 384, 512])] = Field(384, ge=1, description="d: dimensions of a token")
+    width: Annotated[int, Tunable([64, 128, 192, 256, 384, 512])] = Field(
+        384, ge=1, description="d: dimensions of a token"
+    )
     heads: int = Field(6, ge=1, description="attention heads")
-    layers: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=48, description="k: transformer layers of a block")
+    layers: Annotated[int, Tunable(1, 4)] = Field(
+        3, ge=1, le=48, description="k: transformer layers of a block"
+    )
     latent_tokens: Annotated[int, Tunable([16, 32, 64, 128])] = Field(
         64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
     )
@@ -134,20 +151,31 @@ class ViTRM(ModelConfig):
     cycles: Annotated[int, Tunable(1, 3)] = Field(
         1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is"
     )
-    test_cycles: int = Field(1, ge=1, le=64, description="T at test: chained cycles before the logits are read")
-    blocks: Literal[1, 2] = Field(1, description="one block f for z and y (section 3.3, code), or one for each (section 3)")
-    ffn: Literal["swiglu", "gelu"] = Field("swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)")
+    test_cycles: int = Field(
+        1, ge=1, le=64, description="T at test: chained cycles before the logits are read"
+    )
+    blocks: Literal[1, 2] = Field(
+        1, description="one block f for z and y (section 3.3, code), or one for each (section 3)"
+    )
+    ffn: Literal["swiglu", "gelu"] = Field(
+        "swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)"
+    )
     ffn_width: int | None = Field(
         None, ge=1, description="m: its hidden width; by default 4d/3 (swiglu) or 2d (gelu): equal counts"
     )
-    norm: Literal["pre", "post"] = Field("pre", description="layer norm before each branch (code) or after each sum")
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="layer norm before each branch (code) or after each sum"
+    )
     dropout: Annotated[float, Tunable([0.0, 0.1, 0.2, 0.3])] = Field(
         0.1, ge=0, lt=1, description="on attention weights and on both residual branches"
     )
-    latent_init: Literal["learned", "fixed"] = Field("learned", description="z at the start: trained, or one fixed random draw")
+    latent_init: Literal["learned", "fixed"] = Field(
+        "learned", description="z at the start: trained, or one fixed random draw"
+    )
     image_in_answer: bool = Field(False, description="let the y-update attend to the image tokens x too")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "full_bptt", description="through every update; the last cycle (TRM); the last z- and the last y-update (HRM)"
+        "full_bptt",
+        description="through every update; the last cycle (TRM); the last z- and the last y-update (HRM)",
     )
 
     @property
@@ -162,7 +190,9 @@ class ViTRM(ModelConfig):
 
 @FAMILIES.add("hrm_image")
 class HRMImage(ModelConfig):
-    """Hierarchical reasoning model for small images. Defaults: the author's CIFAR net (3,552,576 parameters on CIFAR-10)."""
+    """Hierarchical reasoning model for small images. Defaults: the author's CIFAR net (3,552,576 parameters
+    on CIFAR-10).
+    """
 
     recursive: ClassVar[bool] = True
     title: ClassVar[str] = "HRM"
@@ -170,18 +200,25 @@ class HRMImage(ModelConfig):
 
     family: Literal["hrm_image"] = "hrm_image"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Tunable([64, 128, 192, 256, 384])] = Field(192, ge=2, description="D: dimensions of a token")
+    width: Annotated[int, Tunable([64, 128, 192, 256, 384])] = Field(
+        192, ge=2, description="D: dimensions of a token"
+    )
     heads: int = Field(6, ge=1, description="attention heads")
     low_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
     high_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
     high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
-    low_cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: L-updates before each H-update")
+    low_cycles: Annotated[int, Tunable(1, 4)] = Field(
+        3, ge=1, le=64, description="T: L-updates before each H-update"
+    )
     expansion: int = Field(4, ge=1, description="hidden width of the GEGLU, in widths")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
-        "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
+        "one_step",
+        description="through the last L- and the last H-update (the paper); the last high cycle; every update",
     )
 
     def check(self, data: DataConfig) -> None:
         patches_and_heads(data.shape, self.patch, self.width, self.heads)
         if self.width // self.heads % 2:
-            raise ValueError(f"model.width / model.heads must be even for rotary positions, but got {self.width // self.heads}")
+            raise ValueError(
+                f"model.width / model.heads must be even for rotary positions, but got {self.width // self.heads}"
+            )

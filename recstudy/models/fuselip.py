@@ -1,9 +1,10 @@
-"""FuseLIP, one encoder for image and text; the 1-D image tokenizer that it reads; and their training on pairs: what can be set.
+"""FuseLIP, one encoder for image and text; the 1-D image tokenizer that it reads; and their training on
+pairs: what can be set.
 
-FuseLIP's tokens are one vocabulary: the text tokenizer's ids, then [MASK], then the codes of an image tokenizer. `standin-vq` has
-TiTok's shape and none of its training: it is small, trained here on the images of one data set, and named as a stand-in wherever
-a number depends on it. The networks stand in `networks/fuselip.py` and `networks/vq.py`, the
-tokenizer's training in `tasks/captioning/tokenizer.py`.
+FuseLIP's tokens are one vocabulary: the text tokenizer's ids, then [MASK], then the codes of an image
+tokenizer. `standin-vq` has TiTok's shape and none of its training: it is small, trained here on the images of
+one data set, and named as a stand-in wherever a number depends on it. The networks stand in
+`networks/fuselip.py` and `networks/vq.py`, the tokenizer's training in `tasks/captioning/tokenizer.py`.
 """
 
 from pathlib import Path
@@ -25,18 +26,24 @@ SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768,
 class FuseLIP(Config):
     """FuseLIP. Defaults: FuseLIP-S on TiTok-S-128's codes and CLIP's text (41,909,376 parameters)."""
 
-    size: Literal["small", "base", "large"] = Field("small", description="41.9 M, 67.4 M or 129.4 M parameters")
+    size: Literal["small", "base", "large"] = Field(
+        "small", description="41.9 M, 67.4 M or 129.4 M parameters"
+    )
     width: int | None = Field(None, ge=2, description="D: dimensions of a token; default by size")
     heads: int | None = Field(None, ge=1, description="default by size")
     layers: int | None = Field(None, ge=1, le=48, description="default by size")
-    text_vocabulary: int = Field(49_408, ge=4, description="ids of the text tokenizer; CLIP's byte-pair encoding")
+    text_vocabulary: int = Field(
+        49_408, ge=4, description="ids of the text tokenizer; CLIP's byte-pair encoding"
+    )
     pad: int = Field(0, ge=0, description="its id that fills up")
     bos: int = Field(49_406, ge=0, description="its id that begins a text")
     eos: int = Field(49_407, ge=0, description="its id that ends one, at which the feature is read")
     codes: int = Field(128, ge=1, description="K: ids an image")
     codebook: int | None = Field(None, ge=2, description="codes there are; default by size")
     context: int = Field(180, ge=4, description="most tokens of a sequence; longer texts are cut")
-    mask_rate: float = Field(0.1, ge=0, lt=1, description="how often a token is hidden in masked multimodal modelling; 0 is off")
+    mask_rate: float = Field(
+        0.1, ge=0, lt=1, description="how often a token is hidden in masked multimodal modelling; 0 is off"
+    )
     mask_weight: float = Field(0.25, ge=0, description="weight of that loss beside the contrastive one")
 
     @property
@@ -74,14 +81,20 @@ class FuseLIP(Config):
         if max(self.pad, self.bos, self.eos) >= self.text_vocabulary:
             raise ValueError(f"pad, bos and eos must be below text_vocabulary {self.text_vocabulary:,}")
         if self.context < self.codes + 2:
-            raise ValueError(f"context must hold {self.codes} codes of an image and two tokens, but got {self.context}")
+            raise ValueError(
+                f"context must hold {self.codes} codes of an image and two tokens, but got {self.context}"
+            )
         return self
 
 
 class VQ(Config):
-    """An image as `codes` ids of a codebook. Defaults: standin-vq on images of 64x64 (3.7 million parameters)."""
+    """An image as `codes` ids of a codebook. Defaults: standin-vq on images of 64x64 (3.7 million
+    parameters).
+    """
 
-    name: str = Field("standin-vq", description="what tables call it; TiTok's are the names of their public weights")
+    name: str = Field(
+        "standin-vq", description="what tables call it; TiTok's are the names of their public weights"
+    )
     size: int = Field(64, ge=8, description="side of the images, in pixels")
     patch: int = Field(8, ge=1, description="side of a square patch, in pixels")
     codes: int = Field(32, ge=1, description="K: latent queries, the ids an image becomes")
@@ -90,11 +103,20 @@ class VQ(Config):
     heads: int = Field(3, ge=1, description="attention heads")
     codebook: int = Field(1024, ge=2, description="V: codes there are")
     token_size: int = Field(12, ge=1, description="E: dimensions of a code")
-    normalised: bool = Field(True, description="codes and latents have length 1, so that the nearest code is so by cosine")
-    legacy: bool = Field(False, description="latents are folded from (K, D) to (D, K) without a transpose, as TiTok-S-128's were")
+    normalised: bool = Field(
+        True, description="codes and latents have length 1, so that the nearest code is so by cosine"
+    )
+    legacy: bool = Field(
+        False,
+        description="latents are folded from (K, D) to (D, K) without a transpose, as TiTok-S-128's were",
+    )
     commitment: float = Field(0.25, ge=0, description="weight of the latents' pull towards their codes")
-    gradient_weight: float = Field(0.1, ge=0, description="weight of the loss on differences of neighbouring pixels")
-    usage_decay: float = Field(0.99, ge=0, lt=1, description="of the average by which an unused code is found")
+    gradient_weight: float = Field(
+        0.1, ge=0, description="weight of the loss on differences of neighbouring pixels"
+    )
+    usage_decay: float = Field(
+        0.99, ge=0, lt=1, description="of the average by which an unused code is found"
+    )
 
     @property
     def patches(self) -> int:
@@ -104,7 +126,9 @@ class VQ(Config):
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         if self.size % self.patch:
-            raise ValueError(f"patch must divide the image's {self.size}x{self.size} pixels, but got {self.patch}")
+            raise ValueError(
+                f"patch must divide the image's {self.size}x{self.size} pixels, but got {self.patch}"
+            )
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, but got {self.width} and {self.heads}")
         return self
@@ -141,7 +165,9 @@ TITOK_BL128 = VQ(
 
 @FAMILIES.add("fuselip")
 class Aligner(ModelConfig):
-    """A FuseLIP encoder on the codes of a stand-in image tokenizer, which is trained on the same images first."""
+    """A FuseLIP encoder on the codes of a stand-in image tokenizer, which is trained on the same images
+    first.
+    """
 
     task: ClassVar[str] = "alignment"
     outputs: ClassVar[tuple[str, ...]] = ("pair",)
@@ -151,7 +177,9 @@ class Aligner(ModelConfig):
     family: Literal["fuselip"] = "fuselip"
     encoder: FuseLIP = Field(FuseLIP(), description="the one encoder of image and text")
     tokenizer: VQ = Field(VQ(), description="what makes codes of an image")
-    tokenizer_epochs: int = Field(20, ge=1, description="passes over the training images that the image tokenizer is trained for")
+    tokenizer_epochs: int = Field(
+        20, ge=1, description="passes over the training images that the image tokenizer is trained for"
+    )
     files: str = Field(
         "",
         description="a folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin): the encoder "
@@ -181,7 +209,8 @@ class Aligner(ModelConfig):
             )
 
 
-# For captions of up to 512 bytes and images of 224 x 224 pixels, as those of 000. It starts from random weights.
+# For captions of up to 512 bytes and images of 224 x 224 pixels, as those of 000. It starts from random
+# weights.
 FUSELIP_ON_BYTES = Aligner(
     encoder=FuseLIP(text_vocabulary=260, bos=1, eos=2, codes=128, codebook=4096, context=640),
     tokenizer=VQ(size=224, patch=16, codes=128, codebook=4096, width=384, heads=6),
@@ -189,8 +218,8 @@ FUSELIP_ON_BYTES = Aligner(
 
 
 def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> None:
-    """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's texts, or one that
-    cannot read a whole caption with as many tokens `beside` it."""
+    """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's
+    texts, or one that cannot read a whole caption with as many tokens `beside` it."""
     if data.tokens + beside > encoder.context:
         codes = f" and {beside} codes of the image" if beside else ""
         raise ValueError(

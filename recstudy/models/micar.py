@@ -1,7 +1,7 @@
 """MicarVLMoE, which writes reports by a mixture of experts: what can be set.
 
-The equations stand in `networks/micar.py` and `networks/experts.py` (the mixture). Defaults are the published code's, apart from
-`combine`, which is the paper's.
+The equations stand in `networks/micar.py` and `networks/experts.py` (the mixture). Defaults are the published
+code's, apart from `combine`, which is the paper's.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -13,13 +13,16 @@ from recstudy.models.captioners import ReportModel
 from recstudy.programs.settings import Tunable
 
 EPS = 1e-6  # of every RMS norm
-STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}  # channels of C2 to C5
+# channels of C2 to C5
+STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}
 ALIGNED = 8  # half-precision numbers in the 16 bytes that a GPU's grouped product reads at once
 
 
 @FAMILIES.add("micar")
 class MicarVLMoE(ReportModel):
-    """MicarVLMoE. Defaults: COVCTR's (156,793,024 parameters with 1,000 words); the other data sets have 3 layers of each."""
+    """MicarVLMoE. Defaults: COVCTR's (156,793,024 parameters with 1,000 words); the other data sets have 3
+    layers of each.
+    """
 
     named: ClassVar[str] = "MicarVLMoE"
     network: ClassVar[str] = "recstudy.models.networks.micar:MicarNetwork"
@@ -28,7 +31,8 @@ class MicarVLMoE(ReportModel):
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = Field(
-        "resnet101", description="what sees the image: timm's networks, or a small CNN of ours for 64x64 pixels"
+        "resnet101",
+        description="what sees the image: timm's networks, or a small CNN of ours for 64x64 pixels",
     )
     msve: Literal["pyramid", "one_scale", "off"] = Field(
         "pyramid",
@@ -38,30 +42,42 @@ class MicarVLMoE(ReportModel):
     pyramid_width: int = Field(2048, ge=1, description="d_v: channels of the pyramid")
     width: int = Field(512, ge=8, description="d_model: dimensions of a token and of a place of the image")
     heads: int = Field(8, ge=1, description="h: attention heads")
-    latent: int = Field(768, ge=4, description="d_latent: width of the queries, and of keys and values, of all heads")
+    latent: int = Field(
+        768, ge=4, description="d_latent: width of the queries, and of keys and values, of all heads"
+    )
     projections: Literal["fused", "separate"] = Field(
-        "fused", description="queries, keys and values share a bottleneck (published code) or have one each (paper)"
+        "fused",
+        description="queries, keys and values share a bottleneck (published code) or have one each (paper)",
     )
     scale: Literal["head", "latent"] = Field(
-        "head", description="scores are divided by the root of a head's width (published code: 96) or of d_latent (paper: 768)"
+        "head",
+        description="scores are divided by the root of a head's width (published code: 96) or of d_latent (paper: 768)",
     )
     rope_dims: int = Field(
         24,
         ge=2,
         description="dimensions of a head that rotary positions turn, of its second half: 24 (published code) or 48 (paper)",
     )
-    encoder_layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=0, le=48, description="layers of the latent encoder; 0: none")
+    encoder_layers: Annotated[int, Tunable(1, 4)] = Field(
+        2, ge=0, le=48, description="layers of the latent encoder; 0: none"
+    )
     decoder_layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the decoder")
     fusion: Literal["gated", "attention"] = Field(
         "gated", description="how the image enters: gated fusion, or cross-attention alone"
     )
     fusion_reads: Literal["normed", "plain"] = Field(
-        "normed", description="gated fusion's last layer reads I_att normalised (published code) or as it is (paper)"
+        "normed",
+        description="gated fusion's last layer reads I_att normalised (published code) or as it is (paper)",
     )
-    ffn_width: int = Field(2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert")
+    ffn_width: int = Field(
+        2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert"
+    )
     activation: Literal["silu", "gelu"] = Field("silu", description="the paper has gelu on MMR")
     experts: Annotated[int, Tunable([2, 4, 8, 16])] = Field(
-        8, ge=1, le=256, description="E: experts a decoder layer; 1 is a feed-forward network without a router"
+        8,
+        ge=1,
+        le=256,
+        description="E: experts a decoder layer; 1 is a feed-forward network without a router",
     )
     top_k: Annotated[int, Tunable(1, 2)] = Field(2, ge=1, description="k: experts a token")
     combine: Literal["weighted", "unweighted"] = Field(
@@ -100,9 +116,13 @@ class MicarVLMoE(ReportModel):
                 "frozen backbone only the pooled last map is kept. Set model.msve 'off' for a frozen one"
             )
         if self.top_k > self.experts:
-            raise ValueError(f"model.top_k must be at most model.experts, but got {self.top_k} of {self.experts}")
+            raise ValueError(
+                f"model.top_k must be at most model.experts, but got {self.top_k} of {self.experts}"
+            )
         if self.width % self.heads:
-            raise ValueError(f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}")
+            raise ValueError(
+                f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}"
+            )
         if self.latent % (2 * self.heads):
             raise ValueError(
                 "model.latent must be a multiple of twice model.heads, because a head has two branches, but got "

@@ -1,7 +1,8 @@
-"""Published numbers, read from `recstudy/papers/`: the targets that a study's results stand beside; and the papers' names.
+"""Published numbers, read from `recstudy/papers/`: the targets that a study's results stand beside; and the
+papers' names.
 
-How a row is read, and the settings that its number was obtained with, stands in `settings.yaml`. Files, ids and settings know a
-paper by its number; what a person reads has its name (`by_name`).
+How a row is read, and the settings that its number was obtained with, stands in `settings.yaml`. Files, ids
+and settings know a paper by its number; what a person reads has its name (`by_name`).
 """
 
 import csv
@@ -22,33 +23,53 @@ from recstudy.programs.metric import using_metrics
 from recstudy.programs.settings import RunSettings
 from recstudy.records.study_schema import Deviation
 
-__all__ = ["Target", "assumptions", "by_name", "how_read", "named", "of_program", "papers", "published", "rows", "settings"]
+__all__ = [
+    "Target",
+    "assumptions",
+    "by_name",
+    "how_read",
+    "named",
+    "of_program",
+    "papers",
+    "published",
+    "rows",
+    "settings",
+]
 
 
 @explained
-def published(table: str | Path, margin: float = 0.0, why: str = "", only: Collection[str] = ()) -> tuple[Target, ...]:
+def published(
+    table: str | Path, margin: float = 0.0, why: str = "", only: Collection[str] = ()
+) -> tuple[Target, ...]:
     """Return the numbers of one published table, of recstudy's or of your own.
 
     Args:
-        table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`; or a CSV of yours, such as
-            `my_paper.csv` beside the file that asks for it, with a column each for `metric`, `value` and more (own_tables.py).
-        margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in percentage points
-            of a fraction. At most a third of the effect that the study draws from these numbers. Without one nothing is called
-            reproduced but what is counted, such as parameters, which must round to the published digits.
+        table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`; or a CSV of
+            yours, such as `my_paper.csv` beside the file that asks for it, with a column each for `metric`,
+            `value` and more (own_tables.py).
+        margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in
+            percentage points of a fraction. At most a third of the effect that the study draws from these
+            numbers. Without one nothing is called reproduced but what is counted, such as parameters, which
+            must round to the published digits.
         why: the margin's reason: which effect it is a third of.
         only: these of its metrics, by their published names; all by default.
 
-    Values that are no number (a split of `8:1:1`, an activation `silu`) are settings and no targets; they are left out.
+    Values that are no number (a split of `8:1:1`, an activation `silu`) are settings and no targets; they are
+    left out.
 
     Raises:
-        ConfigError: no such table, no such metric, or one that is a setting; a margin without a reason, or a reason without one;
-            file, line and column of what cannot be read in a table of yours.
+        ConfigError: no such table, no such metric, or one that is a setting; a margin without a reason, or a
+            reason without one; file, line and column of what cannot be read in a table of yours.
     """
     if bool(margin) != bool(why):
         given = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
-        raise ConfigError(f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'")
+        raise ConfigError(
+            f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'"
+        )
     if str(table).startswith("bundle:"):
-        raise ConfigError(f"published({table!r}): bundles are no targets. Write their values to a CSV: published('theirs.csv')")
+        raise ConfigError(
+            f"published({table!r}): bundles are no targets. Write their values to a CSV: published('theirs.csv')"
+        )
     texts: dict[str, str] = {}
     if isinstance(table, Path) or table.endswith(".csv"):
         from recstudy.papers.own_tables import read_targets
@@ -66,20 +87,26 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
     metrics = dict.fromkeys(metric for metric, _ in targets)
     for name in only:
         if name not in metrics:
-            setting = f"{name!r} in {table} is a setting ({texts[name]})" if name in texts else f"no metric {name!r} in {table}"
+            setting = (
+                f"{name!r} in {table} is a setting ({texts[name]})"
+                if name in texts
+                else f"no metric {name!r} in {table}"
+            )
             raise ConfigError(f"{setting}: there are {choices(metrics)}.{nearest(name, metrics)}")
     return tuple(target for metric, target in targets if not only or metric in only)
 
 
 def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -> tuple[Target, ...]:
-    """Return targets with settings and metrics as the program of the runs calls them; only those of a user's own table change.
+    """Return targets with settings and metrics as the program of the runs calls them; only those of a user's
+    own table change.
 
     Args:
         targets: Of a part of a report.
         configs: Settings of the runs; the recursive models need none.
 
     Raises:
-        ConfigError: a column or metric of a table is none of the program. The message names file, line and column.
+        ConfigError: a column or metric of a table is none of the program. The message names file, line and
+            column.
     """
     if not any(target.read_from for target in targets):
         return tuple(targets)
@@ -87,7 +114,9 @@ def of_program(targets: Sequence[Target], configs: Sequence[RunSettings] = ()) -
 
     fields = setting_fields(configs)
     with using_metrics(configs[0].metrics if configs else {}):
-        return tuple(with_settings(target, configs, fields) if target.read_from else target for target in targets)
+        return tuple(
+            with_settings(target, configs, fields) if target.read_from else target for target in targets
+        )
 
 
 def rows(table: str) -> list[dict[str, str]]:
@@ -97,7 +126,11 @@ def rows(table: str) -> list[dict[str, str]]:
         ConfigError: there is none of this name.
     """
     folder = files("recstudy").joinpath("papers")
-    files_of = (file.name for file in folder.iterdir() if file.name.endswith(".csv") and file.name != "replications.csv")
+    files_of = (
+        file.name
+        for file in folder.iterdir()
+        if file.name.endswith(".csv") and file.name != "replications.csv"
+    )
     known = sorted(name.removesuffix(".csv") for name in files_of)
     if table not in known:
         raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
@@ -118,7 +151,8 @@ def _is_number(text: str) -> bool:
 
 
 def settings(target: Target) -> dict[str, Any]:
-    """Return how a target's paper or its authors' code says that the number was obtained, by field, beside `target.where`.
+    """Return how a target's paper or its authors' code says that the number was obtained, by field, beside
+    `target.where`.
 
     A value {"text": ..., "code": ...} is one where the two differ. Empty for a number of no published table.
     """
@@ -127,15 +161,22 @@ def settings(target: Target) -> dict[str, Any]:
 
 
 def assumptions(target: Target) -> tuple[Deviation, ...]:
-    """Return settings that neither a target's paper nor its authors' code states, with the values that we assume."""
-    unknown = {path: value for path, value in _of_row(target.row, "unknown").items() if path not in target.where}
-    return tuple(Deviation(field=path, ours=value, why="its code does not state it either") for path, value in unknown.items())
+    """Return settings that neither a target's paper nor its authors' code states, with the values that we
+    assume.
+    """
+    unknown = {
+        path: value for path, value in _of_row(target.row, "unknown").items() if path not in target.where
+    }
+    return tuple(
+        Deviation(field=path, ours=value, why="its code does not state it either")
+        for path, value in unknown.items()
+    )
 
 
 @cache
 def _of_row(id: str, what: str) -> dict[str, Any]:
-    """Return the `settings` or the `unknown` of a published row. The last rule with a field decides which of the two it is, and
-    `defaults` are settings that no other rule has."""
+    """Return the `settings` or the `unknown` of a published row. The last rule with a field decides which of
+    the two it is, and `defaults` are settings that no other rule has."""
     table = id.partition("#")[0]
     row = next((row for row in rows(table) if row["id"] == id), None) if table else None
     told: dict[str, tuple[str, Any]] = {}
@@ -159,8 +200,13 @@ def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Yield those of `settings.yaml` that are of this row, in their order."""
     known = {**json.loads(row["config"] or "{}"), **row}
     for rule in how_read()["rules"].get(row["id"].partition("_")[0], ()):
-        wanted = {column: one if isinstance(one, list) else [one] for column, one in rule.get("of", {}).items()}
-        if all(any(fnmatchcase(str(known.get(column, "")), one) for one in some) for column, some in wanted.items()):
+        wanted = {
+            column: one if isinstance(one, list) else [one] for column, one in rule.get("of", {}).items()
+        }
+        if all(
+            any(fnmatchcase(str(known.get(column, "")), one) for one in some)
+            for column, some in wanted.items()
+        ):
             yield rule
 
 
@@ -172,7 +218,11 @@ def _target(row: dict[str, str], margin: float, why: str) -> Target:
     names = how_read()
     model = names["owners"].get(row["metric"], row["model"])
     row = {**row, "model": model}
-    where = {"data.name": names["data"].get(row["dataset"], row["dataset"]), "model": model, **_told(row, "where")}
+    where = {
+        "data.name": names["data"].get(row["dataset"], row["dataset"]),
+        "model": model,
+        **_told(row, "where"),
+    }
     letters = names["letters"] | _told(row, "letters")
     for letter, value in json.loads(row["config"] or "{}").items():
         fields = letters.get(letter, letter)

@@ -21,7 +21,9 @@ def deviations(name: str) -> tuple[Deviation, ...]:
     """
     lists = _lists()
     if name not in lists:
-        raise ConfigError(f"no list of deviations {name!r}: there are {choices(lists)}.{nearest(name, lists)}")
+        raise ConfigError(
+            f"no list of deviations {name!r}: there are {choices(lists)}.{nearest(name, lists)}"
+        )
     return tuple(Deviation(**stated) for stated in lists[name])
 
 

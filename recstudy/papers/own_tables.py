@@ -1,14 +1,16 @@
-"""Published tables of one's own: a CSV beside the study, a row a number, with the settings that it was obtained with.
+"""Published tables of one's own: a CSV beside the study, a row a number, with the settings that it was
+obtained with.
 
     model,metric,value,unit,item,train.batch_size,train.epochs,reference.train.optimizer
     ViTRM,top1_accuracy,93.1,percent,Table 2,128,1000,adamw
 
-A column called by a setting is what the number is of: it finds the variant that the number stands beside. Settings are config
-fields (`train.batch_size`), or those of a user's own program (`depth`). A column of `reference.` and a setting is what its source
-states besides, and what a result must agree with or state as a deviation. An empty cell says nothing; `?` says that the source
-leaves the value blank.
+A column called by a setting is what the number is of: it finds the variant that the number stands beside.
+Settings are config fields (`train.batch_size`), or those of a user's own program (`depth`). A column of
+`reference.` and a setting is what its source states besides, and what a result must agree with or state as a
+deviation. An empty cell says nothing; `?` says that the source leaves the value blank.
 
-The file is read when the study's file is. Its names are checked when the study is planned: only then the program is known.
+The file is read when the study's file is. Its names are checked when the study is planned: only then the
+program is known.
 """
 
 import csv
@@ -36,12 +38,15 @@ COLUMNS = (*NEEDED, "unit", "model", "paper", "item", "id", "kind", "note", "ass
 KINDS_OF_NUMBERS = ("reported", "derived", "author_repo")
 REFERENCE = "reference."
 BLANK = "?"
-UNITS = {"%": ("percent", "%", "fraction"), "": ("", "million", "millions", "billion")}  # by the unit of a metric here
+# by the unit of a metric here
+UNITS = {"%": ("percent", "%", "fraction"), "": ("", "million", "millions", "billion")}
 
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A row of a user's table: where it is, its cells by column, and the margin that `published` was given."""
+    """A row of a user's table: where it is, its cells by column, and the margin that `published` was
+    given.
+    """
 
     file: str
     line: int
@@ -63,7 +68,8 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
     """Read a file, which is relative to the file that names it, or in a notebook to the current folder.
 
     Raises:
-        ConfigError: The file does not exist, or a column or cell cannot be read. The message names file, line and column.
+        ConfigError: The file does not exist, or a column or cell cannot be read. The message names file, line
+            and column.
     """
     study_file = caller().get("__file__")
     path = (Path(study_file).resolve().parent if study_file else Path()) / table
@@ -71,7 +77,11 @@ def read_targets(table: str | Path, margin: float, why: str) -> list[Target]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
             heads = [head.strip() for head in next(lines, [])]
-            rows = [(lines.line_num, [cell.strip() for cell in cells]) for cells in lines if any(map(str.strip, cells))]
+            rows = [
+                (lines.line_num, [cell.strip() for cell in cells])
+                for cells in lines
+                if any(map(str.strip, cells))
+            ]
     except OSError as error:
         raise ConfigError(f"no published table {str(path)!r}: {error.strerror}") from None
     except (csv.Error, UnicodeError) as error:
@@ -123,7 +133,9 @@ def _target(row: SourceRow, why: str) -> Target:
 
 
 def setting_fields(configs: Sequence[RunSettings]) -> Mapping[str, Any]:
-    """Return what a table may name: of a user's own program setting -> an example, else config field -> its definitions."""
+    """Return what a table may name: of a user's own program setting -> an example, else config field -> its
+    definitions.
+    """
     if not (configs and configs[0].metrics):
         return load_program().published_fields()
     examples: Json = {}

@@ -1,9 +1,10 @@
-"""What others got for the cells of published tables: `replications.csv`, a row a number as its source prints it.
+"""What others got for the cells of published tables: `replications.csv`, a row a number as its source prints
+it.
 
-The columns `who`, `cell`, `role`, `apart` and `items` are ours, and say how a row counts. Into a cell's mean go the independent
-retrainings of what its paper describes, one row a run, at the paper's number of segments; a retraining that is something else
-says what in `apart`. Re-evaluated and fine-tuned weights are no new draw of a training, and a row in another paper's table may
-be copied: these are shown and not averaged.
+The columns `who`, `cell`, `role`, `apart` and `items` are ours, and say how a row counts. Into a cell's mean
+go the independent retrainings of what its paper describes, one row a run, at the paper's number of segments;
+a retraining that is something else says what in `apart`. Re-evaluated and fine-tuned weights are no new draw
+of a training, and a row in another paper's table may be copied: these are shown and not averaged.
 """
 
 import csv
@@ -31,8 +32,12 @@ class ReplicatedCell:
 
 
 CELLS = {
-    "trm_mlp_sudoku_extreme": ReplicatedCell("TRM-MLP on Sudoku-Extreme", "trm_table1_sudoku_ablation#5", 422_786),
-    "trm_att_sudoku_extreme": ReplicatedCell("TRM-Att on Sudoku-Extreme", "trm_table1_sudoku_ablation#25", 422_786),
+    "trm_mlp_sudoku_extreme": ReplicatedCell(
+        "TRM-MLP on Sudoku-Extreme", "trm_table1_sudoku_ablation#5", 422_786
+    ),
+    "trm_att_sudoku_extreme": ReplicatedCell(
+        "TRM-Att on Sudoku-Extreme", "trm_table1_sudoku_ablation#25", 422_786
+    ),
     "hrm_sudoku_extreme": ReplicatedCell("HRM on Sudoku-Extreme", "trm_table1_sudoku_ablation#1", 422_786),
     "trm_att_maze_hard": ReplicatedCell("TRM-Att on Maze-Hard", "trm_table4_puzzles#6", 1000),
     "hrm_maze_hard": ReplicatedCell("HRM on Maze-Hard", "trm_table4_puzzles#4", 1000),
@@ -43,7 +48,8 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Replication:
-    """A row: a number in percent, None where its source prints none, with `who` measured it and what its source says of it.
+    """A row: a number in percent, None where its source prints none, with `who` measured it and what its
+    source says of it.
 
     `primary`: whether the measuring source itself was read.
     """
@@ -76,10 +82,11 @@ class Replication:
 
     @property
     def error(self) -> float:
-        """The standard error of one run's number: binomial over its test items, and the rounding of the digits printed (a step
-        of 10^-d has a variance of 10^-2d/12).
+        """The standard error of one run's number: binomial over its test items, and the rounding of the
+        digits printed (a step of 10^-d has a variance of 10^-2d/12).
 
-        No source of a retraining states a spread over seeds: what seeds, code and hardware add is left to tau.
+        No source of a retraining states a spread over seeds: what seeds, code and hardware add is left to
+        tau.
         """
         share = (self.value or 0.0) / 100
         return sqrt(1e4 * share * (1 - share) / self.items + 10.0 ** (-2 * self.decimals) / 12)

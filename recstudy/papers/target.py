@@ -40,15 +40,27 @@ class Target(Config):
     model: str = Field("", description="the name that the paper gives it")
     where: dict[str, Any] = Field(description="by dotted field; None where the paper leaves the value blank")
     against: tuple[str, ...] = Field((), description="why it compares with no result, whatever the settings")
-    assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
+    assumed: str = Field(
+        "", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`"
+    )
     approximate: bool = Field(False, description="whether its paper gives it as about so much")
     decimals: int | None = Field(None, ge=0, description="as printed")
-    std: float | None = Field(None, ge=0, description="the printed standard deviation, in `unit`; `note` says over what")
+    std: float | None = Field(
+        None, ge=0, description="the printed standard deviation, in `unit`; `note` says over what"
+    )
     margin: float = Field(0.0, ge=0, description="results within this distance count as equal, in `unit`")
-    margin_reason: str = Field("", description="why so far and no further; without a reason there is no margin")
-    row: str = Field("", description="its id in the published table, by which `settings` finds what it was obtained with")
-    reference: dict[str, Any] = Field({}, description="of a table of one's own: what its source states besides, by dotted field")
-    read_from: Any = Field(None, exclude=True, repr=False, description="the `SourceRow` of a table of one's own; not in a plan")
+    margin_reason: str = Field(
+        "", description="why so far and no further; without a reason there is no margin"
+    )
+    row: str = Field(
+        "", description="its id in the published table, by which `settings` finds what it was obtained with"
+    )
+    reference: dict[str, Any] = Field(
+        {}, description="of a table of one's own: what its source states besides, by dotted field"
+    )
+    read_from: Any = Field(
+        None, exclude=True, repr=False, description="the `SourceRow` of a table of one's own; not in a plan"
+    )
 
     @property
     def table(self) -> str:
@@ -66,12 +78,15 @@ def papers() -> dict[str, dict[str, str]]:
     """Name, title and address of each paper, by the number or word that files and sources begin with."""
     import yaml
 
-    return yaml.safe_load(files("recstudy").joinpath("papers/index.yaml").read_text(encoding="utf-8"))["papers"]
+    return yaml.safe_load(files("recstudy").joinpath("papers/index.yaml").read_text(encoding="utf-8"))[
+        "papers"
+    ]
 
 
 def by_name(text: str) -> str:
-    """Return the text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more steps`, `002-8` as
-    `ViTRM-8`. Numbers that stand for no paper stay: 0.002, 1,002, `seed 003`, and the row in `002_table1_cifar10#3`.
+    """Return the text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more
+    steps`, `002-8` as `ViTRM-8`. Numbers that stand for no paper stay: 0.002, 1,002, `seed 003`, and the row
+    in `002_table1_cifar10#3`.
     """
     words = NUMBER.sub(lambda match: papers()[match[match.lastindex or 0]]["name"], text)
     return TWICE.sub(lambda match: match[1] + " (" * bool(match[3]), words)

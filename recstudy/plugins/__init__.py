@@ -1,7 +1,9 @@
-"""What recstudy is made of by name, its own and a user's: one kind of registry, and the user's modules in every process.
+"""What recstudy is made of by name, its own and a user's: one kind of registry, and the user's modules in
+every process.
 
-A model family, data set, metric, table or figure kind, optimiser, loss or augmentation is registered by a decorator, in
-recstudy, in a study's file, in a module beside it, or in an installed package (entry-point group `recstudy.plugins`).
+A model family, data set, metric, table or figure kind, optimiser, loss or augmentation is registered by a
+decorator, in recstudy, in a study's file, in a module beside it, or in an installed package (entry-point
+group `recstudy.plugins`).
 
     driver   `current_files()` finds the modules that registered something, and all that they import from the study's folder;
              `kept()` keeps them as they are while the study runs; `sent_files()` copies them for the workers

@@ -1,6 +1,8 @@
-"""A user's files: the study's file, the modules that register something, and what these import from the same folder.
+"""A user's files: the study's file, the modules that register something, and what these import from the same
+folder.
 
-They are found in the syntax trees, so that a late import (such as a network that a family names by a string) counts too.
+They are found in the syntax trees, so that a late import (such as a network that a family names by a string)
+counts too.
 """
 
 import ast
@@ -32,7 +34,8 @@ class UserFiles:
 
     Args:
         root: The folder that they are imported from.
-        modules: The modules to import, in this order. A module without a file here is installed, or on PYTHONPATH.
+        modules: The modules to import, in this order. A module without a file here is installed, or on
+            PYTHONPATH.
         contents: Path below the root -> content of the file.
     """
 
@@ -62,7 +65,8 @@ class UserFiles:
         return next((path for path in paths(module) if path in self.contents), "")
 
     def copy(self) -> Path:
-        """Return a folder with copies of the files, from which workers import them: an edit does not reach a study that runs.
+        """Return a folder with copies of the files, from which workers import them: an edit does not reach a
+        study that runs.
 
         Raises:
             DataError: The cache folder cannot be written.
@@ -89,7 +93,8 @@ def file_digest(content: bytes) -> str:
 
 
 def code_of(content: bytes) -> str:
-    """Return what a source computes: without comments, docstrings and layout, and without what states and starts a study.
+    """Return what a source computes: without comments, docstrings and layout, and without what states and
+    starts a study.
 
     A study's settings are part of its runs' ids; its claims, seeds and report decide no number.
     """
@@ -100,7 +105,11 @@ def code_of(content: bytes) -> str:
     tree.body = [statement for statement in tree.body if not _is_study(statement)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+            node.body = [
+                part
+                for part in node.body
+                if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+            ]
     return ast.dump(tree)
 
 
@@ -115,7 +124,9 @@ def _is_study(statement: ast.stmt) -> bool:
 
 
 def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = ()) -> UserFiles:
-    """Return the modules and every file below `root` that they import, now or later; `imported`: further modules to follow."""
+    """Return the modules and every file below `root` that they import, now or later; `imported`: further
+    modules to follow.
+    """
     names = tuple(modules)
     contents: dict[str, bytes] = {}
     waiting = [*names, *imported]
@@ -124,14 +135,18 @@ def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = 
         path = next((path for path in paths(name) if (root / path).is_file()), None)
         if path is not None and path not in contents and name.partition(".")[0] != "recstudy":
             contents[path] = (root / path).read_bytes()
-            waiting += _imports(contents[path], name if path.endswith("__init__.py") else name.rpartition(".")[0])
+            waiting += _imports(
+                contents[path], name if path.endswith("__init__.py") else name.rpartition(".")[0]
+            )
     return UserFiles(root, names, contents)
 
 
 def module_files(file: Path) -> UserFiles:
     """Return a study's file, or a module, with what it imports (ConfigError: it is not there)."""
     if not file.is_file():
-        raise ConfigError(f"{file} is not there. Give the file of a study, or a module, that registers something.")
+        raise ConfigError(
+            f"{file} is not there. Give the file of a study, or a module, that registers something."
+        )
     return user_files_of(file.resolve().parent, [file.stem])
 
 
@@ -171,28 +186,34 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
 
 
 def code_key(*entries: type | str) -> list[str]:
-    """Return the key of what classes, or functions named `module:name`, compute: recstudy's version and SHA-256 of the files.
+    """Return the key of what classes, or functions named `module:name`, compute: recstudy's version and
+    SHA-256 of the files.
 
-    The files that a user's file imports from its folder count too: a changed helper of a reader decodes other images.
-    A class that was typed at a prompt has no file, so its key is of this process alone.
+    The files that a user's file imports from its folder count too: a changed helper of a reader decodes other
+    images. A class that was typed at a prompt has no file, so its key is of this process alone.
     """
     key = [version("recstudy")]
     for entry in entries:
         module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
         spec = None if module in sys.modules else find_spec(module)  # which imports no network
-        file = Path(getattr(sys.modules.get(module, spec), "__file__" if spec is None else "origin", None) or "")
+        file = Path(
+            getattr(sys.modules.get(module, spec), "__file__" if spec is None else "origin", None) or ""
+        )
         if not file.is_file():
             key.append(f"process {os.getpid()}, {id(entry)}")
             continue
         name, file = file.stem if module == "__main__" else module, file.resolve()
         root = file.parents[name.count(".") + (file.stem == "__init__")]
         is_user = INSTALLED.isdisjoint(file.parts) and name.partition(".")[0] != "recstudy"
-        files = user_files_of(root, [name]) if is_user else UserFiles(root, (), {file.name: file.read_bytes()})
+        files = (
+            user_files_of(root, [name]) if is_user else UserFiles(root, (), {file.name: file.read_bytes()})
+        )
         key += files.digests.values()
     return key
 
 
-# ------------------------------------------------------------------------------------------- the file that is run
+# ------------------------------------------------------------------------------------------- the file that is
+# run
 
 
 class StudyFile(NamedTuple):
@@ -215,19 +236,28 @@ def study_file() -> StudyFile | None:
         return None
     path, spec = Path(file).resolve(), getattr(main, "__spec__", None)
     name = path.stem if spec is None else spec.name
-    return StudyFile(name, path.parents[name.count(".")] if spec else path.parent, path)  # python -m package.study
+    # python -m package.study
+    return StudyFile(name, path.parents[name.count(".")] if spec else path.parent, path)
 
 
 def caller() -> dict[str, Any]:
-    """Return the globals of the innermost module outside of recstudy that is being run; empty if there is none."""
+    """Return the globals of the innermost module outside of recstudy that is being run; empty if there is
+    none.
+    """
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("recstudy", "dataclasses", "pydantic"):
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "recstudy",
+        "dataclasses",
+        "pydantic",
+    ):
         frame = frame.f_back
     return frame.f_globals if frame is not None else {}
 
 
 def named(place: str) -> Any:
-    """Return what `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
+    """Return what `module:Name` names; its module is imported now, so that a config loads no torch before it
+    computes.
+    """
     module, _, name = place.partition(":")
     study = study_file()
     running = study is not None and study.name == module and module not in sys.modules
@@ -245,14 +275,20 @@ def named(place: str) -> Any:
 
 
 def check_call(function: Callable[..., Any], *arguments: str) -> None:
-    """Refuse a class or a function of a user's that cannot be called with these arguments, named for the message.
+    """Refuse a class or a function of a user's that cannot be called with these arguments, named for the
+    message.
 
     Raises:
-        ConfigError: A method is missing, or the signature has fewer or more arguments. The message names file and line.
+        ConfigError: A method is missing, or the signature has fewer or more arguments. The message names file
+            and line.
     """
     name = getattr(function, "__qualname__", str(function))
     if missing := sorted(getattr(function, "__abstractmethods__", ())):
-        methods = [method for method, value in vars(function).items() if callable(value) and not method.startswith("_")]
+        methods = [
+            method
+            for method, value in vars(function).items()
+            if callable(value) and not method.startswith("_")
+        ]
         hint = nearest(missing[0], methods)
         raise ConfigError(
             f"{_defined(function)}{name} lacks {choices(missing)}: it has {choices(methods) or 'no methods'}.{hint}"
@@ -293,9 +329,12 @@ def files_of_study(modules: list[str]) -> UserFiles:
         return UserFiles(study.root, tuple(names))
     if "__main__" in modules:
         _check_guarded(study.path)
-    # What was imported from below the root so far; never from an environment inside, whose modules have other names.
+    # What was imported from below the root so far; never from an environment inside, whose modules have other
+    # names.
     files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
-    imported = [name for name, file in files if file and any(Path(file) == study.root / path for path in paths(name))]
+    imported = [
+        name for name, file in files if file and any(Path(file) == study.root / path for path in paths(name))
+    ]
     return user_files_of(study.root, names, imported)
 
 

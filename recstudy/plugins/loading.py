@@ -1,6 +1,7 @@
 """A user's modules in this process: for good in a worker, while a block runs in a reader.
 
-Two studies may use the same names for modules and registered things, so a reader has a study's modules in place only in use.
+Two studies may use the same names for modules and registered things, so a reader has a study's modules in
+place only in use.
 """
 
 import importlib
@@ -14,7 +15,15 @@ from pathlib import Path
 
 from recstudy.errors import ConfigError, raised_at
 from recstudy.plugins import registry
-from recstudy.plugins.files import UserFiles, files_of_study, module_of, paths, study_file, unguarded, user_files_of
+from recstudy.plugins.files import (
+    UserFiles,
+    files_of_study,
+    module_of,
+    paths,
+    study_file,
+    unguarded,
+    user_files_of,
+)
 from recstudy.plugins.registry import GROUP, gathering, outsiders
 
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
@@ -50,17 +59,22 @@ def refuse_while_loading() -> None:
         raise ConfigError(unguarded(f"{_importing[-1]}.py"))
 
 
-# ------------------------------------------------------------------------------------------------------- where it runs
+# -------------------------------------------------------------------------------------------------------
+# where it runs
 
 
 def current_files() -> UserFiles:
-    """Return the files of this process's study (ConfigError: another process could not import some of them)."""
+    """Return the files of this process's study (ConfigError: another process could not import some of
+    them).
+    """
     return _kept or files_of_study(outsiders())
 
 
 @contextmanager
 def kept(files: UserFiles | None = None) -> Iterator[None]:
-    """Keep `current_files()` as it is now, or as given, inside the block, so that workers get the files that the plan records."""
+    """Keep `current_files()` as it is now, or as given, inside the block, so that workers get the files that
+    the plan records.
+    """
     global _kept
     before, _kept = _kept, files or current_files()
     try:
@@ -78,12 +92,15 @@ def loaded(files: UserFiles, problems: list[str] | None = None) -> Iterator[None
         problems: Takes why some modules are not there, which an error about a missing name then says.
 
     Raises:
-        ConfigError: A module cannot be imported and `problems` is None. The message names file, line and error.
+        ConfigError: A module cannot be imported and `problems` is None. The message names file, line and
+            error.
     """
     if any(not files.path(name) for name in files.modules):
-        registry.look_further()  # an installed module may be offered to every study: then it is not this one's own
+        # an installed module may be offered to every study: then it is not this one's own
+        registry.look_further()
     hidden = {name: sys.modules.pop(name) for name in files.names if name in sys.modules}
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cached file hides an edit within a second
+    # a cached file hides an edit within a second
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, str(files.root))
     importlib.invalidate_caches()
     try:
@@ -121,19 +138,23 @@ def import_all() -> None:
 
 
 def sent_files() -> tuple[str, tuple[str, ...]]:
-    """Return a folder with copies of the study's files, and the modules to import from it; both empty if it defines nothing.
+    """Return a folder with copies of the study's files, and the modules to import from it; both empty if it
+    defines nothing.
 
     Raises:
         ConfigError: Something was registered at a prompt.
     """
     if study_file() is None and "__main__" in outsiders():
-        raise ConfigError("what is registered at a prompt cannot reach other processes: write it into a file and import it")
+        raise ConfigError(
+            "what is registered at a prompt cannot reach other processes: write it into a file and import it"
+        )
     files = current_files()
     return (str(files.copy()), files.modules) if files.modules else ("", ())
 
 
 def import_sent(folder: str, modules: Sequence[str]) -> None:
-    """Import a study's modules in a worker, from a folder of `sent_files` that is here or that Ray has brought.
+    """Import a study's modules in a worker, from a folder of `sent_files` that is here or that Ray has
+    brought.
 
     Raises:
         ConfigError: A module cannot be imported. The message names file, line and error.
@@ -148,14 +169,17 @@ def import_sent(folder: str, modules: Sequence[str]) -> None:
         raise ConfigError("; ".join(problems))
 
 
-# ------------------------------------------------------------------------------------------------------- where it is read
+# -------------------------------------------------------------------------------------------------------
+# where it is read
 
 
 @contextmanager
 def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterator[None]:
-    """Have the modules that a plan names (`UserFiles.record`) in place inside the block, one thread at a time.
+    """Have the modules that a plan names (`UserFiles.record`) in place inside the block, one thread at a
+    time.
 
-    Nothing is imported without `trust`, except in the process that runs the study. Where a name is missing, the error says why.
+    Nothing is imported without `trust`, except in the process that runs the study. Where a name is missing,
+    the error says why.
 
     Args:
         record: The plan's modules.
@@ -173,7 +197,11 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
         names = [file or module for module, file in wanted if file or module not in offered]
         _read.append(wanted)
         try:
-            with _trusted(wanted) if trust else _absent([f"not imported: {', '.join(names)}; --trust imports it"] * bool(names)):
+            with (
+                _trusted(wanted)
+                if trust
+                else _absent([f"not imported: {', '.join(names)}; --trust imports it"] * bool(names))
+            ):
                 yield
         finally:
             _read.pop()
@@ -181,11 +209,21 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
 
 def _trusted(wanted: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
     """Load the modules as they are now."""
-    roots = [file.removesuffix(path) for module, file in wanted if module for path in paths(module) if file.endswith(path)]
+    roots = [
+        file.removesuffix(path)
+        for module, file in wanted
+        if module
+        for path in paths(module)
+        if file.endswith(path)
+    ]
     root = Path(roots[0] if roots else sys.prefix)
     modules, problems = [], []
     for module, file in wanted:
-        if module and file and not (root.is_absolute() and any((root / path).is_file() for path in paths(module))):
+        if (
+            module
+            and file
+            and not (root.is_absolute() and any((root / path).is_file() for path in paths(module)))
+        ):
             problems.append(f"not imported: {file} is not there")
         elif module:
             modules.append(module)

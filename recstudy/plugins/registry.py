@@ -44,7 +44,8 @@ class Registry(dict[str, T], Generic[T]):
     def add(self, name: str) -> Callable[[Added], Added]:
         def register(thing: Added) -> Added:
             self.check_name(name)
-            module = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
+            # a thing may be of a class that another module has
+            module = sys._getframe(1).f_globals["__name__"]
             own = _is_own(module)
             if not own:
                 fill()
@@ -63,10 +64,14 @@ class Registry(dict[str, T], Generic[T]):
         return register
 
     def check_name(self, name: object) -> None:
-        """Refuse (ConfigError) a name with characters that separate words on the command line, in addresses and in file names."""
+        """Refuse (ConfigError) a name with characters that separate words on the command line, in addresses
+        and in file names.
+        """
         if not isinstance(name, str) or not re.fullmatch(rf"\w[\w{re.escape(self.marks)}]*", name):
             allowed = f"letters, digits, {', '.join(map(repr, self.marks))}"
-            raise ConfigError(f"the {self.kind} {name!r} needs another name, of {allowed}, with a letter or digit first")
+            raise ConfigError(
+                f"the {self.kind} {name!r} needs another name, of {allowed}, with a letter or digit first"
+            )
 
     def add_all(self, things: Mapping[str, T]) -> None:
         """Add recstudy's own things by their names."""
@@ -79,7 +84,9 @@ class Registry(dict[str, T], Generic[T]):
 
     @contextmanager
     def in_front(self, things: Mapping[str, T]) -> Iterator[None]:
-        """Have these things inside the block, before others of the same names; if there are any, they are all that are needed."""
+        """Have these things inside the block, before others of the same names; if there are any, they are all
+        that are needed.
+        """
         hidden, whole = {name: dict.get(self, name) for name in things}, self.whole
         self.hidden.append(hidden)
         self.update(things)
@@ -95,13 +102,17 @@ class Registry(dict[str, T], Generic[T]):
                     self[name] = thing
 
     def complete(self) -> Self:
-        """Add the recursive models' names and those of installed packages, which otherwise waits until a name is missing."""
+        """Add the recursive models' names and those of installed packages, which otherwise waits until a name
+        is missing.
+        """
         if not self.whole:
             look_further()
         return self
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (not self.whole and look_further() and super().__contains__(name))
+        return super().__contains__(name) or (
+            not self.whole and look_further() and super().__contains__(name)
+        )
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401  a dict has no __missing__ in get
@@ -120,7 +131,8 @@ absent: list[str] = []  # why something that was to be loaded is not there: said
 GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
 offered: set[str] = set()  # modules of installed packages, which every process finds by itself
 _has_asked = False  # whether installed packages were asked
-_registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()  # in the order in which they were made
+# in the order in which they were made
+_registries: WeakValueDictionary[int, Registry[Any]] = WeakValueDictionary()
 
 
 def fill() -> None:
@@ -171,7 +183,9 @@ def _where(first: str, second: str) -> str:
 
 
 def outside_entries() -> list[Entry]:
-    """Return what modules outside of recstudy have registered, without those of installed packages that are offered to all."""
+    """Return what modules outside of recstudy have registered, without those of installed packages that are
+    offered to all.
+    """
     return [
         Entry(registry, name, thing, module)
         for registry in _registries.values()
@@ -181,13 +195,17 @@ def outside_entries() -> list[Entry]:
 
 
 def outsiders() -> list[str]:
-    """Return the modules outside of recstudy that have registered something, in the order in which they did."""
+    """Return the modules outside of recstudy that have registered something, in the order in which they
+    did.
+    """
     return list(dict.fromkeys(entry.module for entry in outside_entries()))
 
 
 @contextmanager
 def gathering() -> Iterator[None]:
-    """Forget after the block what is registered from outside of recstudy in it, and hide in it what was registered before."""
+    """Forget after the block what is registered from outside of recstudy in it, and hide in it what was
+    registered before.
+    """
     entries = _take_outside()
     try:
         yield

@@ -1,7 +1,9 @@
-"""What the platform knows of a program: it makes metrics of settings and a seed. Everything else about it is optional.
+"""What the platform knows of a program: it makes metrics of settings and a seed. Everything else about it is
+optional.
 
-The recursive models are one program (`recstudy.programs.recursive`, the only module of the platform that imports them). A user's
-function, command or table is another one (`recstudy.programs.own`), registered under its name.
+The recursive models are one program (`recstudy.programs.recursive`, the only module of the platform that
+imports them). A user's function, command or table is another one (`recstudy.programs.own`), registered under
+its name.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,14 +86,16 @@ class Execution:
 
 
 class Program:
-    """What a run executes. By itself it is a program that is not imported here: records are read, and nothing is run.
+    """What a run executes. By itself it is a program that is not imported here: records are read, and nothing
+    is run.
 
     Args:
         name: Part of the id of a run, except for the recursive models.
     """
 
     name: str = RECURSIVE
-    imported: tuple[ImportedFile, ...] = ()  # the files that its runs were imported from; none where they are run
+    # the files that its runs were imported from; none where they are run
+    imported: tuple[ImportedFile, ...] = ()
     packages: tuple[str, ...] = ()  # whose versions the results of its runs have
 
     def read(self, values: Json) -> RunSettings:
@@ -102,13 +106,15 @@ class Program:
         """Execute a run and return its outcome.
 
         Returns:
-            `status`: `done`, `diverged` or `drained` (it left early, to resume later). Of the first two also what `result.json`
-            has: `metrics`, `cost`, parts of `provenance` and `error`.
+            `status`: `done`, `diverged` or `drained` (it left early, to resume later). Of the first two also
+            what `result.json` has: `metrics`, `cost`, parts of `provenance` and `error`.
 
         Raises:
             ConfigError: The program is not imported here, or its runs were finished elsewhere.
         """
-        raise ConfigError(f"{self.name} cannot run here: it is not imported, or its runs were finished elsewhere")
+        raise ConfigError(
+            f"{self.name} cannot run here: it is not imported, or its runs were finished elsewhere"
+        )
 
     def explain(self, error: Exception) -> str:
         """Return an exception that ended a run, in one line."""
@@ -119,7 +125,12 @@ class Program:
         return Group()
 
     def check(
-        self, settings: Sequence[RunSettings], results: "Results", data: Path, download: bool, begin: "Weights | None"
+        self,
+        settings: Sequence[RunSettings],
+        results: "Results",
+        data: Path,
+        download: bool,
+        begin: "Weights | None",
     ) -> None:
         """Refuse (ConfigError, DataError) runs that could not start, before anything is written."""
 
@@ -159,11 +170,14 @@ class Program:
         return False
 
     def user_files(self) -> dict[str, str]:
-        """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study, by its path."""
+        """Return the SHA-256 of each file of the user's that runs execute, beside the modules of the study,
+        by its path.
+        """
         return {}
 
     def checksums(self, settings: Sequence[RunSettings], folder: Path, read: bool = False) -> list[str]:
-        """Return for each of these settings the checksum of its data below `folder`; empty if it is not known.
+        """Return for each of these settings the checksum of its data below `folder`; empty if it is not
+        known.
 
         Args:
             settings: Of runs.
@@ -190,7 +204,8 @@ class Program:
     def deciding(self, values: Json, changes: Json) -> Json:
         """Return what run ids are made of, but for the seed: a record's settings with these changes.
 
-        A user's program is not imported for this, because its records have every setting as it decided the id.
+        A user's program is not imported for this, because its records have every setting as it decided the
+        id.
 
         Raises:
             ConfigError: the settings cannot be read here.
@@ -201,7 +216,8 @@ class Program:
         return decided
 
     def answers(self, file: Path) -> "Kept | None":
-        """Return a run's answers on the test items, from its `answers.npz`; None if runs of this program keep none.
+        """Return a run's answers on the test items, from its `answers.npz`; None if runs of this program keep
+        none.
 
         Raises:
             StorageError: the file is damaged.
@@ -212,16 +228,20 @@ class Program:
         """Compute a result's metrics again from the answers in the run's folder.
 
         Returns:
-            Of each metric its value, and by how much it may differ because the answers were kept in half precision; or why it
-            cannot be computed.
+            Of each metric its value, and by how much it may differ because the answers were kept in half
+            precision; or why it cannot be computed.
 
         Raises:
             StorageError: the file is damaged.
         """
-        return dict.fromkeys(result.metrics, "its program keeps no answers, so that metrics are as it returned them")
+        return dict.fromkeys(
+            result.metrics, "its program keeps no answers, so that metrics are as it returned them"
+        )
 
     def published_fields(self) -> "Mapping[str, Sequence[FieldInfo]]":
-        """Return the settings that a published table may name, by path, with the field of each class that has it."""
+        """Return the settings that a published table may name, by path, with the field of each class that has
+        it.
+        """
         return {}
 
 
@@ -229,7 +249,9 @@ PROGRAMS: Registry[Program] = Registry("program")
 
 
 def load_program(name: str = RECURSIVE) -> Program:
-    """Return the program of this name (ConfigError: it is not here; the message names the file that defines it)."""
+    """Return the program of this name (ConfigError: it is not here; the message names the file that defines
+    it).
+    """
     if name == RECURSIVE:
         program: Program = import_module("recstudy.programs.recursive").RECURSIVE_MODELS
         return program
@@ -237,7 +259,9 @@ def load_program(name: str = RECURSIVE) -> Program:
 
 
 def reader_of(values: Json) -> Program:
-    """Return the program of a record as readers need it: a user's own program is not imported, and has the defaults."""
+    """Return the program of a record as readers need it: a user's own program is not imported, and has the
+    defaults.
+    """
     return Program() if values.get("program") else load_program()
 
 

@@ -1,4 +1,6 @@
-"""An existing script as a program: each run is a process, started by a command line that has the settings of the run."""
+"""An existing script as a program: each run is a process, started by a command line that has the settings of
+the run.
+"""
 
 import dataclasses
 import os
@@ -52,7 +54,9 @@ class JsonFile:
     def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
         """Refuse (ConfigError) a command that cannot have these metrics."""
         if "folder" not in placeholders:
-            raise ConfigError(f"{self.path} is read in {{folder}}: add it to the command, such as --out {{folder}}")
+            raise ConfigError(
+                f"{self.path} is read in {{folder}}: add it to the command, such as --out {{folder}}"
+            )
 
     def read(self, metrics: Collection[str], folder: Path, lines: Iterable[str]) -> Any:
         """Return the metrics of a command that has ended, by its folder and its output (ConfigError)."""
@@ -69,8 +73,9 @@ class LastLine:
     r"""Metrics that the command prints. Of several matching lines, the last one counts.
 
     Args:
-        pattern: A regular expression with a group for each metric in their order, such as `r"accuracy: (\S+)"`, or with
-            groups named by the metrics, such as `r"accuracy: (?P<accuracy>\S+)|F1: (?P<f1>\S+)"`.
+        pattern: A regular expression with a group for each metric in their order, such as `r"accuracy:
+            (\S+)"`, or with groups named by the metrics, such as `r"accuracy: (?P<accuracy>\S+)|F1:
+            (?P<f1>\S+)"`.
     """
 
     pattern: str
@@ -99,23 +104,23 @@ class LastLine:
 class Command:
     r"""A command line as the `program` of a study. Each run is a process of its own; no shell is used.
 
-    Placeholders in the command and in `environment` are `{seed}`, `{folder}` and the names of the settings, such as `{lr}` or
-    `{model.depth}`; `{lr:.0e}` is formatted and `{{` is a brace. `{folder}` is for checkpoints: it is the same when the run
-    resumes and is removed when the run has ended.
+    Placeholders in the command and in `environment` are `{seed}`, `{folder}` and the names of the settings,
+    such as `{lr}` or `{model.depth}`; `{lr:.0e}` is formatted and `{{` is a brace. `{folder}` is for
+    checkpoints: it is the same when the run resumes and is removed when the run has ended.
 
-    The command and the name are part of the run ids, so a changed command gives new runs. `folder`, `environment` and everything
-    else are not: what decides the numbers belongs into the settings.
+    The command and the name are part of the run ids, so a changed command gives new runs. `folder`,
+    `environment` and everything else are not: what decides the numbers belongs into the settings.
 
     Args:
         command: Such as `"python train.py --lr {lr} --seed {seed} --out {folder}"`.
         folder: The working directory, relative to the study file.
         metrics: `JsonFile("metrics.json")` or `LastLine(r"accuracy: (\S+)")`.
         progress: A regular expression for lines of the output that report a step, such as
-            `r"step (?P<step>\d+) loss (?P<loss>\S+)"`: `step` or `epoch` counts, the other groups are numbers by name. A search
-            can stop a run early by a group with the name of its first metric.
+            `r"step (?P<step>\d+) loss (?P<loss>\S+)"`: `step` or `epoch` counts, the other groups are numbers
+            by name. A search can stop a run early by a group with the name of its first metric.
         environment: Variables that the process gets in addition.
-        minutes: The time limit of an attempt; 0: none. Without one, a command that prints nothing for `place.silent_minutes`
-            is stopped.
+        minutes: The time limit of an attempt; 0: none. Without one, a command that prints nothing for
+            `place.silent_minutes` is stopped.
         grace_seconds: Time to save a checkpoint between SIGTERM and SIGKILL, when a run is stopped.
         name: Part of the run ids. By default the name of the script, such as `train.py`.
         title: What tables call it. By default the name.
@@ -157,7 +162,9 @@ class Placeholders(string.Formatter):
         """Return a value (ConfigError: there is none of this name)."""
         if field_name not in self.values:
             near = nearest(field_name, self.values)
-            raise ConfigError(f"unknown placeholder {{{field_name}}}: there are {choices(self.values)}.{near}")
+            raise ConfigError(
+                f"unknown placeholder {{{field_name}}}: there are {choices(self.values)}.{near}"
+            )
         self.used.add(field_name)
         return self.values[field_name], field_name
 
@@ -178,20 +185,28 @@ class CommandProgram(TrainingProgram):
             raise ConfigError("the command is empty: give one, such as python train.py --lr {lr}")
         name = command.name or Path(script_of(self.words)).name
         title = command.title or name
-        super().__init__(f"{name}: {command.command}", settings, metrics, title, command.data, command.is_synthetic)
+        super().__init__(
+            f"{name}: {command.command}", settings, metrics, title, command.data, command.is_synthetic
+        )
         self._check_placeholders()
         groups = compiled("progress", command.progress).groupindex
         if command.progress and not groups:
             raise ConfigError(f"progress has no named group, such as (?P<loss>\\S+): {command.progress}")
         if reserved := {*LINE} & {*groups} - {*STEPS}:
-            raise ConfigError(f"a group of progress must not be called {choices(reserved)}: recstudy reports it")
+            raise ConfigError(
+                f"a group of progress must not be called {choices(reserved)}: recstudy reports it"
+            )
 
     def _check_placeholders(self) -> None:
         command, values = self.command.command, flatten(self.defaults)
         if "folder" in values:
-            raise ConfigError(f"a setting of {self.title} must not be called 'folder', which is the folder of a run")
+            raise ConfigError(
+                f"a setting of {self.title} must not be called 'folder', which is the folder of a run"
+            )
         if "CUDA_VISIBLE_DEVICES" in self.command.environment:
-            raise ConfigError("leave CUDA_VISIBLE_DEVICES out of the environment: Ray chooses the GPUs, see --gpus-per-run")
+            raise ConfigError(
+                "leave CUDA_VISIBLE_DEVICES out of the environment: Ray chooses the GPUs, see --gpus-per-run"
+            )
         try:
             *_, used = self._fill({"seed": 0, "folder": "folder", **values})
         except (ValueError, TypeError) as error:
@@ -213,18 +228,27 @@ class CommandProgram(TrainingProgram):
         return isinstance(other, CommandProgram) and self.command == other.command
 
     def check(
-        self, settings: Iterable[RunSettings], results: Results, data: Path, download: bool, begin: "Weights | None"
+        self,
+        settings: Iterable[RunSettings],
+        results: Results,
+        data: Path,
+        download: bool,
+        begin: "Weights | None",
     ) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():
             raise ConfigError(f"the folder of {self.title} is not there: {folder}")
-        if "{" not in program and not shutil.which(folder / program if os.sep in program else program, path=_path()):
+        if "{" not in program and not shutil.which(
+            folder / program if os.sep in program else program, path=_path()
+        ):
             raise ConfigError(f"no program {program!r}, of the command {self.command.command}")
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
         if self.has_seed:
             return []
-        return [f"The command of {self.title} has no {{seed}}: the runs of a variant differ only if {self.title} is random."]
+        return [
+            f"The command of {self.title} has no {{seed}}: the runs of a variant differ only if {self.title} is random."
+        ]
 
     def user_files(self) -> dict[str, str]:
         digests: dict[str, str] = {}
@@ -241,7 +265,9 @@ class CommandProgram(TrainingProgram):
         threads = {"OMP_NUM_THREADS": str(settings.place.cpus_per_run), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _path(), **variables}
         limit, has_left = "", False
-        process = Process(words, Path(command.folder), environment, execution.records.path / LOG, command.grace_seconds)
+        process = Process(
+            words, Path(command.folder), environment, execution.records.path / LOG, command.grace_seconds
+        )
         try:
             with process:
                 for line in process.lines():
@@ -255,7 +281,8 @@ class CommandProgram(TrainingProgram):
             context.memory_mb = process.status.get("peak_memory_mb")
             context.cpu_seconds = process.status.get("cpu_seconds", 0.0)
         ending = process.ending()
-        if has_left or (ending and execution.leave()):  # a batch system may have ended it before the worker knew
+        # a batch system may have ended it before the worker knew
+        if has_left or (ending and execution.leave()):
             return None
         tail = "\n".join(process.output[-TAIL:])
         if limit:
@@ -267,7 +294,9 @@ class CommandProgram(TrainingProgram):
             returned = command.metrics.read(self.metrics, context.folder, process.output)
             measured(self.title, returned, self.metrics)
         except ConfigError as error:
-            raise RunError(f"{self.title} exited with code 0 without its metrics: {error}", "code", tail) from None
+            raise RunError(
+                f"{self.title} exited with code 0 without its metrics: {error}", "code", tail
+            ) from None
         return returned
 
     def _limit(self, place: Place, process: Process) -> str:
@@ -284,17 +313,23 @@ class CommandProgram(TrainingProgram):
 
 
 def script_of(words: Sequence[str]) -> str:
-    """Return the word that names the program of a command: its first file, such as `train.py`, or its first word."""
+    """Return the word that names the program of a command: its first file, such as `train.py`, or its first
+    word.
+    """
     return next((word for word in words if re.fullmatch(r"[^-{=][^{=]*\.[A-Za-z_]\w*", word)), words[0])
 
 
 def _path() -> str:
-    """Return where programs are looked for: first beside this Python, so that `python` is the one that runs the study."""
+    """Return where programs are looked for: first beside this Python, so that `python` is the one that runs
+    the study.
+    """
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
-    """Return the values that a line reports, with their `step`, the given one if it is not numbered; empty if it reports none."""
+    """Return the values that a line reports, with their `step`, the given one if it is not numbered; empty if
+    it reports none.
+    """
     match = re.search(pattern, line) if pattern else None
     if match is None:
         return {}

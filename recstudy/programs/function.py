@@ -20,11 +20,14 @@ from recstudy.programs.watchdog import alive, waiting, watched
 from recstudy.records import EpochLine, Json, append_line, read_log
 
 FOLDER = "files"  # of a run's folder, for what its program saves
-LINE = ("epoch", "epochs", "epochs_done", "seconds", "status", "warnings")  # what a line has beside reported values
+# what a line has beside reported values
+LINE = ("epoch", "epochs", "epochs_done", "seconds", "status", "warnings")
 
 
 class Diverged(BaseException):
-    """Ends a function whose numbers are no longer finite; no Exception, so that its own handlers let it pass."""
+    """Ends a function whose numbers are no longer finite; no Exception, so that its own handlers let it
+    pass.
+    """
 
 
 class Stopped(SystemExit):
@@ -37,7 +40,8 @@ class RunContext:
     Attributes:
         settings: The settings, as a dictionary or as an object of the user's own class.
         seed: The seed of the run: 0, 1, ...
-        folder: A folder for checkpoints. It is the same when the run resumes, and is removed when the run has ended.
+        folder: A folder for checkpoints. It is the same when the run resumes, and is removed when the run has
+            ended.
         next_step: The step after the last report, over all attempts; 0 in a new run.
     """
 
@@ -61,19 +65,23 @@ class RunContext:
         return self.next_step > 0
 
     def report(self, step: int, **values: float) -> None:
-        """Report values of a step, such as an epoch: they are logged, shown, and may end the run early in a search.
+        """Report values of a step, such as an epoch: they are logged, shown, and may end the run early in a
+        search.
 
         Args:
             step: 0, 1, ...; a resumed run may report a step again.
             values: Numbers by name, such as `loss=0.3, accuracy=91.2`.
 
         Raises:
-            ConfigError: `step` is not a whole number of at least 0, or a value is not a number or has a name of recstudy's own.
+            ConfigError: `step` is not a whole number of at least 0, or a value is not a number or has a name
+                of recstudy's own.
         """
         name, records = self._execution.settings.program_name, self._execution.records
         step = python_scalar(step)
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ConfigError(f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}")
+            raise ConfigError(
+                f"{name}: the step of run.report must be a whole number of at least 0, but it is {step!r}"
+            )
         if reserved := [key for key in values if key in LINE]:
             raise ConfigError(f"run.report: {reserved[0]!r} is recstudy's own. Give the value another name")
         numbers = {key: number(name, key, value) for key, value in values.items()}
@@ -92,7 +100,9 @@ class RunContext:
         with waiting():  # for a driver that may be busy, or stopped, and then resumes
             try:
                 steps = self._execution.settings.steps or 0
-                self._execution.report(line | {"epochs_done": step + 1, "epochs": steps if step < steps else 0})
+                self._execution.report(
+                    line | {"epochs_done": step + 1, "epochs": steps if step < steps else 0}
+                )
             except SystemExit as end:  # which is how Ray Tune stops a trial
                 raise Stopped(end.code) from None
 
@@ -133,7 +143,9 @@ class Function:
         return FunctionProgram(self, settings, metrics)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Reach workers by name if the study is a file, because what its module has, such as a lock, may not be picklable."""
+        """Reach workers by name if the study is a file, because what its module has, such as a lock, may not
+        be picklable.
+        """
         file, name = study_file(), getattr(self.function, "__qualname__", "")
         given = (self.name, self.title, self.data, self.is_synthetic)
         if file is not None and getattr(sys.modules["__main__"], name, None) is self.function:
@@ -156,7 +168,9 @@ class TrainingProgram(OwnProgram, ABC):
 
     def run(self, execution: Execution) -> Json:
         settings = execution.settings
-        context = RunContext(execution, self.parse(settings.settings) if self.typed else dict(settings.settings))
+        context = RunContext(
+            execution, self.parse(settings.settings) if self.typed else dict(settings.settings)
+        )
         record_user_files(execution.trial, execution.records, resumes=context.resumes)
         began = time.monotonic()
         outcome: Json
@@ -173,7 +187,11 @@ class TrainingProgram(OwnProgram, ABC):
                 outcome["notes"] = [f"returned without being stated as metrics: {', '.join(others)}"]
         except Diverged as error:
             outcome = {"status": "diverged", "error": str(error), "metrics": {}}
-        cost = {"seconds": context.seconds, "device_seconds": context.seconds, "peak_memory_mb": context.memory_mb}
+        cost = {
+            "seconds": context.seconds,
+            "device_seconds": context.seconds,
+            "peak_memory_mb": context.memory_mb,
+        }
         if (seconds := time.monotonic() - began) >= 1:
             cost["cores_used"] = round(context.cpu_seconds / seconds, 3)
         shutil.rmtree(context.folder, ignore_errors=True)
@@ -185,10 +203,19 @@ class FunctionProgram(TrainingProgram):
 
     def __init__(self, given: Function, settings: Any, metrics: Mapping[str, Metric]) -> None:
         if not callable(given.function):
-            raise ConfigError(f"a program must be a function, a Function or a Command, but got {given.function!r}")
+            raise ConfigError(
+                f"a program must be a function, a Function or a Command, but got {given.function!r}"
+            )
         check_call(given.function, "run")
         self.spec, self.function = given, given.function
-        super().__init__(given.name or _name(given.function), settings, metrics, given.title, given.data, given.is_synthetic)
+        super().__init__(
+            given.name or _name(given.function),
+            settings,
+            metrics,
+            given.title,
+            given.data,
+            given.is_synthetic,
+        )
 
     def same_as(self, other: Program) -> bool:
         return isinstance(other, FunctionProgram) and _identity(self.function) == _identity(other.function)
@@ -212,7 +239,11 @@ def _name(function: Any) -> str:
     file = study_file()
     module = getattr(function, "__module__", "") or ""
     module = (file.name if file else "notebook") if module == "__main__" else module
-    name = getattr(function, "__qualname__", type(function).__name__).replace("<lambda>", "function").replace(".<locals>", "")
+    name = (
+        getattr(function, "__qualname__", type(function).__name__)
+        .replace("<lambda>", "function")
+        .replace(".<locals>", "")
+    )
     return f"{module}.{name}"
 
 

@@ -1,9 +1,10 @@
-"""Runs a command and leaves none of its processes behind. `recstudy.programs.process` starts this file as a program.
+"""Runs a command and leaves none of its processes behind. `recstudy.programs.process` starts this file as a
+program.
 
     python -I -S guard.py LIFELINE STATUS GRACE WORD...
 
-The guard is no child of the worker: Ray kills the children of a worker that it ends, and the guard must outlive it. It adopts
-the orphans of the command (Linux), so that no process escapes by a session of its own.
+The guard is no child of the worker: Ray kills the children of a worker that it ends, and the guard must
+outlive it. It adopts the orphans of the command (Linux), so that no process escapes by a session of its own.
 """
 
 import ctypes
@@ -24,8 +25,9 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
     """Run the command, and write as JSON how it ended.
 
     Args:
-        lifeline: A pipe from the worker. `STOP` asks for SIGTERM and, after the grace period, SIGKILL. Its end means that the
-            worker is gone: then SIGKILL follows at once, because another worker may start the same run.
+        lifeline: A pipe from the worker. `STOP` asks for SIGTERM and, after the grace period, SIGKILL. Its
+            end means that the worker is gone: then SIGKILL follows at once, because another worker may start
+            the same run.
         status: A pipe to the worker.
         grace_seconds: The grace period.
         words: The command and its arguments.
@@ -51,7 +53,8 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
             break
         if process == command:
             code = os.waitstatus_to_exitcode(ended)
-            is_ending = is_ending or deadline == float("inf")  # after SIGTERM, its children have the grace period too
+            # after SIGTERM, its children have the grace period too
+            is_ending = is_ending or deadline == float("inf")
         elif not process:
             patience = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([child_ended, lifeline], [], [], patience)
@@ -70,7 +73,9 @@ def run(lifeline: int, status: int, grace_seconds: float, words: list[str]) -> N
 
 
 def _watch_signals() -> int:
-    """Return a file that can be read when a child has ended, and outlive signals that a batch system sends to all processes."""
+    """Return a file that can be read when a child has ended, and outlive signals that a batch system sends to
+    all processes.
+    """
     child_ended, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -80,9 +85,14 @@ def _watch_signals() -> int:
 
 
 def _kill(command: int) -> None:
-    """Kill the process group and the children. Orphans become children, so that repeating this reaches every process."""
+    """Kill the process group and the children. Orphans become children, so that repeating this reaches every
+    process.
+    """
     _signal(os.killpg, command, signal.SIGKILL)
-    with suppress(FileNotFoundError), open(f"/proc/self/task/{os.getpid()}/children", encoding="utf-8") as children:
+    with (
+        suppress(FileNotFoundError),
+        open(f"/proc/self/task/{os.getpid()}/children", encoding="utf-8") as children,
+    ):
         for child in children.read().split():
             _signal(os.kill, int(child), signal.SIGKILL)
 

@@ -1,7 +1,9 @@
-"""How metrics and costs are read: unit, direction, share, number of test items. Every program describes its own.
+"""How metrics and costs are read: unit, direction, share, number of test items. Every program describes its
+own.
 
-`METRICS` has the costs of all programs; the recursive models' metrics are added by `recstudy.metrics`, and a user's program
-states its own beside its settings. `using_metrics` puts those into the registry while a block runs.
+`METRICS` has the costs of all programs; the recursive models' metrics are added by `recstudy.metrics`, and a
+user's program states its own beside its settings. `using_metrics` puts those into the registry while a block
+runs.
 """
 
 from collections.abc import Callable
@@ -39,13 +41,14 @@ class Metric:
         computed: It follows from the settings alone.
         timed: It depends on the machine, so that no published value is comparable.
         ranks: If a figure cannot show all variants, it says which are the best.
-        by_finding, of_text, of_words, of_levels: It has a value for each class; depends on how captions are cut into tokens; also
+        by_finding, of_text, of_words, of_levels: It has a value for each class; depends on how captions are
+        cut into tokens; also
             on how they are decoded and cut into words; has a value for each level of difficulty.
         short: A short name for a line in the terminal.
         tasks: The tasks of the recursive models that it is for; a task may name further metrics.
-        of: A function of a run's answers, or its `module:name`, that computes it: a number, or one for each class by its name,
-            whose mean is the metric (`auroc.Effusion` is that of one class). It raises `NotAvailable`, or gives NaN, if there is
-            none.
+        of: A function of a run's answers, or its `module:name`, that computes it: a number, or one for each
+            class by its name, whose mean is the metric (`auroc.Effusion` is that of one class). It raises
+            `NotAvailable`, or gives NaN, if there is none.
         each: The value of every test item, whose mean it is.
 
     Example:
@@ -78,13 +81,19 @@ class Metric:
             raise ConfigError(f"{name}: better must be 'higher', 'lower' or None, but got {self.better!r}")
         if self.items is not None:
             if not isinstance(self.items, int) or isinstance(self.items, bool) or self.items < 1:
-                raise ConfigError(f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}")
-            self.__dict__.update(share=True, bounds=self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0)))
+                raise ConfigError(
+                    f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}"
+                )
+            self.__dict__.update(
+                share=True, bounds=self.bounds or (PERCENT if self.unit == "%" else (0.0, 1.0))
+            )
         self.__dict__.update(form=self.form or (".1f" if self.unit == "%" else ".4g"))
         try:
             format(0.5, self.form)
         except (TypeError, ValueError):
-            raise ConfigError(f"{name}: form must print a number, as .1f does, but got {self.form!r}") from None
+            raise ConfigError(
+                f"{name}: form must print a number, as .1f does, but got {self.form!r}"
+            ) from None
 
     @property
     def heading(self) -> str:
@@ -124,6 +133,6 @@ METRICS.update(
     }
 )
 
-# Has a program's own metrics in `METRICS`, before others of the same names, while a block runs. A reader does so inside
-# `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
+# Has a program's own metrics in `METRICS`, before others of the same names, while a block runs. A reader does
+# so inside `recstudy.plugins.reading`, whose lock keeps the studies of several threads apart.
 using_metrics = METRICS.in_front

@@ -1,6 +1,7 @@
 """Programs of a user's own: their settings, and what they have in common.
 
-A program is registered under its name when a study is made of it, in each process that imports the study's file.
+A program is registered under its name when a study is made of it, in each process that imports the study's
+file.
 """
 
 import dataclasses
@@ -111,7 +112,9 @@ class OwnSettings(RunSettings):
             if path == "place.workers_per_run" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
             set_at(place if part == "place" else settings, rest, json_value(value, f"the setting {rest!r}"))
-        return self.program.read({"program": self.program_name, "settings": settings, "seed": self.seed, "place": place})
+        return self.program.read(
+            {"program": self.program_name, "settings": settings, "seed": self.seed, "place": place}
+        )
 
 
 class OwnProgram(Program):
@@ -119,7 +122,8 @@ class OwnProgram(Program):
 
     Args:
         name: Identifies it in run ids, so that renaming it gives its runs new ids.
-        settings: Names and defaults; or a dataclass or pydantic model, whose types and bounds are then checked.
+        settings: Names and defaults; or a dataclass or pydantic model, whose types and bounds are then
+            checked.
         metrics: Name -> how it is read. The first one is the score.
         title: What tables call it.
         data: What tables call its data set.
@@ -127,10 +131,17 @@ class OwnProgram(Program):
     """
 
     spec: Any = None  # what was bound to settings and metrics
-    has_paths = False  # relative to the study file, of which a worker imports a copy: the driver's program counts
+    # relative to the study file, of which a worker imports a copy: the driver's program counts
+    has_paths = False
 
     def __init__(
-        self, name: str, settings: Any, metrics: Mapping[str, Metric], title: str = "", data: str = "", is_synthetic: bool = False
+        self,
+        name: str,
+        settings: Any,
+        metrics: Mapping[str, Metric],
+        title: str = "",
+        data: str = "",
+        is_synthetic: bool = False,
     ) -> None:
         self.name, self.stated = name, settings
         self.metrics = _titled(name, metrics)
@@ -156,7 +167,9 @@ class OwnProgram(Program):
             if name in RESERVED:
                 raise ConfigError(f"{name!r} is not a setting of {self.title}: {RESERVED[name]}")
             if name not in known:
-                raise ConfigError(f"no setting {name!r}: {self.title} has {choices(known) or 'none'}.{nearest(name, known)}")
+                raise ConfigError(
+                    f"no setting {name!r}: {self.title} has {choices(known) or 'none'}.{nearest(name, known)}"
+                )
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))
         except ValidationError as error:
@@ -182,7 +195,8 @@ class OwnProgram(Program):
         """
         known, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
         if not isinstance(known, OwnProgram) or is_typed:
-            PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)  # at a prompt it is sent by value
+            # at a prompt it is sent by value
+            PROGRAMS.put(self.name, self, "recstudy" if is_typed else module)
         elif not self.same_as(known):
             raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
         elif (known.defaults, known.metrics) != (self.defaults, self.metrics):
@@ -202,7 +216,8 @@ class OwnProgram(Program):
 def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) -> OwnProgram:
     """Make a program anew, in the process to which it was sent, where its module may have another name."""
     schema = settings if isinstance(settings, type) else type(settings)
-    for field in getattr(schema, "__dataclass_fields__", {}).values():  # a class that is sent by value has a copy of MISSING
+    # a class that is sent by value has a copy of MISSING
+    for field in getattr(schema, "__dataclass_fields__", {}).values():
         for default in ("default", "default_factory"):
             if type(getattr(field, default)).__name__ == type(dataclasses.MISSING).__name__:
                 setattr(field, default, dataclasses.MISSING)
@@ -225,11 +240,15 @@ def measured(name: str, given: Any, metrics: Iterable[str]) -> dict[str, float]:
         ConfigError: a stated metric is missing, or is not a number.
     """
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{name} must return its metrics, such as {{{next(iter(metrics))!r}: 91.3}}, but it returned {given!r}")
+        raise ConfigError(
+            f"{name} must return its metrics, such as {{{next(iter(metrics))!r}: 91.3}}, but it returned {given!r}"
+        )
     values: dict[str, float] = {}
     for metric in metrics:
         if metric not in given:
-            raise ConfigError(f"{name} returned no {metric!r}: it returned {choices(map(str, given)) or 'nothing'}")
+            raise ConfigError(
+                f"{name} returned no {metric!r}: it returned {choices(map(str, given)) or 'nothing'}"
+            )
         values[metric] = number(name, metric, given[metric])
     return values
 
@@ -260,8 +279,12 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
     for metric, given in metrics.items():
         METRICS.check_name(metric)
         if not isinstance(given, Metric):
-            raise ConfigError(f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}')
-        titled[metric] = given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
+            raise ConfigError(
+                f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {given!r}'
+            )
+        titled[metric] = (
+            given if given.title else dataclasses.replace(given, title=metric.replace("_", " ").capitalize())
+        )
     return titled
 
 
@@ -271,8 +294,12 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
     if isinstance(given, Mapping):
         for field in given:
             if not isinstance(field, str) or not field.isidentifier():
-                raise ConfigError(f"a setting of {name} needs a name like a Python variable's, but got {field!r}")
-        defaults = {field: json_value(value, f"the setting {field!r} of {name}") for field, value in given.items()}
+                raise ConfigError(
+                    f"a setting of {name} needs a name like a Python variable's, but got {field!r}"
+                )
+        defaults = {
+            field: json_value(value, f"the setting {field!r} of {name}") for field, value in given.items()
+        }
         fields: Any = {  # a number may be any number if the default is a real one
             field: (type(value) if isinstance(value, bool | int | float | str) else Any, value)
             for field, value in defaults.items()
@@ -291,4 +318,8 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _fields(schema: Any) -> list[str]:
-    return list(schema.model_fields) if issubclass(schema, BaseModel) else [field.name for field in dataclasses.fields(schema)]
+    return (
+        list(schema.model_fields)
+        if issubclass(schema, BaseModel)
+        else [field.name for field in dataclasses.fields(schema)]
+    )

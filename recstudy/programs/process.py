@@ -1,4 +1,6 @@
-"""A command as a process group of its own, of which nothing is left once it has ended or its worker is gone."""
+"""A command as a process group of its own, of which nothing is left once it has ended or its worker is
+gone.
+"""
 
 import json
 import os
@@ -35,24 +37,42 @@ class Process:
 
     Attributes:
         began, printed: When the process began and when it last printed, by the monotonic clock.
-        status: Once the block has ended: `code` (minus a signal's number), `peak_memory_mb` of the largest process and
-            `cpu_seconds` of all processes; or `error`, if the command could not be started.
+        status: Once the block has ended: `code` (minus a signal's number), `peak_memory_mb` of the largest
+            process and `cpu_seconds` of all processes; or `error`, if the command could not be started.
         output: Then also the lines that it printed, as far as they are kept.
     """
 
     output: list[str]
 
     def __init__(
-        self, words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, grace_seconds: float
+        self,
+        words: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        log: Path,
+        grace_seconds: float,
     ) -> None:
         self.began = self.printed = time.monotonic()
         self.status: dict[str, Any] = {"error": "its guard was killed"}
         self._is_stopping = False
-        (lifeline, self._lifeline), (self._output, output), (self._status, status) = os.pipe(), os.pipe(), os.pipe()
+        (lifeline, self._lifeline), (self._output, output), (self._status, status) = (
+            os.pipe(),
+            os.pipe(),
+            os.pipe(),
+        )
         self._log = open(log, "a+b", buffering=0)  # noqa: SIM115  closed with the block
         self._log.write(f"$ {shlex.join(words)}\n".encode())
         self._start = self._log.tell()  # of this process's output
-        start = [sys.executable, "-I", "-S", guard.__file__, str(lifeline), str(status), str(grace_seconds), *words]
+        start = [
+            sys.executable,
+            "-I",
+            "-S",
+            guard.__file__,
+            str(lifeline),
+            str(status),
+            str(grace_seconds),
+            *words,
+        ]
         try:
             subprocess.run(
                 start,
@@ -109,7 +129,9 @@ class Process:
         return f"exited with code {code}{last}" if code else ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the output until all processes have ended, and an empty line at least every `TICK_S`."""
+        """Yield the lines of the output until all processes have ended, and an empty line at least every
+        `TICK_S`.
+        """
         output, rest = select.poll(), b""
         output.register(self._output)
         while True:
@@ -141,4 +163,6 @@ def _text(line: bytes) -> str:
     text = ESCAPES.sub("", line[:LINE_BYTES].decode(errors="replace"))
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return "".join(
+        letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )

@@ -1,4 +1,5 @@
-"""The recursive models as a program. No other module of the platform imports their configs, data, tasks, metrics or training.
+"""The recursive models as a program. No other module of the platform imports their configs, data, tasks,
+metrics or training.
 
 torch is loaded by what computes, so that a driver and a reader do without it.
 """
@@ -53,7 +54,12 @@ class RecursiveModels(Program):
         return Workers()
 
     def check(
-        self, settings: Sequence[RunSettings], results: Results, data: Path, download: bool, begin: "Weights | None"
+        self,
+        settings: Sequence[RunSettings],
+        results: Results,
+        data: Path,
+        download: bool,
+        begin: "Weights | None",
     ) -> None:
         configs = [_config(one) for one in settings]
         for same_data in _by_data(configs):
@@ -151,8 +157,11 @@ class RecursiveModels(Program):
             why = "answers of a task that the study defines (what a study defines itself is not imported)"
             return dict.fromkeys(result.metrics, why)
         reasons = dict.fromkeys(result.metrics, "it does not follow from answers on the test set")
-        reasons["rate_score"] = "a network computes it, whose last digits depend on the machine"  # it loads torch, too
-        names = [name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"]
+        # it loads torch, too
+        reasons["rate_score"] = "a network computes it, whose last digits depend on the machine"
+        names = [
+            name for name in result.metrics if name in METRICS and METRICS[name].of and name != "rate_score"
+        ]
         values, _, unavailable, _ = measured(kept.answers, names)
         cutter = result.tokenizer.get("metrics")
         for name in [name for name in values if name in METRICS and METRICS[name].of_words]:
@@ -161,7 +170,10 @@ class RecursiveModels(Program):
                 del values[name]
         reasons |= unavailable
         errors = rounding_errors(kept.answers, values)
-        return {name: (values[name], errors.get(name, 0.0)) if name in values else reasons[name] for name in result.metrics}
+        return {
+            name: (values[name], errors.get(name, 0.0)) if name in values else reasons[name]
+            for name in result.metrics
+        }
 
     def published_fields(self) -> dict[str, list[FieldInfo]]:
         found: dict[str, list[FieldInfo]] = {}
@@ -189,20 +201,26 @@ def _by_data(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
 
 
 def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
-    """Refuse (DataError, ConfigError) data that are too few, or that a model or an augmentation cannot read."""
+    """Refuse (DataError, ConfigError) data that are too few, or that a model or an augmentation cannot
+    read.
+    """
     title = configs[0].data.title
     for split, images in (("training", data.train), ("test", data.test)):
         if len(images) < LEAST_ITEMS:
             items = f"{len(images)} {split} item{'s' * (len(images) != 1)}"
             validation = " besides those held out for validation" * (split == "training")
-            raise DataError(f"{title} has {items}{validation}, but a run needs at least {LEAST_ITEMS}. Add others.")
+            raise DataError(
+                f"{title} has {items}{validation}, but a run needs at least {LEAST_ITEMS}. Add others."
+            )
     is_8_bit = str(data.train.images.dtype) == "uint8"
     for config in {(config.model, config.train.augment): config for config in configs}.values():
         config.model.check_groups(data.group_count, title)
         if is_users(type(config.model)):
             cost(config)  # counting it checks its outputs
         if config.model.reads_pixels and not is_8_bit:
-            raise ConfigError(f"{config.model.title} reads 8-bit grey levels, but the images of {title} are float32 or uint16")
+            raise ConfigError(
+                f"{config.model.title} reads 8-bit grey levels, but the images of {title} are float32 or uint16"
+            )
         if config.train.augment.randaugment_ops and not is_8_bit:
             raise ConfigError(
                 f"train.augment.randaugment_ops must be 0: its operations are for 8-bit images, but those of {title} are not"
@@ -230,7 +248,9 @@ def _hints(config: RunConfig) -> Iterator[str]:
 
 
 def optimizer_steps(config: RunConfig) -> int | None:
-    """Count the optimizer steps of a whole run that never halts; None if only the files tell how many images there are."""
+    """Count the optimizer steps of a whole run that never halts; None if only the files tell how many images
+    there are.
+    """
     images = config.training_images
     if images is None:
         return None

@@ -1,4 +1,6 @@
-"""Where a worker writes a run's records: the run's own folder, or a copy of one on an object store that is sent back."""
+"""Where a worker writes a run's records: the run's own folder, or a copy of one on an object store that is
+sent back.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -17,7 +19,8 @@ CHECKPOINTS = ("checkpoint-*.pt",)
 
 @contextmanager
 def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[RunFolder]:
-    """Yield the run's folder, for one worker at a time; what is written there has reached the store when the block ends.
+    """Yield the run's folder, for one worker at a time; what is written there has reached the store when the
+    block ends.
 
     Args:
         folder: the run's, named by its id.
@@ -46,14 +49,17 @@ def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[Ru
 
 @contextmanager
 def beside(folder: str, store: str) -> Iterator[RunFolder]:
-    """Yield the run's folder for the other workers of a group, with the checkpoints that the first has found."""
+    """Yield the run's folder for the other workers of a group, with the checkpoints that the first has
+    found.
+    """
     if not store:
         yield RunFolder(Path(folder))
         return
     mirror = _mirror(folder, store)
     mirror.pull(CHECKPOINTS)
     yield RunFolder(mirror.root)
-    with suppress(StorageError), locked(mirror.root / "lock"):  # unless the first is on this node, and goes on
+    # unless the first is on this node, and goes on
+    with suppress(StorageError), locked(mirror.root / "lock"):
         discard(mirror.root)
 
 
@@ -63,7 +69,9 @@ def is_free(folder: str, store: str) -> bool:
 
 
 def _local(folder: str, store: str) -> Path:
-    """Return the run's folder on this machine, apart from the driver's copy of all records, which other processes renew."""
+    """Return the run's folder on this machine, apart from the driver's copy of all records, which other
+    processes renew.
+    """
     return scratch(store).with_suffix(".work") / Path(folder).name
 
 

@@ -1,7 +1,8 @@
-"""The settings of a run: frozen, strict about names, with an id, and the resources that decide none of its numbers.
+"""The settings of a run: frozen, strict about names, with an id, and the resources that decide none of its
+numbers.
 
-`RunSettings` is what the platform knows of them. `recstudy.config.RunConfig` has the settings of the recursive models,
-`recstudy.programs.own.OwnSettings` those of a user's function, command or table.
+`RunSettings` is what the platform knows of them. `recstudy.config.RunConfig` has the settings of the
+recursive models, `recstudy.programs.own.OwnSettings` those of a user's function, command or table.
 """
 
 import hashlib
@@ -30,15 +31,21 @@ class Config(BaseModel):
     """Frozen, and strict about names."""
 
     if not TYPE_CHECKING:
-        __init__ = explained(BaseModel.__init__)  # with pydantic's mark of its own, so that validation need not call it
+        # with pydantic's mark of its own, so that validation need not call it
+        __init__ = explained(BaseModel.__init__)
 
-    revision: ClassVar[int] = 1  # raised where what it computes has changed: its runs then have new ids (ids.py)
+    # raised where what it computes has changed: its runs then have new ids (ids.py)
+    revision: ClassVar[int] = 1
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, defer_build=True
+    )
 
     @property
     def revised(self) -> int:
-        """`revision` of what these values compute, where only some of them compute something else than before."""
+        """`revision` of what these values compute, where only some of them compute something else than
+        before.
+        """
         return self.revision
 
 
@@ -68,7 +75,9 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") -> ConfigT:
-    """Return an instance of `kind`, or a ConfigError that names the field, what must hold, what was given and a near name."""
+    """Return an instance of `kind`, or a ConfigError that names the field, what must hold, what was given and
+    a near name.
+    """
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -91,7 +100,9 @@ def json_value(value: Any, name: str) -> Any:
         converted = python_value(part)
         if converted is part:
             kinds = "a number, a text, true, false, none, or a list or dict of these"
-            raise ConfigError(f"{name} contains {brief(part)}, but a setting is {kinds}. Give a name for it instead")
+            raise ConfigError(
+                f"{name} contains {brief(part)}, but a setting is {kinds}. Give a name for it instead"
+            )
         return converted
 
     return to_jsonable_python(value, fallback=convert)
@@ -140,12 +151,16 @@ class Tunable:
     def __init__(self, low: Any, high: float | None = None, log: bool = False) -> None:
         if high is None:
             if not isinstance(low, Collection) or isinstance(low, str) or not low:
-                raise ConfigError(f"a range is Tunable(low, high) or a list such as Tunable([16, 32]), but got {low!r}")
+                raise ConfigError(
+                    f"a range is Tunable(low, high) or a list such as Tunable([16, 32]), but got {low!r}"
+                )
             self.__dict__.update(low=0, high=0, log=log, values=tuple(low))
         elif low < high and (low > 0 or not log):
             self.__dict__.update(low=low, high=high, log=log, values=())
         else:
-            raise ConfigError(f"a range needs low < high, and low > 0 where it is logarithmic, but got {low} to {high}")
+            raise ConfigError(
+                f"a range needs low < high, and low > 0 where it is logarithmic, but got {low} to {high}"
+            )
 
     @property
     def whole(self) -> bool:
@@ -168,7 +183,11 @@ class Tunable:
         if self.values:
             return random.choice(self.values)
         share = random.random()
-        drawn = self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
+        drawn = (
+            self.low * (self.high / self.low) ** share
+            if self.log
+            else self.low + (self.high - self.low) * share
+        )
         return round(drawn) if self.whole else drawn
 
     def __contains__(self, value: Any) -> bool:
@@ -180,12 +199,18 @@ class Tunable:
         return f"Tunable({self})"
 
     def __str__(self) -> str:
-        return choices(map(str, self.values)) if self.values else f"{self.low:g} to {self.high:g}{', log' * self.log}"
+        return (
+            choices(map(str, self.values))
+            if self.values
+            else f"{self.low:g} to {self.high:g}{', log' * self.log}"
+        )
 
     @property
     def record(self) -> dict[str, Any]:
         """As plain JSON values, for the plan."""
-        return {"choices": self.values} if self.values else {"low": self.low, "high": self.high, "log": self.log}
+        return (
+            {"choices": self.values} if self.values else {"low": self.low, "high": self.high, "log": self.log}
+        )
 
 
 def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:
@@ -209,18 +234,23 @@ class Place(Config):
     )
     workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
     trainer: Literal["auto", "inline", "train"] = Field(
-        "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a whole GPU"
+        "auto",
+        description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a whole GPU",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "auto", description="auto: a GPU of CUDA where a run has one, else the CPU; mps: Apple's GPU, for one worker"
+        "auto",
+        description="auto: a GPU of CUDA where a run has one, else the CPU; mps: Apple's GPU, for one worker",
     )
     compile: Literal["auto", "on", "off"] = Field(
         "auto", description="torch.compile the network; auto: on a GPU of CUDA, not on a CPU"
     )
     compile_mode: Literal["default", "reduce-overhead"] = Field(
-        "default", description="of torch.compile; reduce-overhead: CUDA graphs, for batches that all have one shape"
+        "default",
+        description="of torch.compile; reduce-overhead: CUDA graphs, for batches that all have one shape",
     )
-    checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
+    checkpoint_seconds: float = Field(
+        30.0, ge=0, description="least time between two checkpoints; 0: one each epoch"
+    )
     silent_minutes: float = Field(
         30.0, ge=0, description="a run that shows no sign for so long is stopped and marked hung; 0: never"
     )
@@ -238,7 +268,8 @@ class Place(Config):
     @model_validator(mode="before")
     @classmethod
     def _stated(cls, values: Any) -> Any:
-        """Refuse a range of workers, and add the GPUs that a device means: one of CUDA's, else none that Ray gives out.
+        """Refuse a range of workers, and add the GPUs that a device means: one of CUDA's, else none that Ray
+        gives out.
 
         Earlier records may have a range, in two fields, and are read as its first number.
         """
@@ -256,7 +287,9 @@ class Place(Config):
         gpus, device = self.gpus_per_run, self.device
         if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
             has = "no GPU of CUDA" if gpus else "a GPU"
-            raise ValueError(f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out")
+            raise ValueError(
+                f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out"
+            )
         if device in ("cpu", "mps") and self.compile_mode != "default":
             raise ValueError(
                 f"compile_mode {self.compile_mode!r} is CUDA graphs, which device {device!r} does not have. "
@@ -282,7 +315,8 @@ def run_ids(deciding: Mapping[str, Any], seeds: Iterable[int]) -> list[str]:
 
 
 PREFIX = "settings."  # of the path that a setting of a user's own program has in records
-KINDS = ("family", "name")  # the fields that choose a model family and a data set: their other fields depend on these
+# the fields that choose a model family and a data set: their other fields depend on these
+KINDS = ("family", "name")
 
 
 @dataclass(frozen=True)
@@ -375,7 +409,9 @@ class RunSettings(Config):
 
     @property
     def run_id(self) -> str:
-        """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
+        """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical
+        JSON.
+        """
         return run_ids(self.deciding, [self.seed])[0]
 
     def path(self, name: str) -> str:

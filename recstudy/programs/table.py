@@ -1,8 +1,8 @@
 """A table of finished runs as a program: its columns are settings, a seed and metrics. Nothing is run.
 
-Exports of W&B, MLflow, Optuna and pandas are read as they come. The role of a column follows from its name, where a tracker's
-prefix or a usual name tells it, and else from its cells (`_role`). Text and numbers with few levels are settings. Numbers with a
-point that differ in nearly every row are metrics.
+Exports of W&B, MLflow, Optuna and pandas are read as they come. The role of a column follows from its name,
+where a tracker's prefix or a usual name tells it, and else from its cells (`_role`). Text and numbers with
+few levels are settings. Numbers with a point that differ in nearly every row are metrics.
 """
 
 import ast
@@ -28,9 +28,11 @@ from recstudy.records.schema import MOST, now
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 
 PROGRAM = "table."  # begins the names of such programs
-SETTING, METRIC, SEED, STATE, UNCLEAR, NEITHER = "setting", "metric", "seed", "state", "unclear", "neither"  # roles of columns
+# roles of columns
+SETTING, METRIC, SEED, STATE, UNCLEAR, NEITHER = "setting", "metric", "seed", "state", "unclear", "neither"
 PREFIX = re.compile(r"^(?:(?P<setting>config|params|hparams|settings)|(?P<metric>summary|metrics))[./](?=.)")
-# Columns that trackers add to settings and metrics: by their heads, and by the names of those without a tracker's prefix.
+# Columns that trackers add to settings and metrics: by their heads, and by the names of those without a
+# tracker's prefix.
 TRACKED = re.compile(r"_|unnamed:|tags\.|system[./]|gradients/|parameters/|user_attrs|system_attrs")
 BOOKKEEPING = re.compile(
     """(run_|display_|experiment_)?name|(run_|trial_|experiment_)?id|artifact_uri|lifecycle_stage|state|status|number|created(_at)?
@@ -51,9 +53,12 @@ SCORE = "accuracy|acc|f1|auc|auroc|auprc|iou|miou|dice|bleu|rouge|psnr|ssim|scor
 AROUND = "val|valid|validation|test|eval|train|dev|mean|avg|best|final|max|min|at|[0-9]+"
 LOWER = re.compile(rf"(.*_)?({ERROR})(_.*)?")  # names of metrics of which lower is better
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*({ERROR}|{SCORE})(_({AROUND}|{ERROR}|{SCORE}))*")
-USUAL_SETTINGS = {name for field, names in ALIASES.items() for name in (field.partition(".")[2], *names.split())}
+USUAL_SETTINGS = {
+    name for field, names in ALIASES.items() for name in (field.partition(".")[2], *names.split())
+}
 EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
-GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")  # with separators, a decimal comma or a percent sign
+# with separators, a decimal comma or a percent sign
+GROUPED = re.compile(r"[+-]?(\d{1,3}([ '.,]\d{3})+|\d+)([.,]\d*)?\s*%?")
 
 
 class Table(OwnProgram):
@@ -68,7 +73,12 @@ class Table(OwnProgram):
     """
 
     def __init__(
-        self, name: str, metrics: Mapping[str, Metric], title: str = "", data: str = "", imported: tuple[ImportedFile, ...] = ()
+        self,
+        name: str,
+        metrics: Mapping[str, Metric],
+        title: str = "",
+        data: str = "",
+        imported: tuple[ImportedFile, ...] = (),
     ) -> None:
         super().__init__(PROGRAM + name, {}, metrics, title or name, data)
         self.imported = imported
@@ -82,7 +92,9 @@ class Table(OwnProgram):
 
 
 class Column:
-    """A column of a table: its head, its name without a tracker's prefix, its role, its cells, and those that are not empty."""
+    """A column of a table: its head, its name without a tracker's prefix, its role, its cells, and those that
+    are not empty.
+    """
 
     def __init__(self, head: str, cells: Sequence[str]) -> None:
         prefix = PREFIX.match(head)
@@ -118,7 +130,9 @@ class RunTable:
         names = {column.name: column for column in reversed(self.columns)}
         if found := heads.get(name) or names.get(name_of(name)):
             return found
-        raise ConfigError(f"{self.file.name} has no column {name!r}: it has {choices(heads)}.{nearest(name, heads)}")
+        raise ConfigError(
+            f"{self.file.name} has no column {name!r}: it has {choices(heads)}.{nearest(name, heads)}"
+        )
 
     def refuse(self, row: int, column: Column, problem: str) -> NoReturn:
         raise ConfigError(f"{self.file.name}, line {self.lines[row]}, column {column.head!r}: {problem}")
@@ -133,7 +147,9 @@ class RunTable:
 
 
 def name_of(head: str) -> str:
-    """Return a column's name without a tracker's prefix, like a Python variable's: `val_acc_1` of `metrics.val/acc@1`."""
+    """Return a column's name without a tracker's prefix, like a Python variable's: `val_acc_1` of
+    `metrics.val/acc@1`.
+    """
     return re.sub(r"\W+", "_", PREFIX.sub("", head, count=1)).rstrip("_")
 
 
@@ -147,7 +163,9 @@ def number_of(cell: str) -> float | None:
 
 @cache
 def value_of(cell: str) -> Any:
-    """Return a setting of a cell: None, a truth value, a number or a text. 64.0 is 64: pandas writes integers as floats."""
+    """Return a setting of a cell: None, a truth value, a number or a text. 64.0 is 64: pandas writes integers
+    as floats.
+    """
     if cell.lower() in EMPTY:
         return None
     if cell.lower() in ("true", "false"):
@@ -158,7 +176,8 @@ def value_of(cell: str) -> Any:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-# ------------------------------------------------------------------------------------------------------------ reading
+# ------------------------------------------------------------------------------------------------------------
+# reading
 
 
 def read_table(path: Path) -> RunTable:
@@ -171,12 +190,15 @@ def read_table(path: Path) -> RunTable:
     try:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
-        changed = min(path.stat().st_mtime, time.time() - 1)  # before any claim is stated that this import brings
+        # before any claim is stated that this import brings
+        changed = min(path.stat().st_mtime, time.time() - 1)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{name}, line {line}: it is no text in UTF-8. Export it again as CSV in UTF-8") from None
+        raise ConfigError(
+            f"{name}, line {line}: it is no text in UTF-8. Export it again as CSV in UTF-8"
+        ) from None
     lines, rows = _cells(name, text)
     date = datetime.fromtimestamp(int(changed), UTC).isoformat()
     file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=now(), changed=date)
@@ -198,9 +220,7 @@ def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
                 lines.append(line)
                 rows.append([cell.strip() for cell in cells])
                 if len(cells) != len(rows[0]):
-                    problem = (
-                        f"it has {len(cells)} cells, but the head has {len(rows[0])}. Put a cell with the separator in quotes"
-                    )
+                    problem = f"it has {len(cells)} cells, but the head has {len(rows[0])}. Put a cell with the separator in quotes"
                     raise ConfigError(f"{name}, line {line}: {problem}")
             line = reader.line_num + 1
     except csv.Error as error:
@@ -209,15 +229,21 @@ def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
         ) from None
     if len(rows) < 2:
         what = "has a head and no run" if rows else "is empty"
-        raise ConfigError(f"{name} {what}. It needs a line with the names of settings, seed and metrics, and a line for each run")
+        raise ConfigError(
+            f"{name} {what}. It needs a line with the names of settings, seed and metrics, and a line for each run"
+        )
     for head, count in Counter(filter(None, rows[0])).items():
         if count > 1:
-            raise ConfigError(f"{name}, line 1, column {head!r}: {count} columns are called so. Rename or remove one")
+            raise ConfigError(
+                f"{name}, line 1, column {head!r}: {count} columns are called so. Rename or remove one"
+            )
     return lines, rows
 
 
 def _parts(table: RunTable, column: Column) -> list[Column]:
-    """Return a column for each key of dictionaries, which W&B's own example of an export writes as text; else the column."""
+    """Return a column for each key of dictionaries, which W&B's own example of an export writes as text; else
+    the column.
+    """
     if column.head not in ("config", "summary") or not all(cell.startswith("{") for cell in column.texts):
         return [column]
     rows = []
@@ -225,7 +251,9 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
         try:
             rows.append(flatten(ast.literal_eval(cell or "{}")))
         except (ValueError, SyntaxError):
-            table.refuse(row, column, "it is no dictionary. Export a column for each key, by pandas.json_normalize")
+            table.refuse(
+                row, column, "it is no dictionary. Export a column for each key, by pandas.json_normalize"
+            )
     heads = dict.fromkeys(head for row in rows for head in row)
     return [Column(f"{column.head}.{head}", [str(row.get(head, "")) for row in rows]) for head in heads]
 
@@ -233,11 +261,15 @@ def _parts(table: RunTable, column: Column) -> list[Column]:
 # -------------------------------------------------------------------------------------------------------------- roles
 
 
-def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str] = (), seed: str = "") -> None:
-    """Give each column its role: as stated, else by its name or its cells. Stated columns come first, in their order.
+def assign(
+    table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str] = (), seed: str = ""
+) -> None:
+    """Give each column its role: as stated, else by its name or its cells. Stated columns come first, in
+    their order.
 
     Raises:
-        ConfigError: A column is not there or has no clear role. The message names the assignment and the options that state it.
+        ConfigError: A column is not there or has no clear role. The message names the assignment and the
+            options that state it.
     """
     stated = []
     for role, names in ((METRIC, metrics), (SETTING, settings), (SEED, [seed] if seed else [])):
@@ -266,14 +298,20 @@ def assign(table: RunTable, settings: Sequence[str] = (), metrics: Sequence[str]
 
 def _role(table: RunTable, column: Column) -> str:
     name, tracked = column.name.lower(), not column.kind and TRACKED.match(column.head.lower())
-    if not column.texts or tracked or name.startswith("_") or (BOOKKEEPING.fullmatch(name) and column.kind != SETTING):
+    if (
+        not column.texts
+        or tracked
+        or name.startswith("_")
+        or (BOOKKEEPING.fullmatch(name) and column.kind != SETTING)
+    ):
         return NEITHER
     wrong = [text for text in column.texts if number_of(text) is None]
     if wrong and all(number_of(text) is not None or GROUPED.fullmatch(text) for text in column.texts):
         table.refuse_number(column, wrong[0])
     if column.kind == METRIC:
         return METRIC if column.numbers else NEITHER
-    if column.kind or wrong or column.name in USUAL_SETTINGS or name.startswith("params_"):  # as Optuna calls them
+    # as Optuna calls them
+    if column.kind or wrong or column.name in USUAL_SETTINGS or name.startswith("params_"):
         return SETTING
     if USUAL_METRIC.fullmatch(name):
         return METRIC
@@ -289,12 +327,16 @@ def _count(columns: Iterable[Column]) -> int:
 
 
 def _leave_out(table: RunTable) -> None:
-    """Leave out further columns of seeds, and names of single runs, such as output folders, that are no settings."""
+    """Leave out further columns of seeds, and names of single runs, such as output folders, that are no
+    settings.
+    """
     runs, seed = len(table.lines), table.of(SEED)
     for column in table.of(SETTING) if seed else ():
         if _count([column, *seed]) == _count([column]) == _count(seed) > 1:
             column.role = NEITHER
-    names = [column for column in table.of(SETTING) if not column.numbers and column.levels == len(column.texts)]
+    names = [
+        column for column in table.of(SETTING) if not column.numbers and column.levels == len(column.texts)
+    ]
     others = [column for column in table.of(SETTING) if column not in names]
     if _count(others) < runs and (not seed or _count([*others, *seed]) == runs):
         for column in names if others else ():
@@ -308,7 +350,11 @@ def _problem(table: RunTable, is_stated: bool) -> str:
         return "columns called by numbers look like seeds, but each run needs a line of its own, as pandas.melt makes it"
     are_unique = not is_stated and bool(settings) and _count(settings) == len(table.lines)
     if are_unique and len(metrics) > 1:  # a number that differs from row to row may then be a setting
-        unclear += [column for column in metrics if not column.kind and not USUAL_METRIC.fullmatch(column.name.lower())]
+        unclear += [
+            column
+            for column in metrics
+            if not column.kind and not USUAL_METRIC.fullmatch(column.name.lower())
+        ]
     if unclear:
         return f"unclear: {choices(column.head for column in unclear)}"
     if not settings or not metrics:
@@ -346,13 +392,19 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
             left_out["not finished"] += 1
             continue
         settings = shared.copy() if status == "failed" else {}
-        settings |= {column.name: value for column in columns if (value := value_of(column.cells[row])) is not None}
+        settings |= {
+            column.name: value for column in columns if (value := value_of(column.cells[row])) is not None
+        }
         key = canonical(settings)
         seed = number_of(seeds[0].cells[row]) if seeds else float(repeats[key])
         repeats[key] += 1
         if seed is None or not (0 <= seed <= MOST and seed.is_integer()):
             if status != "failed":
-                table.refuse(row, seeds[0], f"{seeds[0].cells[row]!r} is no seed. A seed is a whole number of at least 0")
+                table.refuse(
+                    row,
+                    seeds[0],
+                    f"{seeds[0].cells[row]!r} is no seed. A seed is a whole number of at least 0",
+                )
             left_out["failed, without a seed"] += 1
             continue
         run = _run(table, row, settings, int(seed), states[row] if status == "failed" else "")
@@ -367,7 +419,9 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
             )
         left_out["failed, and repeated"] += before is not None
         runs[run_id] = before if before and run.status == "failed" else run
-    return runs, [f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left_out.items() if count]
+    return runs, [
+        f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in left_out.items() if count
+    ]
 
 
 def _run(table: RunTable, row: int, settings: dict[str, Any], seed: int, failure: str) -> ImportedRun:

@@ -1,7 +1,8 @@
-"""One trial: lock the run's folder, run its program, write its result or its failure. Loads neither torch nor Ray.
+"""One trial: lock the run's folder, run its program, write its result or its failure. Loads neither torch nor
+Ray.
 
-A run's folder is written by the worker that holds its lock, so that a killed driver loses nothing: a finished run has its result,
-another one resumes from what its program has saved.
+A run's folder is written by the worker that holds its lock, so that a killed driver loses nothing: a finished
+run has its result, another one resumes from what its program has saved.
 """
 
 import errno
@@ -61,7 +62,8 @@ class Trial:
     program: str = ""  # the user's own, pickled by the driver, a character for each byte
 
 
-# How a trial becomes an outcome: reports each step's line, and ends early once the last argument says so. See `run_trial`.
+# How a trial becomes an outcome: reports each step's line, and ends early once the last argument says so. See
+# `run_trial`.
 Work = Callable[[Trial, Report, Callable[[], bool]], Json]
 
 
@@ -70,10 +72,12 @@ def never() -> bool:
 
 
 def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -> Json:
-    """Run one trial and return its outcome: `{"status": "done" | "diverged" | "failed" | "drained" | "held", ...}`.
+    """Run one trial and return its outcome: `{"status": "done" | "diverged" | "failed" | "drained" | "held",
+    ...}`.
 
-    Every worker of a group calls this; the first one writes the records. Once `leave` is true on any of them, the run ends early
-    as `drained` and can resume elsewhere. A run that another process works on is `held`; this function does not wait for it.
+    Every worker of a group calls this; the first one writes the records. Once `leave` is true on any of them,
+    the run ends early as `drained` and can resume elsewhere. A run that another process works on is `held`;
+    this function does not wait for it.
     """
     group = worker_group(trial)  # asked now: Ray Train takes the group apart as soon as one worker is lost
     minutes = trial.config["place"]["silent_minutes"]
@@ -85,11 +89,15 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
         with beside(trial.folder, trial.store) as folder, watched(silence, folder.hang_log(group.rank)):
             return _execute(trial, folder, report, leave, group)
     try:
-        with locked_run_folder(trial.folder, trial.store, wait=False) as folder, watched(silence, folder.hang_log(0)):
+        with (
+            locked_run_folder(trial.folder, trial.store, wait=False) as folder,
+            watched(silence, folder.hang_log(0)),
+        ):
             try:
                 folder.sweep()
                 hang = "" if folder.finished else folder.take_hang()
-                if not group.first_says(not folder.finished and not hang):  # another study, or an earlier driver, has finished it
+                # another study, or an earlier driver, has finished it
+                if not group.first_says(not folder.finished and not hang):
                     if not hang:
                         return {"status": "done"}
                     error = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
@@ -114,8 +122,12 @@ def worker_group(trial: Trial) -> Group:
     return Group() if trial.config.get("program") else load_program().group()
 
 
-def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group) -> Json:
-    """Run the program and, on the worker that writes, record the result: the last file, so that there is all of a run or none."""
+def _execute(
+    trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], group: Group
+) -> Json:
+    """Run the program and, on the worker that writes, record the result: the last file, so that there is all
+    of a run or none.
+    """
     started = now()
     import_sent(trial.code, trial.modules)
     if trial.program:
@@ -147,9 +159,14 @@ def _execute(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
 
 
 def record_user_files(trial: Trial, folder: RunFolder, resumes: bool) -> None:
-    """Record the SHA-256 of each user file; of a run that resumes after a file has changed, both versions count."""
+    """Record the SHA-256 of each user file; of a run that resumes after a file has changed, both versions
+    count.
+    """
     before = folder.user_files if resumes else {}
-    versions = {path: " ".join(dict.fromkeys([*before.get(path, "").split(), sha])) for path, sha in trial.files.items()}
+    versions = {
+        path: " ".join(dict.fromkeys([*before.get(path, "").split(), sha]))
+        for path, sha in trial.files.items()
+    }
     if before or versions:
         write_json(folder.files, before | versions)
 
@@ -197,7 +214,8 @@ def failure_class(error: BaseException) -> str:
 @cache
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the versions of these packages as far as they are installed here."""
-    versions = {"recstudy": "sent along by the driver"}  # to a node of a cluster that may have the packages alone
+    # to a node of a cluster that may have the packages alone
+    versions = {"recstudy": "sent along by the driver"}
     for package in ("recstudy", *packages):
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
@@ -226,7 +244,9 @@ def _line_of(file: str, name: str) -> str:
 
 
 def reset_process(seed: int, cpus: int) -> None:
-    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on it."""
+    """Seed the generators that are loaded, and let nothing of the run before remain: numbers do not depend on
+    it.
+    """
     with suppress(OSError):  # the peak of memory begins anew where the kernel allows it (Linux)
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     random.seed(seed)
@@ -240,7 +260,9 @@ def reset_process(seed: int, cpus: int) -> None:
 
 
 def peak_memory_mb() -> float | None:
-    """Return the most memory that this process had in use since `reset_process`; None if the system does not say."""
+    """Return the most memory that this process had in use since `reset_process`; None if the system does not
+    say.
+    """
     # On other systems the figure is of the process's whole life, which may be that of a run before.
     peak = _line_of("/proc/self/status", "VmHWM")
     return int(peak.split()[0]) / 2**10 if peak else None
@@ -248,7 +270,9 @@ def peak_memory_mb() -> float | None:
 
 @contextmanager
 def warning(report: Report) -> Iterator[Report]:
-    """Yield `report`, which takes along what our code has warned of in this process since the report before."""
+    """Yield `report`, which takes along what our code has warned of in this process since the report
+    before.
+    """
     handler, logger = BufferingHandler(sys.maxsize), logging.getLogger("recstudy")
     handler.setLevel(logging.WARNING)
 

@@ -1,7 +1,9 @@
-"""A watchdog for a run that hangs: without a sign of life for too long, its process ends and leaves its stack on disk.
+"""A watchdog for a run that hangs: without a sign of life for too long, its process ends and leaves its stack
+on disk.
 
-The interpreter's own watchdog (`faulthandler`) is a thread in C. It writes and ends the process while Python hangs in a call
-that never returns, with or without the interpreter's lock. A process has one, so its state is the module's.
+The interpreter's own watchdog (`faulthandler`) is a thread in C. It writes and ends the process while Python
+hangs in a call that never returns, with or without the interpreter's lock. A process has one, so its state is
+the module's.
 """
 
 import faulthandler
@@ -20,7 +22,8 @@ _renewed = 0.0
 
 @contextmanager
 def watched(seconds: float, log: Path) -> Iterator[None]:
-    """End this process, with what every thread was doing in `log`, if `alive()` is not called for `seconds`; 0 is never.
+    """End this process, with what every thread was doing in `log`, if `alive()` is not called for `seconds`;
+    0 is never.
 
     Within another block, this one counts until it ends.
     """

@@ -79,7 +79,9 @@ def citation(records: StudyRecords, about: About, authors: Sequence[str], licenc
         "type": "dataset",
         "authors": [{"name": author} for author in authors or ["not named"]],
         "date-released": about.date,
-        "identifiers": [{"type": "other", "value": f"sha256:{about.records}", "description": "digest of the records"}],
+        "identifiers": [
+            {"type": "other", "value": f"sha256:{about.records}", "description": "digest of the records"}
+        ],
     }
     if licence:
         fields["license-url" if "/" in licence else "license"] = licence

@@ -1,4 +1,5 @@
-"""What a bundle is made of, and reading one that a stranger wrote: nothing in it is run or trusted, and no link is followed.
+"""What a bundle is made of, and reading one that a stranger wrote: nothing in it is run or trusted, and no
+link is followed.
 
     BUNDLE/README.md                    what it is, and the commands that check and repeat it
            CITATION.cff
@@ -43,7 +44,9 @@ def drawing_packages() -> dict[str, str]:
 
 
 def drawing_code() -> str:
-    """Return a digest of recstudy's files and these versions: with the same digest, the same records give the same report."""
+    """Return a digest of recstudy's files and these versions: with the same digest, the same records give the
+    same report.
+    """
     package, total = Path(__file__).parents[1], hashlib.sha256(repr(drawing_packages()).encode())
     for file in sorted(package.rglob("*")):
         if file.is_file() and file.suffix != ".pyc":
@@ -169,7 +172,14 @@ def opened(place: Path) -> Iterator[Bundle]:
                     raise StorageError(f"{place} is refused: it is larger than a bundle may be.")
                 # This writes regular files below the folder alone, each with at most its stated size.
                 archive.extractall(folder)
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            OSError,
+            ValueError,
+        ) as error:
             raise StorageError(f"{place} cannot be unpacked: {error}.") from None
         folders = [path for path in folder.iterdir() if path.is_dir()]
         yield Bundle(folders[0] if len(folders) == 1 else folder, place)

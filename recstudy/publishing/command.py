@@ -1,4 +1,6 @@
-"""The commands that hand a study on and check one that was handed on: `recstudy publish` and `recstudy verify`."""
+"""The commands that hand a study on and check one that was handed on: `recstudy publish` and `recstudy
+verify`.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,8 @@ Names = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(meta
 
 @dataclass(frozen=True)
 class Publish:
-    """Write a study as a folder and a zip that stand by themselves, for a paper's readers: report, records, code, digests.
+    """Write a study as a folder and a zip that stand by themselves, for a paper's readers: report, records,
+    code, digests.
 
     Such as: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
     """
@@ -27,7 +30,9 @@ class Publish:
     out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
     """The new folder. OUT.zip is written beside it."""
     with_data: bool = False
-    """Also publish images, captions and puzzles of data sets that were not generated. Check that their licence allows it."""
+    """Also publish images, captions and puzzles of data sets that were not generated. Check that their
+    licence allows it.
+    """
     author: Names = ()
     """An author for CITATION.cff. May be given more than once."""
     licence: Annotated[str, tyro.conf.arg(metavar="SPDX|URL")] = ""
@@ -50,15 +55,19 @@ class Publish:
             allowed=self.allow, trust=self.trust,
         )  # fmt: skip
         say(*(f"Left out: {line}" for line in left_out))
-        say(f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify {self.out}.zip")
+        say(
+            f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify {self.out}.zip"
+        )
         return 0
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Check that a published study says what its records say. Needs no network, runs no code of it, and trains nothing.
+    """Check that a published study says what its records say. Needs no network, runs no code of it, and
+    trains nothing.
 
-    The last line is the SHA-256 of the records, which a paper may print. The exit code is 1 if something differs.
+    The last line is the SHA-256 of the records, which a paper may print. The exit code is 1 if something
+    differs.
     """
 
     bundle: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR|ZIP")]]

@@ -1,4 +1,6 @@
-"""A number of a bundle beside the same number of runs that were made here: bit-equal, within the spread of runs, or different."""
+"""A number of a bundle beside the same number of runs that were made here: bit-equal, within the spread of
+runs, or different.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -26,7 +28,8 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
     """Return the runs behind a cell or a claim, or, without a name, all finished runs with their scores.
 
     Returns:
-        A title, and a row for each run: the `label` of its variant, the variant's `weight` in the number, `run`, `value`.
+        A title, and a row for each run: the `label` of its variant, the variant's `weight` in the number,
+            `run`, `value`.
 
     Raises:
         ConfigError: There is no such cell or claim, or no finished run is behind it.
@@ -36,20 +39,29 @@ def read_number(records: StudyRecords, name: str) -> tuple[str, pd.DataFrame]:
     rows = [row for row in distinct(records.rows) if row.done]
     title, runs = "", list[tuple[str, float, str, float]]()
     if len(matches) > 1:
-        raise ConfigError(f"{len(matches)} claims begin with {name!r}: {choices(repr(row.label) for row in matches)}")
+        raise ConfigError(
+            f"{len(matches)} claims begin with {name!r}: {choices(repr(row.label) for row in matches)}"
+        )
     if matches:
         title = matches[0].label
         for term in matches[0].terms:
-            runs += [(term.label, term.weight, row.id, value) for row, value in zip(term.runs, term.values, strict=True)]
+            runs += [
+                (term.label, term.weight, row.id, value)
+                for row, value in zip(term.runs, term.values, strict=True)
+            ]
     elif ":" in name:
         cell = find(records, name)
         title = f"{cell.table}, row {cell.row!r}, column {cell.column!r}"
-        values = [(row, value) for row in rows if row.id in cell.run_ids and (value := cell.value(row)) is not None]
+        values = [
+            (row, value) for row in rows if row.id in cell.run_ids and (value := cell.value(row)) is not None
+        ]
         counts = Counter(row.label for row, _ in values)
         runs = [(row.label, counts[row.label] / len(values), row.id, float(value)) for row, value in values]
     elif name:
         known = choices(repr(row.label) for row in claims) or "none"
-        raise ConfigError(f"no claim begins with {name!r}: there are {known}. A cell is named TABLE:ROW:COLUMN")
+        raise ConfigError(
+            f"no claim begins with {name!r}: there are {known}. A cell is named TABLE:ROW:COLUMN"
+        )
     else:
         ranked = [score for score, definition in METRICS.items() if definition.ranks]
         for row in rows:
@@ -84,7 +96,10 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
     sides = [frame.groupby("label") for frame in (published, made)]
     table = Table("variant", "theirs", "here", box=None)
     for label in labels:
-        table.add_row(Text(label), *(" ".join(f"{value:.6g}" for value in side.get_group(label)["value"]) for side in sides))
+        table.add_row(
+            Text(label),
+            *(" ".join(f"{value:.6g}" for value in side.get_group(label)["value"]) for side in sides),
+        )
     console().print(table)
     before, after = ({row.id: row for row in records.rows if row.result} for records in (theirs, here))
     common = before.keys() & after.keys()
@@ -94,8 +109,13 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
         say(f"Bit-equal: every metric of {plural(same, 'run')} is the same to the last digit; {machines}.")
         return False
     if common:
-        say(f"Not bit-equal: {same} of {plural(len(common), 'run')} gave every metric to the last digit; {machines}.")
-        groups = [{(row.provenance.workers, row.provenance.threads) for row in rows.values()} for rows in (before, after)]
+        say(
+            f"Not bit-equal: {same} of {plural(len(common), 'run')} gave every metric to the last digit; {machines}."
+        )
+        groups = [
+            {(row.provenance.workers, row.provenance.threads) for row in rows.values()}
+            for rows in (before, after)
+        ]
         if groups[0] != groups[1]:
             say("The last digits agree for equal workers and threads only, and these differ.")
     is_different = False

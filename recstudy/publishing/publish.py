@@ -1,8 +1,9 @@
-"""`recstudy publish`: a study as a bundle. It is verified before it appears, and has the same bytes each time.
+"""`recstudy publish`: a study as a bundle. It is verified before it appears, and has the same bytes each
+time.
 
-The records are copied without what is private (`scrub.py`), the report is written from these copies, and everything is then
-read as a stranger reads it. Images, captions and puzzles of a data set are left out unless they were generated or the user asks
-for them: their licence is not known here.
+The records are copied without what is private (`scrub.py`), the report is written from these copies, and
+everything is then read as a stranger reads it. Images, captions and puzzles of a data set are left out unless
+they were generated or the user asks for them: their licence is not known here.
 """
 
 import json
@@ -97,7 +98,10 @@ def publish(
     with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
         root = Path(temporary) / out.name
         left_out = copy_records(records, root / RESULTS, machine, data)
-        code = {file: copy_code(plan, file, source, root / CODE / file) for file, source in find_code(plan, study).items()}
+        code = {
+            file: copy_code(plan, file, source, root / CODE / file)
+            for file, source in find_code(plan, study).items()
+        }
         if not code and not plan.imported:
             left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
         copies = bundle.in_bundle(load_study(Results(root / RESULTS), name, preset, trust))
@@ -113,7 +117,9 @@ def publish(
             packages=bundle.drawing_packages(),
             records=bundle.digest_of_records(digests),
             code=code,
-            left_out=tuple(f"{reason}: {plural(count, 'file')}" for reason, count in sorted(left_out.items())),
+            left_out=tuple(
+                f"{reason}: {plural(count, 'file')}" for reason, count in sorted(left_out.items())
+            ),
             date=(dates or [plan.created or "1980-01-01"])[-1][:10],
         )
         _write_json(root / ABOUT, dumped(about))
@@ -132,14 +138,28 @@ def publish(
 
 
 def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:
-    """Return the study's file, its modules and the other files that the plan names, by their paths below `code`."""
+    """Return the study's file, its modules and the other files that the plan names, by their paths below
+    `code`.
+    """
     if study is None:
         scripts = (Path(word) for word in plan.command.split() if word.endswith(".py"))
-        named = (file for file in scripts if file.is_file() and plan.study in file.read_text(encoding="utf-8", errors="replace"))
+        named = (
+            file
+            for file in scripts
+            if file.is_file() and plan.study in file.read_text(encoding="utf-8", errors="replace")
+        )
         study = next(named, None) or shipped().get(plan.study)
-    sources = [*([study.resolve()] if study else []), *(Path(plugin["file"]) for plugin in plan.plugins if plugin["file"])]
+    sources = [
+        *([study.resolve()] if study else []),
+        *(Path(plugin["file"]) for plugin in plan.plugins if plugin["file"]),
+    ]
     names = [name for name in plan.files if ".." not in name]
-    roots = [Path(str(source).removesuffix(name)) for source in sources for name in names if f"{source}".endswith(f"/{name}")]
+    roots = [
+        Path(str(source).removesuffix(name))
+        for source in sources
+        for name in names
+        if f"{source}".endswith(f"/{name}")
+    ]
     files = {name: roots[0] / name for name in names if (roots[0] / name).is_file()} if roots else {}
     return files | {source.name: source for source in sources if source not in files.values()}
 
@@ -147,7 +167,9 @@ def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:
 def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
     """Copy a file of the study as it is; return whether it is as the study was planned, in words."""
     if not source.is_file():
-        raise ConfigError(f"{name}, a file of the study, is not at {source}. Bring it back, or run the study again.")
+        raise ConfigError(
+            f"{name}, a file of the study, is not at {source}. Bring it back, or run the study again."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(source.read_bytes())
     if name not in plan.files:
@@ -156,7 +178,9 @@ def copy_code(plan: PlanRecord, name: str, source: Path, target: Path) -> str:
 
 
 def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool) -> Counter[str]:
-    """Copy the records of a study and its runs without what is private; return how many files were left out, by reason."""
+    """Copy the records of a study and its runs without what is private; return how many files were left out,
+    by reason.
+    """
     plan, results, copies = records.plan, records.results, Results(root)
     left_out: Counter[str] = Counter()
     captions: dict[int, bool] = {}  # variant -> whether its answers have captions that may not be copied
@@ -200,10 +224,14 @@ def copy_record(file: Path, folder: Path, machine: Private) -> None:
         elif file.suffix == ".json":
             _write_json(target, machine.values(from_json(contents(file))))
         else:
-            lines = (json.dumps(machine.values(from_json(line)), ensure_ascii=False) for line in whole_lines(file))
+            lines = (
+                json.dumps(machine.values(from_json(line)), ensure_ascii=False) for line in whole_lines(file)
+            )
             target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
+        raise StorageError(
+            f"{file} cannot be published: {error}. Remove it and run the study again."
+        ) from None
 
 
 def refuse_private(root: Path, machine: Private) -> None:
@@ -227,7 +255,11 @@ def write_zip(folder: Path, file: Path) -> None:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), MADE)
             entry.external_attr, entry.create_system = (stat.S_IFREG | 0o644) << 16, 3
-            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED)
+            archive.writestr(
+                entry,
+                path.read_bytes(),
+                zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED,
+            )
 
 
 def _write_json(file: Path, values: Any) -> None:

@@ -4,7 +4,8 @@
     hosts, users            `(name)` in texts that programs wrote, such as errors; fields that name them are emptied
     secrets                 `(secret)`: values of variables with such names, and what looks like a token or a password
 
-What an author wrote (code, labels, questions) is not changed: `remaining` finds what is private in it, and it is refused.
+What an author wrote (code, labels, questions) is not changed: `remaining` finds what is private in it, and it
+is refused.
 """
 
 import getpass
@@ -33,9 +34,11 @@ WRITTEN = (
 COMMAND = re.compile(  # variables before a command, and options that name places of a machine
     r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+|\s*--(?:results|address|data|log|init-from|optuna-storage)(?:=\S+|(?:\s+(?!--)\S+)*)(?!\S)"
 )
-NAMING = re.compile(r"(TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH)", re.I)  # variables with secrets
+# variables with secrets
+NAMING = re.compile(r"(TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH)", re.I)
 GENERIC = re.compile(  # names that are also words
-    r"root|users?|admin|ubuntu|debian|runner|jovyan|nobody|(local)?host|docker|node|worker|test|data|home", re.I
+    r"root|users?|admin|ubuntu|debian|runner|jovyan|nobody|(local)?host|docker|node|worker|test|data|home",
+    re.I,
 )
 LEAST = 4  # characters of a name; shorter ones would be found in words
 
@@ -51,7 +54,8 @@ SECRET = re.compile(
     r"|(?P<bearer>\bbearer\s+)[\w.~+/=-]{8,}",
     re.I,
 )
-REFUSED = r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|ghp|glpat)[_-][A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"  # in any text
+# in any text
+REFUSED = r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|ghp|glpat)[_-][A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,14 @@ class Private:
     secrets: tuple[str, ...] = ()
 
     def text(self, text: str, written: bool = False) -> str:
-        """Return a text without it; `written` by a program, so that names in it are those of machines and accounts."""
+        """Return a text without it; `written` by a program, so that names in it are those of machines and
+        accounts.
+        """
         for secret in self.secrets:
             text = text.replace(secret, "(secret)")
-        text = SECRET.sub(lambda match: (match["before"] or match["named"] or match["bearer"] or "") + "(secret)", text)
+        text = SECRET.sub(
+            lambda match: (match["before"] or match["named"] or match["bearer"] or "") + "(secret)", text
+        )
         text = self._paths.sub(lambda match: AWAY + match[0].rstrip("/").rpartition("/")[2], text)
         if written:
             text = re.sub(r"\b[\w.-]+@(?=[\w-]+)", "(user)@", text)
@@ -106,7 +114,10 @@ class Private:
     def remaining(self, text: str) -> tuple[str, int] | None:
         """Return the first private thing in a text, and where it begins; a secret is not repeated."""
         match = self._refused.search(text)
-        return match and ("a secret of this machine's environment" if match[0] in self.secrets else match[0], match.start())
+        return match and (
+            "a secret of this machine's environment" if match[0] in self.secrets else match[0],
+            match.start(),
+        )
 
 
 def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Private:
@@ -124,9 +135,18 @@ def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Pr
         names.add(getpass.getuser())
     names |= {name.partition(".")[0] for name in names}
     names = {name for name in names if len(name) >= LEAST and not GENERIC.fullmatch(name)} - set(allowed)
-    secrets = {value for name, value in os.environ.items() if NAMING.search(name) and len(value) >= 8 and value[0] != "/"}
+    secrets = {
+        value
+        for name, value in os.environ.items()
+        if NAMING.search(name) and len(value) >= 8 and value[0] != "/"
+    }
     deep_places = {place for place in places if place.count("/") > 1}
-    return Private(*(tuple(sorted(found, key=lambda text: (-len(text), text))) for found in (deep_places, names, secrets)))
+    return Private(
+        *(
+            tuple(sorted(found, key=lambda text: (-len(text), text)))
+            for found in (deep_places, names, secrets)
+        )
+    )
 
 
 def _any_of(texts: Iterable[str], pattern: str) -> re.Pattern[str]:

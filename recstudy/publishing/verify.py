@@ -1,4 +1,5 @@
-"""`recstudy verify`: whether a bundle says what its records say. It runs nothing of the bundle and needs no network.
+"""`recstudy verify`: whether a bundle says what its records say. It runs nothing of the bundle and needs no
+network.
 
     files       every file has the SHA-256 of the manifest, and code that of the plan
     settings    the id of each run follows from its settings in the plan and in its own record
@@ -7,7 +8,8 @@
     dates       claims and looks against the runs
     report      tables are computed again and compared as numbers; pages are written again and compared as text
 
-If somebody changes a file and writes the manifest anew, the other checks find the change, or `NOT_CHECKED` names it.
+If somebody changes a file and writes the manifest anew, the other checks find the change, or `NOT_CHECKED`
+names it.
 """
 
 import logging
@@ -73,7 +75,8 @@ ONE_DEPTH = "answers are kept after the last of these steps alone"
 COST = "it is counted or measured while the run is made"
 CLOCKS = timedelta(minutes=1)  # by which the clocks of two machines may differ
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE]-\d+)")
-ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')  # of numbers, as Plotly writes it
+# of numbers, as Plotly writes it
+ARRAY = re.compile(r'"dtype":"(?P<type>[fiu][1248])","bdata":"(?P<data>[\w+/=\\]*)"')
 
 
 class Verified(NamedTuple):
@@ -86,7 +89,9 @@ class Verified(NamedTuple):
 
 
 def show_verified(place: Path, out: Console) -> bool:
-    """Print what was checked in a bundle, a folder or a zip, what was not, and what differs; return whether nothing differs."""
+    """Print what was checked in a bundle, a folder or a zip, what was not, and what differs; return whether
+    nothing differs.
+    """
     with opened(place) as bundle:
         about, verified = bundle.about, verify(bundle)
     differences = verified.differences
@@ -94,10 +99,18 @@ def show_verified(place: Path, out: Console) -> bool:
     verdict = f"{count}: this bundle does not say what its records say" if differences else "Nothing differs"
     if len(differences) > SHOWN:
         differences[SHOWN:] = [f"{len(differences) - SHOWN:,} more"]
-    out.print(Text(f"{about.study} ({about.preset}), published with recstudy {about.recstudy}", "bold"), soft_wrap=True)
-    sections = {"Checked": verified.checked, "Not checked": [*verified.unchecked, *NOT_CHECKED], "DIFFERENT": differences}
+    out.print(
+        Text(f"{about.study} ({about.preset}), published with recstudy {about.recstudy}", "bold"),
+        soft_wrap=True,
+    )
+    sections = {
+        "Checked": verified.checked,
+        "Not checked": [*verified.unchecked, *NOT_CHECKED],
+        "DIFFERENT": differences,
+    }
     for title, lines in sections.items():
-        for line in (line for line in lines if not line.startswith("0 ")):  # the bundle has nothing of the kind
+        # the bundle has nothing of the kind
+        for line in (line for line in lines if not line.startswith("0 ")):
             out.print(Text.assemble((f"{title}: ", "bold"), line), soft_wrap=True)
     out.print(Text(f"{verdict}. Records: sha256 {verified.records}", "bold"), soft_wrap=True)
     return not differences
@@ -130,7 +143,9 @@ def verify(bundle: Bundle) -> Verified:
 
 
 def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
-    """Compare each file with the manifest, the records with their digest in bundle.json, and the code with the plan."""
+    """Compare each file with the manifest, the records with their digest in bundle.json, and the code with
+    the plan.
+    """
     manifest, digests, about = bundle.manifest, bundle.digests, bundle.about
     for name in sorted(manifest.keys() | digests.keys()):
         if name not in digests:
@@ -144,7 +159,10 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
     copied = {name.removeprefix(f"{CODE}/") for name in digests if name.startswith(f"{CODE}/")}
     for name in sorted({*planned, *about.code, *copied}):
         file, words = f"{CODE}/{name}", about.code.get(name, f"{ABOUT} does not name it")
-        digest, recorded = digests.get(file), " ".join(row.provenance.files.get(name, "") for row in bundle.records.rows)
+        digest, recorded = (
+            digests.get(file),
+            " ".join(row.provenance.files.get(name, "") for row in bundle.records.rows),
+        )
         if digest is None and name in about.code:
             yield f"{file}: is missing"
         elif digest is None:
@@ -160,7 +178,9 @@ def check_files(bundle: Bundle, verified: Verified) -> Iterator[str]:
 
 
 def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
-    """Compute the id of each run from the plan's settings of its variant and seed, and from the settings in its own record."""
+    """Compute the id of each run from the plan's settings of its variant and seed, and from the settings in
+    its own record.
+    """
     plan = bundle.plan
     reasons: Counter[str] = Counter()
     for run in plan.runs:
@@ -183,14 +203,21 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 yield f"{source}: the settings of run {run.id} are those of run {actual}"
     for name in sorted({*bundle.results.run_ids()} - {run.id for run in plan.runs}):
         yield f"{RESULTS}/runs/{name}: is no run of the plan"
-    verified.unchecked.extend(f"settings of runs ({count}): {reason} ({OWN})" for reason, count in reasons.items())
+    verified.unchecked.extend(
+        f"settings of runs ({count}): {reason} ({OWN})" for reason, count in reasons.items()
+    )
     if not reasons:
-        verified.checked.append(f"the ids of {plural(len(plan.runs), 'run')} by the settings in the plan and in their records")
+        verified.checked.append(
+            f"the ids of {plural(len(plan.runs), 'run')} by the settings in the plan and in their records"
+        )
 
 
 def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
-    """Compute the metrics of each run from the answers that it kept, and name each metric that does not follow from them."""
-    compared, unchecked = Counter[str](), Counter[tuple[str, str]]()  # run -> metrics; reason and metric -> runs
+    """Compute the metrics of each run from the answers that it kept, and name each metric that does not
+    follow from them.
+    """
+    # run -> metrics; reason and metric -> runs
+    compared, unchecked = Counter[str](), Counter[tuple[str, str]]()
     tolerances: dict[str, float] = {}
     for row in finished_rows(bundle):
         folder, result = bundle.results.run(row.id), row.found
@@ -209,11 +236,15 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
         unchecked.update((ONE_DEPTH, f"{name} by steps") for name, values in result.depths.items() if values)
         unchecked.update((COST, name) for name in result.cost)
     if compared:
-        verified.checked.append(f"{compared.total():,} metrics of {plural(len(compared), 'run')} by the answers on the test set")
+        verified.checked.append(
+            f"{compared.total():,} metrics of {plural(len(compared), 'run')} by the answers on the test set"
+        )
     lines: dict[tuple[str, str], list[str]] = {}
     for (reason, name), count in sorted(unchecked.items()):
         lines.setdefault((plural(count, "run"), reason), []).append(name)
-    verified.unchecked.extend(f"{', '.join(names)} ({runs}): {reason}" for (runs, reason), names in lines.items())
+    verified.unchecked.extend(
+        f"{', '.join(names)} ({runs}): {reason}" for (runs, reason), names in lines.items()
+    )
     if listed := ", ".join(f"{name} ({error:.1g})" for name, error in sorted(tolerances.items()) if error):
         verified.unchecked.append(f"smaller differences of {listed}: answers are kept in half precision")
 
@@ -235,7 +266,10 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
         if made.finished and max([made.started, *(line.started or "" for line in attempts)]) > made.finished:
             yield f"{folder.result}: finished on {made.finished}, before it was started"
         commits = {*made.commits, made.commit} - {None}
-        if (commits, made.dirty) != ({line.commit for line in attempts} - {None}, any(line.dirty for line in attempts)):
+        if (commits, made.dirty) != (
+            {line.commit for line in attempts} - {None},
+            any(line.dirty for line in attempts),
+        ):
             yield f"{folder.result}: its commits and changes are not those in attempts.jsonl"
         if selected.epoch is None or not lines or made.lost_epochs:
             continue
@@ -253,16 +287,22 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
 def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
     """Compare claims with the digests that were dated, and looks with the dates of the runs."""
     plan, rows = bundle.plan, [row for row in bundle.records.rows if row.status in ENDED]
-    stated = [(description_of(statement)[1], plan.stated.get(digest_of(statement))) for statement in statements(plan)]
+    stated = [
+        (description_of(statement)[1], plan.stated.get(digest_of(statement)))
+        for statement in statements(plan)
+    ]
     for words, date in stated:
         if date is None and plan.stated:
             yield f"{bundle.study / PLAN}: {words} is not as it was dated"
         elif not date:
             verified.unchecked.append(f"the date of {words}: the records have none")
-    verified.checked.append(f"{plural(len(stated), 'statement')} (claims, margins, deviations) against the runs, if dated")
+    verified.checked.append(
+        f"{plural(len(stated), 'statement')} (claims, margins, deviations) against the runs, if dated"
+    )
     log = bundle.records.results.root / "studies" / LOOKS
     looks = read_looks(bundle.records.results, plan)
-    finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}  # the last time of a rerun is late
+    # the last time of a rerun is late
+    finished = {row.id: row.provenance.finished for row in rows if not row.provenance.earlier}
     for look in looks:
         latest = datetime.fromisoformat(look.date) + CLOCKS
         dates = [finished.get(run_id) for run_id in look.runs]
@@ -278,14 +318,18 @@ def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
 
 
 def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
-    """Write the report again: tables must have the same numbers, and if the version is the same, pages the same text."""
+    """Write the report again: tables must have the same numbers, and if the version is the same, pages the
+    same text.
+    """
     reasons = []  # why pages written here may differ from the published ones
     if bundle.about.drawn_by != drawing_code():
         reasons.append(f"another version of recstudy or its packages wrote them ({bundle.about.recstudy})")
     has_own_parts = any(isinstance(part, Undrawable) for part in bundle.records.parts)
     if has_own_parts or (bundle.modules and not bundle.records.is_own):
         reasons.append(f"{OWN} ({', '.join(bundle.modules)})")
-    published = {name: file for name, file in bundle.files.items() if name == README or name.startswith(f"{REPORT}/")}
+    published = {
+        name: file for name, file in bundle.files.items() if name == README or name.startswith(f"{REPORT}/")
+    }
     counts: Counter[bool] = Counter()  # whether they are tables -> files that were compared
     with temporary() as folder:
         report = write_report(bundle.records, folder)
@@ -301,16 +345,26 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
             elif not reasons:
                 yield f"{name}: {'is missing' if name in drawn else 'does not follow from the records'}"
             elif is_table:
-                verified.unchecked.append(f"{name}: it is in the bundle or in the report written here, but not in both")
-    verified.checked.append(f"{plural(counts[True], 'CSV file')} by their numbers, computed again from the records")
+                verified.unchecked.append(
+                    f"{name}: it is in the bundle or in the report written here, but not in both"
+                )
+    verified.checked.append(
+        f"{plural(counts[True], 'CSV file')} by their numbers, computed again from the records"
+    )
     if reasons:
-        verified.unchecked.append(f"the page, {README}, LaTeX, Markdown and texts in CSV files: {'; '.join(reasons)}")
+        verified.unchecked.append(
+            f"the page, {README}, LaTeX, Markdown and texts in CSV files: {'; '.join(reasons)}"
+        )
     else:
-        verified.checked.append(f"{plural(counts[False], 'other file')} of the report by their text, written again")
+        verified.checked.append(
+            f"{plural(counts[False], 'other file')} of the report by their text, written again"
+        )
 
 
 def table_differences(published: Path, drawn: Path, is_same_version: bool) -> Iterator[str]:
-    """Yield the cells of a CSV file that are not as computed; of another version's file only numbers and verdicts."""
+    """Yield the cells of a CSV file that are not as computed; of another version's file only numbers and
+    verdicts.
+    """
     ours, theirs = (pd.read_csv(file, dtype=str, keep_default_na=False) for file in (published, drawn))
     if len(ours) != len(theirs) or (is_same_version and [*ours] != [*theirs]):
         yield f": has {len(ours)} rows and {ours.shape[1]} columns, but the records give {len(theirs)} and {theirs.shape[1]}"
@@ -332,7 +386,10 @@ def page_differences(published: Path, drawn: Path, is_same_version: bool) -> Ite
     """Yield the first line of a text file that is not as written here."""
     if published.read_bytes() == drawn.read_bytes():
         return
-    pages = [rounded(file.read_text(encoding="utf-8", errors="replace")).splitlines() for file in (published, drawn)]
+    pages = [
+        rounded(file.read_text(encoding="utf-8", errors="replace")).splitlines()
+        for file in (published, drawn)
+    ]
     for number, lines in enumerate(zip_longest(*pages, fillvalue=""), 1):
         if lines[0] != lines[1]:
             yield f", line {number}: {excerpts(*lines)}"
@@ -346,7 +403,9 @@ def excerpts(*texts: str) -> str:
 
 
 def rounded(text: str) -> str:
-    """Return a text with nine digits of each decimal number: another processor may give other digits after them."""
+    """Return a text with nine digits of each decimal number: another processor may give other digits after
+    them.
+    """
 
     def numbers(array: re.Match[str]) -> str:
         return str(np.frombuffer(b64decode(array["data"].replace(r"\u002f", "/")), array["type"]).tolist())

@@ -1,4 +1,6 @@
-"""The one owner of what is on disk: what stands in the files, the folders, whole-file writes, locks and object stores."""
+"""The one owner of what is on disk: what stands in the files, the folders, whole-file writes, locks and
+object stores.
+"""
 
 from recstudy.records.files import MARKER, Json, append_line, write_json, write_whole
 from recstudy.records.locks import held, locked
@@ -6,7 +8,18 @@ from recstudy.records.reading import append_record, read_json, read_log, read_re
 from recstudy.records.results import Results
 from recstudy.records.run_folder import RunFolder
 from recstudy.records.runs import read_runs
-from recstudy.records.schema import FORMAT, Attempt, EpochLine, Failure, Later, LossLine, Measured, Result, Stopped, score_name
+from recstudy.records.schema import (
+    FORMAT,
+    Attempt,
+    EpochLine,
+    Failure,
+    Later,
+    LossLine,
+    Measured,
+    Result,
+    Stopped,
+    score_name,
+)
 from recstudy.records.study_schema import PlanRecord
 
 __all__ = [

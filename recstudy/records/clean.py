@@ -43,7 +43,8 @@ def show_clean(path: Path, orphans: bool, remove: bool) -> None:
         remove: do it.
 
     Raises:
-        StorageError: `path` is no results folder; or, with `orphans` and once all else is done, a study's plan is damaged.
+        StorageError: `path` is no results folder; or, with `orphans` and once all else is done, a study's
+            plan is damaged.
     """
     if not there(path.absolute() / MARKER):
         raise StorageError(f"{path} is no results folder: {MARKER} is missing.")
@@ -68,19 +69,22 @@ def show_clean(path: Path, orphans: bool, remove: bool) -> None:
 
 
 def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimable], list[StorageError]]:
-    """Return what can go, without anything that a report needs or a run holds; checkpoints of interrupted runs stay, and links.
+    """Return what can go, without anything that a report needs or a run holds; checkpoints of interrupted
+    runs stay, and links.
 
     Args:
         results: the folder.
         orphans: also the runs that no study names.
 
     Returns:
-        What can go, and which plans are damaged, so that it is not known which runs no study names: then all of them stay.
+        What can go, and which plans are damaged, so that it is not known which runs no study names: then all
+        of them stay.
 
     Raises:
         StorageError: with `orphans`, a driver plans or runs a study.
     """
-    runs = list(folders_in(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
+    # before the plans: what is planned and run from now on is not listed
+    runs = list(folders_in(results.root / "runs"))
     studies = [study for name in folders_in(results.root / "studies") for study in folders_in(name)]
     studies_in_use = [study for study in studies if held(study / "lock")]
     if orphans and studies_in_use:
@@ -100,19 +104,29 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
             items.append(_item(folder, "left half-removed by a killed process"))
         elif held(folder / "lock"):
             continue
-        elif orphans and not damaged and folder.parent == results.root / "runs" and folder.name not in named_ids:
+        elif (
+            orphans
+            and not damaged
+            and folder.parent == results.root / "runs"
+            and folder.name not in named_ids
+        ):
             items.append(_item(folder, "no study names this run"))
         else:
             items += _leftovers(results, folder)
     if not studies_in_use:  # scratch belongs to a driver, which holds its study
-        scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith(TEMPORARY))
+        scratch = (
+            folder
+            for folder in folders_in(results.root)
+            if folder.name.removeprefix(".").startswith(TEMPORARY)
+        )
         items += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
     return items, damaged
 
 
 def left_outside() -> Iterator[Reclaimable]:
     """Yield what killed processes of this user have left in the temporary folders of this machine."""
-    rays = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")  # as Ray itself has it (2.60)
+    # as Ray itself has it (2.60)
+    rays = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray")
     for parent, names, lock, why in (
         (Path(tempfile.gettempdir()), f"{TEMPORARY}*", "lock", "temporary files of a killed process"),
         (rays, "session_*", SESSION, "the logs of a Ray whose driver was killed"),
@@ -129,7 +143,8 @@ def _leftovers(results: Results, folder: Path) -> Iterator[Reclaimable]:
     lock = folder / "lock"
     for file in sorted(folder.rglob(".*.tmp")):
         with suppress(FileNotFoundError):  # it is whole by now
-            if time.time() - file.lstat().st_mtime > ABANDONED_S:  # some writers, as of a report, hold no lock
+            # some writers, as of a report, hold no lock
+            if time.time() - file.lstat().st_mtime > ABANDONED_S:
                 yield _item(file, "left half-written by a killed process", lock)
     for file in sorted(folder.glob("hang-*.log")):
         yield _item(file, "where a run hung, which the next command would tell", lock)
@@ -146,7 +161,9 @@ def _item(path: Path, why: str, lock: Path | None = None) -> Reclaimable:
 
 
 def _remove(results: Results, item: Reclaimable) -> bool:
-    """Remove an item, unless its run or study has begun since it was listed, or a run would resume from it by now."""
+    """Remove an item, unless its run or study has begun since it was listed, or a run would resume from it by
+    now.
+    """
     try:
         with locked(item.lock):
             if item.path == item.lock.parent:

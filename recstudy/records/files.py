@@ -1,8 +1,8 @@
 """Records as whole files, logs that lose at most a torn last line, and storage that fails for a while.
 
-A log is appended to line by line; a torn last line is dropped by readers and cut off by the next writer. What may pass by
-itself - a full disk, a mount that went away or turned read-only - is tried again for ten seconds, then a StorageError says
-what to do.
+A log is appended to line by line; a torn last line is dropped by readers and cut off by the next writer. What
+may pass by itself - a full disk, a mount that went away or turned read-only - is tried again for ten seconds,
+then a StorageError says what to do.
 """
 
 import errno
@@ -22,10 +22,12 @@ from recstudy.files import whole
 Json = dict[str, Any]
 T = TypeVar("T")
 
-PAUSES = (0.5, 1.5, 3.0, 5.0)  # seconds between five tries: as long as a server takes to come back, or a user to free space
+# seconds between five tries: as long as a server takes to come back, or a user to free space
+PAUSES = (0.5, 1.5, 3.0, 5.0)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BARRED = (errno.EROFS, errno.EACCES)  # a network mount turns read-only while its server restarts
-GONE = (errno.EIO, errno.ESTALE, errno.ENOENT, errno.ENOTCONN, errno.ETIMEDOUT)  # unplugged, unmounted, server away
+# unplugged, unmounted, server away
+GONE = (errno.EIO, errno.ESTALE, errno.ENOENT, errno.ENOTCONN, errno.ETIMEDOUT)
 PASSING = (*FULL, *BARRED, *GONE)
 MARKER = "recstudy.json"  # in the root of every results folder
 
@@ -46,7 +48,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     try:
         persistently(write, path)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}. Use a folder that can be written.") from error
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}. Use a folder that can be written."
+        ) from error
 
 
 def write_json(path: Path, values: Any) -> None:
@@ -59,7 +63,9 @@ def append_line(path: Path, values: Json) -> None:
     lengths: list[int] = []  # before each try: one that failed may have written the line, whole or in part
 
     def append() -> None:
-        with open(path, "ab+", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
+        with open(
+            path, "ab+", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
+        ) as file:
             end = file.seek(0, os.SEEK_END)
             lengths.append(_whole_length(file, end))
             if min(lengths) < end:  # only then: another process may append a line at the same time
@@ -73,14 +79,18 @@ def append_line(path: Path, values: Json) -> None:
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a log as they are, without a torn last one; none where there is no file (StorageError)."""
+    """Return the lines of a log as they are, without a torn last one; none where there is no file
+    (StorageError).
+    """
     try:
         content = opened.contents(path)
     except FileNotFoundError:
         return []
     lines = content[: content.rfind(b"\n") + 1].splitlines()
     if any(len(line) > opened.LINE for line in lines):
-        raise StorageError(f"{path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line.")
+        raise StorageError(
+            f"{path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line."
+        )
     return lines
 
 
@@ -98,8 +108,11 @@ def persistently(call: Callable[[], T], path: Path) -> T:
     )
 
 
-def retried(call: Callable[[], T], may_pass: Callable[[OSError], bool], failure: Callable[[OSError], str]) -> T:
-    """Return what `call` returns, called again after growing pauses as long as `may_pass` is true of its error.
+def retried(
+    call: Callable[[], T], may_pass: Callable[[OSError], bool], failure: Callable[[OSError], str]
+) -> T:
+    """Return what `call` returns, called again after growing pauses as long as `may_pass` is true of its
+    error.
 
     Raises:
         StorageError: The last call failed, too; in the words of `failure`.
@@ -131,13 +144,17 @@ def _remedy(path: Path, error: OSError) -> str:
         free = f"{megabytes(shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free)} are free there. "
         for root in (folder for folder in path.parents if (folder / MARKER).exists()):
             taken = megabytes(sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt")))
-            free += f"Checkpoints of unfinished runs take {taken}; `recstudy clean {root}` shows what can go. "
+            free += (
+                f"Checkpoints of unfinished runs take {taken}; `recstudy clean {root}` shows what can go. "
+            )
         return f"{free}Free some space; the same command then goes on."
     return "Free some space; the same command then goes on."
 
 
 def _whole_length(file: IO[bytes], end: int) -> int:
-    """Return the length of a log up to and including its last newline, which is at its end unless a line is torn."""
+    """Return the length of a log up to and including its last newline, which is at its end unless a line is
+    torn.
+    """
     file.seek(max(0, end - 1))
     if file.read(1) == b"\n":
         return end

@@ -1,7 +1,7 @@
 """File locks that name their holder: one writer for each run folder and each study folder.
 
-The system frees the lock of a process that died. A lock file may be removed with its folder while another process waits:
-filelock then locks the new file.
+The system frees the lock of a process that died. A lock file may be removed with its folder while another
+process waits: filelock then locks the new file.
 """
 
 import errno
@@ -95,7 +95,8 @@ def _acquire(lock: FileLock, path: Path, timeout: float) -> None:
 
 @contextmanager
 def temporary(folder: Path | None = None) -> Iterator[Path]:
-    """Give a folder of ours below `folder`, by default the system's temporary one, for as long as the block runs.
+    """Give a folder of ours below `folder`, by default the system's temporary one, for as long as the block
+    runs.
 
     One that a killed process has left is known by its lock, which nobody holds: `recstudy clean` lists it.
     """
@@ -109,10 +110,13 @@ def temporary(folder: Path | None = None) -> Iterator[Path]:
 
 
 def held(path: Path) -> bool:
-    """Return whether some process holds the lock. A missing file is free; a file that cannot be opened counts as held."""
+    """Return whether some process holds the lock. A missing file is free; a file that cannot be opened counts
+    as held.
+    """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look at once do not take each other for a holder
+            # shared: two that look at once do not take each other for a holder
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except OSError:

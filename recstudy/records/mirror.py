@@ -1,10 +1,10 @@
 """Results on an object store: a local folder that is made equal to the store's, and sent back.
 
-An object is there whole or as it was before, as a file that `write_whole` writes; nothing is appended to or renamed. The
-store is the truth: a local copy is worth no more than the time it takes to fetch it again. A file that was fetched or
-sent has the object's time, so that any process sees by size and time whether it is still the same. Stores count in seconds:
-what was fetched so soon after its time that it could change within it keeps its own, and is fetched again; and what is sent
-again is sent until its time is another.
+An object is there whole or as it was before, as a file that `write_whole` writes; nothing is appended to or
+renamed. The store is the truth: a local copy is worth no more than the time it takes to fetch it again. A
+file that was fetched or sent has the object's time, so that any process sees by size and time whether it is
+still the same. Stores count in seconds: what was fetched so soon after its time that it could change within
+it keeps its own, and is fetched again; and what is sent again is sent until its time is another.
 """
 
 import os
@@ -36,7 +36,9 @@ CONNECTIONS = 16  # objects on their way: a small one takes some 30 ms, most of 
 
 
 def scratch(uri: str) -> Path:
-    """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH`, or `mirrors` in the cache folder."""
+    """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH`, or `mirrors` in the
+    cache folder.
+    """
     setting = os.environ.get("RECSTUDY_SCRATCH")
     root = Path(setting).expanduser() if setting else cache_folder() / "mirrors"
     return root.absolute() / sha([uri.rstrip("/")])
@@ -59,7 +61,8 @@ class Mirror:
         self.uri, self.root = uri, root
         self.fs, base = filesystem(uri)
         self.base = f"{base.rstrip('/')}/{prefix}".rstrip("/")
-        self._equal: dict[Path, tuple[int, int]] = {}  # size and time of the files that are equal to their objects
+        # size and time of the files that are equal to their objects
+        self._equal: dict[Path, tuple[int, int]] = {}
 
     def key(self, path: Path) -> str:
         return f"{self.base}/{path.relative_to(self.root).as_posix()}".removesuffix("/.")
@@ -67,7 +70,8 @@ class Mirror:
     def read(self, key: str) -> bytes | None:
         """Return an object's content; None where there is none.
 
-        pyarrow asks for its size and then for as many bytes, so that one replaced in between comes cut off: it is read again.
+        pyarrow asks for its size and then for as many bytes, so that one replaced in between comes cut off:
+        it is read again.
         """
 
         def fetch() -> bytes:
@@ -90,7 +94,9 @@ class Mirror:
         return self._patiently(lambda: self.fs.get_file_info(selector), key)
 
     def pull(self, names: Sequence[str] = RECORDS, under: str = "") -> None:
-        """Make the files of these names equal to the store's; those that it does not have are removed here."""
+        """Make the files of these names equal to the store's; those that it does not have are removed
+        here.
+        """
         infos = self.listed(f"{self.base}/{under}".rstrip("/"), recursive=True)
         objects = [info for info in infos if info.is_file and _travels(info.base_name, names)]
         with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -103,8 +109,11 @@ class Mirror:
     def _fetch(self, info: Any) -> Path:
         path = self.root / info.path.removeprefix(f"{self.base}/")
         if ".." in path.parts or not path.is_relative_to(self.root):
-            raise StorageError(f"the results' store has an object {info.path!r}, which is in no folder of results. Remove it.")
-        if _travels(path.name, RECORDS) and (info.size or 0) > largest(path):  # weights and pages may be larger
+            raise StorageError(
+                f"the results' store has an object {info.path!r}, which is in no folder of results. Remove it."
+            )
+        # weights and pages may be larger
+        if _travels(path.name, RECORDS) and (info.size or 0) > largest(path):
             raise too_large(info.path, info.size, largest(path))
         if not path.exists() or _state(path) != (info.size, info.mtime_ns):
             now, content = time.time_ns(), self.read(info.path)
@@ -117,7 +126,9 @@ class Mirror:
         return path
 
     def push(self, *places: Path) -> None:
-        """Send those files, or all below a folder, that changed since they were fetched or sent; a result after all else."""
+        """Send those files, or all below a folder, that changed since they were fetched or sent; a result
+        after all else.
+        """
         paths = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
         files = [path for path in paths if path.is_file() and _travels(path.name)]
         for path in sorted(files, key=_order):
@@ -129,7 +140,9 @@ class Mirror:
         write_object(self.fs, self.key(path), path.read_bytes())
         info = self.fs.get_file_info(self.key(path))
         if (info.size, info.mtime_ns) == self._equal.get(path):
-            raise OSError("it has the size and the second of the object before, so that no reader would see the change")
+            raise OSError(
+                "it has the size and the second of the object before, so that no reader would see the change"
+            )
         return info
 
     def forget(self) -> None:
@@ -176,14 +189,20 @@ class Mirror:
 
 def _travels(name: str, patterns: Sequence[str] = ("*",)) -> bool:
     """Return whether a file of this name is sent, or fetched with the files of these names."""
-    if any(fnmatch(name, pattern) for pattern in LOCAL) or (name in ON_DEMAND and not {name, "*"} & {*patterns}):
+    if any(fnmatch(name, pattern) for pattern in LOCAL) or (
+        name in ON_DEMAND and not {name, "*"} & {*patterns}
+    ):
         return False
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _order(path: Path) -> tuple[int, str]:
-    """Order what is sent: a resumed run drops log lines that its checkpoint does not know, but cannot make up missing ones."""
-    return max((rank for rank, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
+    """Order what is sent: a resumed run drops log lines that its checkpoint does not know, but cannot make up
+    missing ones.
+    """
+    return max(
+        (rank for rank, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0
+    ), path.name
 
 
 def _state(path: Path) -> tuple[int, int]:

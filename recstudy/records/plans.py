@@ -1,4 +1,5 @@
-"""The plan of a study as readers want it: of a search, with the variants and runs of what its sampler proposed.
+"""The plan of a study as readers want it: of a search, with the variants and runs of what its sampler
+proposed.
 
     plan.json                     of a search, "search": objectives, sampler, stopping, budget, space by family, what is confirmed
     trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
@@ -7,8 +8,9 @@
 
 Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
 
-`studies/looks.jsonl` of a results folder has a line for each reading of verdicts (report, board, notebook) with the runs that it
-showed for the first time. Looks belong to runs: another name of the study, a new variant or a dropped claim does not reset them.
+`studies/looks.jsonl` of a results folder has a line for each reading of verdicts (report, board, notebook)
+with the runs that it showed for the first time. Looks belong to runs: another name of the study, a new
+variant or a dropped claim does not reset them.
 """
 
 import os
@@ -70,26 +72,36 @@ def record_look(results: Results, name: str, preset: str) -> None:
         plan = read_record(folder / "plan.json", PlanRecord)
         if plan is None:
             return
-        runs = results.root / "runs"  # that a run has ended is seen from its files: to read 10,000 of them takes a second
+        # that a run has ended is seen from its files: to read 10,000 of them takes a second
+        runs = results.root / "runs"
         ended = {*read_imported(folder).runs}
         if not plan.imported:
-            ended = {run.id for run in plan.runs if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
+            ended = {
+                run.id
+                for run in plan.runs
+                if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)
+            }
         record_runs_read(results, plan, ended)
 
 
 def record_runs_read(results: Results, plan: PlanRecord, ended: Collection[str]) -> None:
-    """Record the runs that readers of a study's verdicts see for the first time; `ended`: the ids of runs that have ended.
+    """Record the runs that readers of a study's verdicts see for the first time; `ended`: the ids of runs
+    that have ended.
 
-    A question waits for all planned runs of its variants, so a variant with an unfinished run is not read yet. A search has no
-    looks: its verdicts are of seeds that are fixed beforehand. Nothing is recorded if the folder cannot be written.
+    A question waits for all planned runs of its variants, so a variant with an unfinished run is not read
+    yet. A search has no looks: its verdicts are of seeds that are fixed beforehand. Nothing is recorded if
+    the folder cannot be written.
     """
     log = results.root / "studies" / LOOKS
     if plan.search is not None or not os.access(log.parent, os.W_OK):
         return
     waiting = {run.variant for run in plan.runs if run.id not in ended}
-    with suppress(StorageError, OSError):  # a full disk stops no reader; a damaged log is reported by those that need it
+    # a full disk stops no reader; a damaged log is reported by those that need it
+    with suppress(StorageError, OSError):
         before = {run_id for look in read_looks(results, plan) for run_id in look.runs}
-        new = dict.fromkeys(run.id for run in plan.runs if run.variant not in waiting and run.id not in before)
+        new = dict.fromkeys(
+            run.id for run in plan.runs if run.variant not in waiting and run.id not in before
+        )
         if new:
             with results.changing(log):
                 append_record(log, Look(date=now(), runs=tuple(new)))
@@ -98,7 +110,10 @@ def record_runs_read(results: Results, plan: PlanRecord, ended: Collection[str])
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
     """Return the readings of verdicts in a results folder, in the order of their dates."""
     older = read_log(results.study(plan.study, plan.folder) / f"looks-{plan.definition}.jsonl", Look)
-    looks = [replace(look, runs=tuple(run.id for run in plan.runs if run.seed in plan.seeds[: look.seeds])) for look in older]
+    looks = [
+        replace(look, runs=tuple(run.id for run in plan.runs if run.seed in plan.seeds[: look.seeds]))
+        for look in older
+    ]
     looks += read_log(results.root / "studies" / LOOKS, Look)
     return sorted(looks, key=lambda look: look.date)
 

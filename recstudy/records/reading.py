@@ -1,4 +1,6 @@
-"""Records read from their files and written to them; what a file does not hold as it should is said in one line."""
+"""Records read from their files and written to them; what a file does not hold as it should is said in one
+line.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,10 +22,20 @@ Proposed = TrialLine | ConfirmLine | ClockLine
 
 REMOVE_FILE = "Remove it and run the study again."
 REMOVE_LINE = "Remove that line."
-UNNAMED = ("scores", "values", "int", "constrained-int", "float")  # parts of pydantic's paths that a file does not have
-REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Write {{"format": {FORMAT}}} into it.'}
-NUMBER, INT = "a number", (("int",), ("constrained-int",))  # where pydantic found a value that is no whole number
-RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER, "string_too_long": "shorter"}
+# parts of pydantic's paths that a file does not have
+UNNAMED = ("scores", "values", "int", "constrained-int", "float")
+REMEDIES: dict[type, str] = {
+    Result: "Its run will be run again.",
+    Marker: f'Write {{"format": {FORMAT}}} into it.',
+}
+# where pydantic found a value that is no whole number
+NUMBER, INT = "a number", (("int",), ("constrained-int",))
+RULES = {
+    "int_type": "a whole number",
+    "float_type": NUMBER,
+    "finite_number": NUMBER,
+    "string_too_long": "shorter",
+}
 KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
 
 adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -48,7 +60,8 @@ def read_json(path: Path) -> Json | None:
 
 
 def read_log(path: Path, kind: type[R]) -> list[R]:
-    """Return the lines of a log; none where there is no file. A last one that is no JSON is dropped: a crash leaves such.
+    """Return the lines of a log; none where there is no file. A last one that is no JSON is dropped: a crash
+    leaves such.
 
     Raises:
         StorageError: another is damaged. The message names it and the field.
@@ -57,11 +70,17 @@ def read_log(path: Path, kind: type[R]) -> list[R]:
 
 
 def read_trials(path: Path) -> list[Proposed]:
-    """Return `read_log` of a search's log; lines of a kind that only a newer version knows are passed over."""
+    """Return `read_log` of a search's log; lines of a kind that only a newer version knows are passed
+    over.
+    """
     records: list[Proposed] = []
     for line, place in _numbered(path):
         values = _json(line)
-        kind = next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
+        kind = (
+            next((KINDS[key] for key in values if key in KINDS), None)
+            if isinstance(values, dict)
+            else TrialLine
+        )
         if kind is not None:
             records.append(_checked(line, kind, place, REMOVE_LINE))
     return records
@@ -79,7 +98,9 @@ def write_record(path: Path, record: Any) -> None:
 
     pydantic writes it, in C, like `write_json`: a plan of 10,000 runs in a tenth of the time.
     """
-    write_whole(path, adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True) + b"\n")
+    write_whole(
+        path, adapter(type(record)).dump_json(record, indent=1, by_alias=True, exclude_none=True) + b"\n"
+    )
 
 
 def append_record(path: Path, record: Any) -> None:
@@ -107,9 +128,12 @@ def record_of(kind: type[R], values: Json) -> R:
 
 
 def fault(error: ValidationError) -> str:
-    """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
+    """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is
+    'high'`.
+    """
     faults = error.errors(include_url=False)
-    first = next((fault for fault in faults if fault["loc"][-1:] not in INT), faults[0])  # of a number: the fault of any number
+    # of a number: the fault of any number
+    first = next((fault for fault in faults if fault["loc"][-1:] not in INT), faults[0])
     if first["type"] == "json_invalid":
         return "it is not JSON"
     place = [str(part) for part in first["loc"] if part not in UNNAMED]

@@ -22,9 +22,9 @@
                                /report/        tables, figures, report.html
                                /lock           held by the driver that runs it; by those without Ray until the plan is written
 
-What stands in them is in schema.py and study_schema.py, how they are written in files.py. Lines are in the order in which they
-were written, whatever a node's clock says. A run's folder is written by the one worker that holds its lock, everything else by
-the driver.
+What stands in them is in schema.py and study_schema.py, how they are written in files.py. Lines are in the
+order in which they were written, whatever a node's clock says. A run's folder is written by the one worker
+that holds its lock, everything else by the driver.
 """
 
 import errno
@@ -45,7 +45,8 @@ from recstudy.records.run_folder import RunFolder
 from recstudy.records.schema import Marker, Result
 from recstudy.records.stores import is_uri
 
-ENDED = {"stopped": "stopped.json", "failed": "failure.json"}  # state of a run without a result -> the file that says so
+# state of a run without a result -> the file that says so
+ENDED = {"stopped": "stopped.json", "failed": "failure.json"}
 
 
 class Results:
@@ -81,7 +82,9 @@ class Results:
         return self
 
     def fetched(self, file: Path) -> Path:
-        """Return a file that `pull` leaves in the store until it is asked for, here as it is there; it may be in neither."""
+        """Return a file that `pull` leaves in the store until it is asked for, here as it is there; it may be
+        in neither.
+        """
         if self.mirror is not None and not file.exists():
             with self.mirror.still():
                 self.mirror.pull((file.name,), under=file.parent.relative_to(self.root).as_posix())
@@ -91,7 +94,8 @@ class Results:
     def changing(self, *files: Path) -> Iterator[None]:
         """Send these files to the store, where there is one, once the block has written them.
 
-        Nothing else is: what another process here has fetched meanwhile may be older than what the store has by then.
+        Nothing else is: what another process here has fetched meanwhile may be older than what the store has
+            by then.
         """
         with self.mirror.still() if self.mirror else nullcontext():
             yield
@@ -103,17 +107,23 @@ class Results:
             self.mirror.push(*places)
 
     def check(self) -> None:
-        """Refuse (StorageError) a folder of another program or a newer version, or one that cannot be written; make nothing."""
+        """Refuse (StorageError) a folder of another program or a newer version, or one that cannot be
+        written; make nothing.
+        """
         if self.mirror is not None:
-            if not self.mirror.empty and not self._fetch_marker(self.mirror):  # in this order: the marker comes before all else
+            # in this order: the marker comes before all else
+            if not self.mirror.empty and not self._fetch_marker(self.mirror):
                 raise StorageError(_foreign(self.store))
             self.mirror.check()
         if not self.root.exists():
             return
         with self._writing():
             # Without files that a file manager leaves, and half a marker, which is ours.
-            strange = [path for path in self.root.iterdir() if not (path.name.startswith(".") and path.is_file())]
-            if strange and not self._marker.exists():  # in this order: another driver that begins here writes it before all else
+            strange = [
+                path for path in self.root.iterdir() if not (path.name.startswith(".") and path.is_file())
+            ]
+            # in this order: another driver that begins here writes it before all else
+            if strange and not self._marker.exists():
                 raise StorageError(_foreign(self.root))
             if not os.access(self.root, os.W_OK):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
@@ -129,10 +139,14 @@ class Results:
         return self
 
     @contextmanager
-    def holding(self, name: str, preset: str, wait: bool = True, on_wait: Callable[[str], None] | None = None) -> Iterator[Path]:
-        """Hold a study's folder, for the one driver that writes there. What is read of the runs from then on stays true.
+    def holding(
+        self, name: str, preset: str, wait: bool = True, on_wait: Callable[[str], None] | None = None
+    ) -> Iterator[Path]:
+        """Hold a study's folder, for the one driver that writes there. What is read of the runs from then on
+        stays true.
 
-        An object store has no locks: the lock holds for the drivers of this machine alone, and a store has one driver.
+        An object store has no locks: the lock holds for the drivers of this machine alone, and a store has
+            one driver.
 
         Args:
             name: the study's.
@@ -149,8 +163,10 @@ class Results:
         with locked(folder / "lock", wait, on_wait):
             try:
                 if self.mirror is None:
-                    with self.cleaning():  # whoever removes runs now has not seen our lock, and comes to an end first
-                        self._mark()  # again, where another start was refused meanwhile and has taken away what it had made
+                    # whoever removes runs now has not seen our lock, and comes to an end first
+                    with self.cleaning():
+                        # again, where another start was refused meanwhile and has taken away what it had made
+                        self._mark()
                 self.pull()
                 yield folder
             finally:
@@ -158,20 +174,36 @@ class Results:
                     self._remove_unused(folder)
 
     def drawing(self, name: str, preset: str) -> AbstractContextManager[None]:
-        """Draw a study's report in one process at a time, so that the last one to draw it has read the most runs."""
+        """Draw a study's report in one process at a time, so that the last one to draw it has read the most
+        runs.
+        """
         return locked(self.study(name, preset) / "report/.lock", wait=True)
 
     def _remove_unused(self, study: Path) -> None:
-        """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""
-        made = [study / "lock", study, study.parent, study.parents[1], self._runs, self.root / "lock", self._marker, self.root]
+        """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing
+        behind.
+        """
+        made = [
+            study / "lock",
+            study,
+            study.parent,
+            study.parents[1],
+            self._runs,
+            self.root / "lock",
+            self._marker,
+            self.root,
+        ]
         with suppress(OSError, StorageError):
             if [path.name for path in study.iterdir()] == ["lock"]:
                 with self.cleaning():
                     for path in made:
-                        path.unlink() if path.is_file() else path.rmdir()  # an OSError, and the end, where others use the folder
+                        # an OSError, and the end, where others use the folder
+                        path.unlink() if path.is_file() else path.rmdir()
 
     def cleaning(self) -> AbstractContextManager[None]:
-        """Let no driver begin, as long as runs are removed: it would take for finished what is gone a moment later."""
+        """Let no driver begin, as long as runs are removed: it would take for finished what is gone a moment
+        later.
+        """
         return locked(self.root / "lock", wait=True)
 
     @property
@@ -225,7 +257,8 @@ class Results:
                     yield run_id, result
 
     def states(self, run_ids: Iterable[str] | None = None) -> dict[str, str]:
-        """Return `done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them.
+        """Return `done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of
+        them.
 
         Args:
             run_ids: The runs to look at. By default all.
@@ -239,11 +272,15 @@ class Results:
             if self.is_as_read(run_id) or self._read_result(run_id):
                 return "done"
         with suppress(StorageError):
-            return next((state for state, file in ENDED.items() if opened.there(f"{self._runs}/{run_id}/{file}")), "")
+            return next(
+                (state for state, file in ENDED.items() if opened.there(f"{self._runs}/{run_id}/{file}")), ""
+            )
         return ""
 
     def is_as_read(self, run_id: str) -> bool:
-        """Return whether a run's result has been read here and has not changed since (StorageError: it is no regular file)."""
+        """Return whether a run's result has been read here and has not changed since (StorageError: it is no
+        regular file).
+        """
         with suppress(FileNotFoundError):
             status = opened.regular(self._result(run_id))
             return self._read.get(run_id) == (status.st_mtime_ns, status.st_size)

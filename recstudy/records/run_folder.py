@@ -74,7 +74,9 @@ class RunFolder:
         self.stopped.unlink(missing_ok=True)
 
     def drained(self, ended: str) -> None:
-        """Note that the attempt under way leaves its node in good order: it and the one that goes on for it count as one."""
+        """Note that the attempt under way leaves its node in good order: it and the one that goes on for it
+        count as one.
+        """
         append_record(self.attempts, Attempt(ended=ended, drained=True))
 
     @property
@@ -85,11 +87,17 @@ class RunFolder:
 
     def told(self, field: Literal["commit", "recstudy"]) -> list[str]:
         """Return what the attempts say of the code that made the run, in their order, each once."""
-        return list(dict.fromkeys(value for line in read_log(self.attempts, Attempt) if (value := getattr(line, field))))
+        return list(
+            dict.fromkeys(
+                value for line in read_log(self.attempts, Attempt) if (value := getattr(line, field))
+            )
+        )
 
     @property
     def reason(self) -> str:
-        """Why the run has no numbers, or not all: one of `FAILURES`, or how far it is; empty where it has them."""
+        """Why the run has no numbers, or not all: one of `FAILURES`, or how far it is; empty where it has
+        them.
+        """
         with suppress(StorageError):  # a damaged one is none
             if result := read_record(self.result, Result):
                 since = (read_record(self.measured, Measured) or Measured()).metrics if result.raised else {}
@@ -125,7 +133,8 @@ class RunFolder:
         return self.path / f"hang-{rank}.log"
 
     def take_hang(self) -> str:
-        """Return what hung in the attempt before this one, and empty the logs that tell it; empty where nothing did.
+        """Return what hung in the attempt before this one, and empty the logs that tell it; empty where
+        nothing did.
 
         The workers of this attempt may have the logs open.
         """
@@ -136,13 +145,16 @@ class RunFolder:
         return stacks
 
     def wait_until_there(self) -> None:
-        """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""
+        """Wait for a file system that went away, so that nothing is written where it was mounted
+        (StorageError).
+        """
         persistently(self.path.parent.stat, self.path)
 
     def archive(self) -> None:
         """Move every record into `attempt-N`, so that the run is begun anew; who holds the lock may.
 
-        The result is first: from then on the run is not finished. Where the process dies, the next `sweep` moves the rest.
+        The result is first: from then on the run is not finished. Where the process dies, the next `sweep`
+            moves the rest.
         """
         number = 1
         while (archive := self.path / f"{EARLIER}-{number}").exists():
@@ -163,14 +175,21 @@ class RunFolder:
         """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
         if any(self.path.glob(f"{EARLIER}-*{MOVING}")):
             self.archive()
-        for leftover in (*self.path.glob(".*.tmp"), *(self.path.glob("checkpoint-*.pt") if self.finished else ())):
+        for leftover in (
+            *self.path.glob(".*.tmp"),
+            *(self.path.glob("checkpoint-*.pt") if self.finished else ()),
+        ):
             leftover.unlink()
 
     def keep_epochs(self, below: int) -> None:
-        """Drop the epochs from `below` on, which a resumed run will report again, and lines that state none: damaged ones."""
+        """Drop the epochs from `below` on, which a resumed run will report again, and lines that state none:
+        damaged ones.
+        """
         for log in (self.epochs, self.losses):
             if log.exists():
-                write_whole(log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < below))
+                write_whole(
+                    log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < below)
+                )
 
     def lost_epochs(self, below: int) -> int:
         """Return how many of the epochs below this one have no line, because what stood there is damaged."""

@@ -115,10 +115,14 @@ class Row:
     @property
     def raised(self) -> Mapping[str, str]:
         """Metric -> what its own code raised in place of a number."""
-        return {name: self.found.unavailable[name] for name in self.found.raised if name in self.found.unavailable}
+        return {
+            name: self.found.unavailable[name] for name in self.found.raised if name in self.found.unavailable
+        }
 
     def value(self, name: str) -> Number | None:
-        """Return a metric or a cost; `METRIC@DEPTH` is a metric after so many supervision steps. None without a value."""
+        """Return a metric or a cost; `METRIC@DEPTH` is a metric after so many supervision steps. None without
+        a value.
+        """
         if name in self.added:
             return self.added[name]
         result = self.result
@@ -127,7 +131,8 @@ class Row:
         if "@" in name:
             metric, _, depth = name.rpartition("@")
             return result.depths.get(metric, {}).get(depth)
-        return result.metrics[name] if name in result.metrics else result.cost.get(name)  # a user's metric may have any name
+        # a user's metric may have any name
+        return result.metrics[name] if name in result.metrics else result.cost.get(name)
 
     def number(self, name: str) -> float:
         """Return `value` of a run that has it."""
@@ -141,7 +146,9 @@ class Row:
         return float(sum(self.found.cost.get(name) or 0.0 for name in ("seconds", "evaluation_seconds")))
 
     def objective(self, name: str) -> float | None:
-        """Return a metric or a cost; `selection_NAME` is the selected epoch's score on the selection split."""
+        """Return a metric or a cost; `selection_NAME` is the selected epoch's score on the selection
+        split.
+        """
         selected = name.removeprefix("selection_")
         value = self.value(name) if selected == name else self.selected.scores.get(selected)
         return None if value is None else float(value)
@@ -150,10 +157,11 @@ class Row:
 def read_runs(results: Results, plan: PlanRecord) -> pd.DataFrame:
     """Return the planned runs of a study, one per row.
 
-    The columns are `variant` (its index), `label`, `seed`, `id`, `status`, `levels.AXIS`, each setting that differs between
-    variants (`model.latent_steps`), every metric and cost by its name, `METRIC@DEPTH`, `selected.epoch` and `selected.METRIC`
-    of the selected epoch, `attempts`, and `provenance.NAME` for machine, versions, data and dates. A failed run has
-    `error_class`, `error` and `traceback`; a run that its search stopped has `stopped_epoch` and `stopped_score`.
+    The columns are `variant` (its index), `label`, `seed`, `id`, `status`, `levels.AXIS`, each setting that
+    differs between variants (`model.latent_steps`), every metric and cost by its name, `METRIC@DEPTH`,
+    `selected.epoch` and `selected.METRIC` of the selected epoch, `attempts`, and `provenance.NAME` for
+    machine, versions, data and dates. A failed run has `error_class`, `error` and `traceback`; a run that its
+    search stopped has `stopped_epoch` and `stopped_score`.
 
     Args:
         results: The results folder.
@@ -165,9 +173,14 @@ def read_runs(results: Results, plan: PlanRecord) -> pd.DataFrame:
 
 
 def read_rows(
-    results: Results, plan: PlanRecord, variants: Sequence[VariantRecord], known_rows: Mapping[str, Row] = NONE
+    results: Results,
+    plan: PlanRecord,
+    variants: Sequence[VariantRecord],
+    known_rows: Mapping[str, Row] = NONE,
 ) -> list[Row]:
-    """Return the planned runs with the labels of these variants, which are the plan's. Runs in `known_rows` are not read."""
+    """Return the planned runs with the labels of these variants, which are the plan's. Runs in `known_rows`
+    are not read.
+    """
     imported = imported_rows(results.study(plan.study, plan.folder)) if plan.imported else {}
     rows = []
     for index, seed, run_id in plan.runs:
@@ -177,16 +190,24 @@ def read_rows(
     return rows
 
 
-def runs_frame(rows: Sequence[Row], variants: Sequence[VariantRecord], configs: Sequence[Json]) -> pd.DataFrame:
+def runs_frame(
+    rows: Sequence[Row], variants: Sequence[VariantRecord], configs: Sequence[Json]
+) -> pd.DataFrame:
     """Return `read_runs` of rows that were read before."""
     varied = varied_fields(configs)
     shared = [
-        {f"levels.{axis}": level if isinstance(level, str | int | float | None) else str(level) for axis, level in levels.items()}
+        {
+            f"levels.{axis}": level if isinstance(level, str | int | float | None) else str(level)
+            for axis, level in levels.items()
+        }
         | {path: config.get(path) for path in varied}
         for levels, config in zip((variant.levels for variant in variants), configs, strict=True)
     ]
     names = ("variant", "label", "seed", "id", "status")
-    values = [{name: getattr(row, name) for name in names} | shared[row.variant] | _measurements(row) for row in rows]
+    values = [
+        {name: getattr(row, name) for name in names} | shared[row.variant] | _measurements(row)
+        for row in rows
+    ]
     return pd.DataFrame(values, columns=None if values else names)
 
 
@@ -197,7 +218,11 @@ def _measurements(row: Row) -> Json:
         return {name: getattr(row, name) for name in ("error_class", "error", "traceback", "attempts")}
     if row.result is None:
         return {}
-    depths = {f"{name}@{depth}": value for name, values in row.result.depths.items() for depth, value in values.items()}
+    depths = {
+        f"{name}@{depth}": value
+        for name, values in row.result.depths.items()
+        for depth, value in values.items()
+    }
     selected = {"epoch": row.selected.number, **row.selected.scores} if row.selected.split else {}
     return {
         **(row.result.cost | row.result.metrics | depths),
@@ -208,7 +233,9 @@ def _measurements(row: Row) -> Json:
 
 
 def config_of(base: Json, changes: Json) -> Json:
-    """Return flat config fields after a variant's changes; a change to a whole part replaces all of its fields."""
+    """Return flat config fields after a variant's changes; a change to a whole part replaces all of its
+    fields.
+    """
     config = dict(base)
     for path, value in changes.items():
         if isinstance(value, dict):
@@ -256,28 +283,42 @@ def read_row(results: Results, run_id: str, planned: Mapping[str, Any] = NONE) -
 def imported_rows(study: Path) -> dict[str, Row]:
     """Return a study's imported runs by their ids (StorageError: their file is damaged)."""
     imported = read_imported(study)
-    origins = [Provenance(origin="imported", source=file.words, finished=file.changed) for file in imported.files]
+    origins = [
+        Provenance(origin="imported", source=file.words, finished=file.changed) for file in imported.files
+    ]
     rows = {}
     for run_id, run in imported.runs.items():
         if run.status == "failed":
             failure = Failure(error_class=run.error_class, error=run.error)
             rows[run_id] = Row(id=run_id, status="failed", failure=failure)
         else:
-            result = Result(status=run.status, error=run.error, metrics=run.metrics, provenance=origins[run.file])
+            result = Result(
+                status=run.status, error=run.error, metrics=run.metrics, provenance=origins[run.file]
+            )
             rows[run_id] = Row(id=run_id, status=run.status, result=result)
     return rows
 
 
 def _with_later(result: Result, later: Measured | None) -> Json:
-    """Return status and result with the metrics that were computed later; those of the result itself stay what they are."""
-    new = {name: value for name, value in later.metrics.items() if result.metrics.get(name) is None} if later else {}
+    """Return status and result with the metrics that were computed later; those of the result itself stay
+    what they are.
+    """
+    new = (
+        {name: value for name, value in later.metrics.items() if result.metrics.get(name) is None}
+        if later
+        else {}
+    )
     if not new:
         return {"status": result.status, "result": result}
     metrics: Values = {}
     for name, computed in new.items():
-        values = {name: computed.value} | {f"{name}.{part}": value for part, value in computed.by_class.items()}
+        values = {name: computed.value} | {
+            f"{name}.{part}": value for part, value in computed.by_class.items()
+        }
         metrics |= {name: value for name, value in values.items() if value is not None}
-    tokenizers = {name: computed.tokenizer for name, computed in new.items() if computed.tokenizer and name in metrics}
+    tokenizers = {
+        name: computed.tokenizer for name, computed in new.items() if computed.tokenizer and name in metrics
+    }
     notes = [
         f"{name}: computed later, {tokenizer}"
         for name, tokenizer in tokenizers.items()
@@ -289,8 +330,12 @@ def _with_later(result: Result, later: Measured | None) -> Json:
         result,
         metrics=result.metrics | metrics,
         undefined=tuple(dict.fromkeys(undefined)),
-        unavailable=unavailable | {name: computed.unavailable for name, computed in new.items() if computed.unavailable},
-        raised=(*(name for name in result.raised if name not in new), *(name for name in new if new[name].raised)),
+        unavailable=unavailable
+        | {name: computed.unavailable for name, computed in new.items() if computed.unavailable},
+        raised=(
+            *(name for name in result.raised if name not in new),
+            *(name for name in new if new[name].raised),
+        ),
         notes=(*result.notes, *notes),
     )
     return {

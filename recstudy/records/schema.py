@@ -1,8 +1,10 @@
-"""What stands in the files of a results folder, as classes: one a file, or one a line of a log; of studies: `study_schema.py`.
+"""What stands in the files of a results folder, as classes: one a file, or one a line of a log; of studies:
+`study_schema.py`.
 
-Every class is checked when it is made and when it is read, and cannot be changed. Keys that this version does not know are
-passed over, because a newer one may have added them; what a newer one adds must have a default here. `reading.py` reads and
-writes them, says what a damaged file lacks, and brings older formats up to this one.
+Every class is checked when it is made and when it is read, and cannot be changed. Keys that this version does
+not know are passed over, because a newer one may have added them; what a newer one adds must have a default
+here. `reading.py` reads and writes them, says what a damaged file lacks, and brings older formats up to this
+one.
 """
 
 from collections.abc import Mapping
@@ -38,7 +40,9 @@ def bounded(values: Any) -> Any:
         value = queue.pop()
         if isinstance(value, int) and abs(value) > MOST:
             raise ValueError(f"it holds a whole number of {len(str(value))} digits")
-        queue += value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+        queue += (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+        )
     return values
 
 
@@ -97,14 +101,16 @@ class Provenance:
     commits: tuple[str, ...] = ()  # of every attempt: the code may have changed in between
     dirty: bool = False  # that, or recstudy's own repository
     recstudy: str = ""  # its commits, where they are of another repository than the study's
-    # The SHA-256 of each user file, by its path below the study file; several, with spaces, where it changed during the run.
+    # The SHA-256 of each user file, by its path below the study file; several, with spaces, where it changed
+    # during the run.
     files: dict[str, str] = Field(default_factory=dict)
     earlier: Whole = 0  # how often it was finished before and run again, on request
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: Hardware = Hardware()
     workers: Whole = 1
     precision: str = ""  # of the matrix products, in words; empty in old records
-    threads: Whole | None = None  # that each worker computed with, of its machine's cores; nothing in old records
+    # that each worker computed with, of its machine's cores; nothing in old records
+    threads: Whole | None = None
     data_checksum: str = ""
     data_notes: tuple[str, ...] = ()
     synthetic: bool = False
@@ -117,7 +123,9 @@ class Provenance:
 
     @property
     def begun(self) -> str:
-        """Where its weights were taken from and what became of them, in words; empty where a seed drew them."""
+        """Where its weights were taken from and what became of them, in words; empty where a seed drew
+        them.
+        """
         how = "judged as they are" if self.origin == "imported" else "trained on here"
         return f"{self.initial.words}, {how}" if self.initial else ""
 
@@ -161,7 +169,9 @@ class Selected:
 
 @record
 class Routing:
-    """Of a mixture of experts, layer by layer: each expert's tokens, the router's mean entropy, and the choices dropped."""
+    """Of a mixture of experts, layer by layer: each expert's tokens, the router's mean entropy, and the
+    choices dropped.
+    """
 
     load: tuple[tuple[Number, ...], ...]
     entropy: tuple[float, ...]
@@ -207,11 +217,15 @@ class Answered:
 
     kept: Whole
     of: Whole
-    draws: Whole | None = None  # of these images, where several of them are copies of one puzzle, which count once
-    repeated: Whole | None = None  # puzzles on which trajectories and copies are scored, which are no further draws
+    # of these images, where several of them are copies of one puzzle, which count once
+    draws: Whole | None = None
+    # puzzles on which trajectories and copies are scored, which are no further draws
+    repeated: Whole | None = None
 
     def count(self, repeated: bool) -> int:
-        """Return how many independent draws a share is one of: of all, or of the puzzles that are answered more than once."""
+        """Return how many independent draws a share is one of: of all, or of the puzzles that are answered
+        more than once.
+        """
         every = self.draws or self.of
         return min(every, self.repeated) if repeated and self.repeated else every
 
@@ -224,7 +238,8 @@ class Result:
     status: Literal["done", "diverged"]
     error: str = ""  # of one that diverged
     metrics: Values  # on the test split
-    depths: dict[str, Values] = Field(default_factory=dict)  # metric -> supervision steps -> value, of the same weights
+    # metric -> supervision steps -> value, of the same weights
+    depths: dict[str, Values] = Field(default_factory=dict)
     selected: Selected = Selected()
     undefined: tuple[str, ...] = ()  # findings that the metrics leave out
     unavailable: dict[str, str] = Field(default_factory=dict)  # metric -> why there is none
@@ -233,7 +248,8 @@ class Result:
     tokenizer: dict[str, str] = Field(default_factory=dict)  # of captions: what they cut -> their names
     decode: str | None = None  # how captions were written
     answers: Answered | None = None
-    routing: Any = None  # as `Routing` has it; read where it is drawn, and damage to it costs that figure alone
+    # as `Routing` has it; read where it is drawn, and damage to it costs that figure alone
+    routing: Any = None
     cost: Values = Field(default_factory=dict)
     attempts: Whole | None = None
     provenance: Provenance = Provenance()
@@ -267,7 +283,9 @@ class Failure:
 
     format: Whole = FORMAT
     # One of `FAILURES`; the file calls it `class`.
-    error_class: str = Field(validation_alias=AliasChoices("class", "error_class"), serialization_alias="class")
+    error_class: str = Field(
+        validation_alias=AliasChoices("class", "error_class"), serialization_alias="class"
+    )
     error: str = ""
     traceback: str = ""
     # The last lines of the user's files in it, the innermost last: see `recstudy.errors.user_calls`.
@@ -301,7 +319,9 @@ class Attempt:
 
 @record
 class LossLine:
-    """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first` on."""
+    """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first`
+    on.
+    """
 
     epoch: Whole
     first: Whole
@@ -340,13 +360,17 @@ class EpochLine:
 
 
 def score_name(values: Mapping[str, Any]) -> str:
-    """Return under which name an epoch's values have its score on the selection split; empty where they have none."""
+    """Return under which name an epoch's values have its score on the selection split; empty where they have
+    none.
+    """
     return next((name for name in values if name.startswith("selection_") and name != "selection_loss"), "")
 
 
 @record
 class Settings:
-    """`config.json`: what decided the run, in parts, as `RunConfig` gives them, or the settings of a user's own program."""
+    """`config.json`: what decided the run, in parts, as `RunConfig` gives them, or the settings of a user's
+    own program.
+    """
 
     program: str = ""  # a user's own
     settings: Object = Field(default_factory=dict)

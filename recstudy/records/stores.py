@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 
 from recstudy.errors import ConfigError, StorageError
 
-PASSWORD = re.compile(r"^([^:/@]*:)(?!\d*/).*@", re.DOTALL)  # to the last @, for it may hold others; a port is none
-# The parameters of a URI that say where a store or a database is, and how it is reached. Any other may be a secret.
+# to the last @, for it may hold others; a port is none
+PASSWORD = re.compile(r"^([^:/@]*:)(?!\d*/).*@", re.DOTALL)
+# The parameters of a URI that say where a store or a database is, and how it is reached. Any other may be a
+# secret.
 PLAIN = {
     "region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion", "background_writes",
     "smart_defaults", "tls_ca_file_path", "tls_verify_certificates", "retry_limit_seconds", "project_id",
@@ -17,7 +19,8 @@ PLAIN = {
 }  # fmt: skip
 SCHEMES = ("s3", "gs", "local")
 PROBE = ".probe-"
-ANSWER_S = 60.0  # a store that is silent for so long at the start is refused; Google's client would try for 15 minutes
+# a store that is silent for so long at the start is refused; Google's client would try for 15 minutes
+ANSWER_S = 60.0
 
 
 def is_uri(text: str) -> bool:
@@ -26,7 +29,9 @@ def is_uri(text: str) -> bool:
 
 
 def without_secrets(word: str) -> str:
-    """Return a word with three stars for the password of a URI in it and for each of its parameters that may be a secret."""
+    """Return a word with three stars for the password of a URI in it and for each of its parameters that may
+    be a secret.
+    """
     scheme, slashes, rest = word.partition("://")
     if not slashes:
         return word
@@ -55,7 +60,9 @@ def filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     if (scheme := urlsplit(uri).scheme) not in SCHEMES:
-        raise ConfigError(f"results at {uri}: unsupported URI scheme '{scheme}'. Known: {', '.join(SCHEMES)}.")
+        raise ConfigError(
+            f"results at {uri}: unsupported URI scheme '{scheme}'. Known: {', '.join(SCHEMES)}."
+        )
     try:
         store, path = fs.FileSystem.from_uri(uri)
     except OSError as error:
@@ -63,7 +70,9 @@ def filesystem(uri: str) -> tuple[Any, str]:
     except ValueError as error:
         raise ConfigError(f"results at {uri}: {first_line(error)}") from None
     if not path:
-        raise ConfigError(f"results at {uri}: it names no bucket or folder, such as {uri.partition('://')[0]}://bucket/results")
+        raise ConfigError(
+            f"results at {uri}: it names no bucket or folder, such as {uri.partition('://')[0]}://bucket/results"
+        )
     ask(uri, lambda: store.get_file_info(path))
     return store, path
 
@@ -77,7 +86,9 @@ def write_object(store: Any, key: str, content: bytes) -> None:
 
 
 def ask(uri: str, question: Callable[[], object]) -> None:
-    """Refuse a store that gives no answer in time, or an error of whatever kind its package raises (StorageError)."""
+    """Refuse a store that gives no answer in time, or an error of whatever kind its package raises
+    (StorageError).
+    """
     failures = [f"no answer in {ANSWER_S:.0f} s"]
 
     def answer() -> None:

@@ -1,4 +1,6 @@
-"""What stands in the files of studies and searches, as classes: one a file, or one a line of a log; strict as in `schema.py`."""
+"""What stands in the files of studies and searches, as classes: one a file, or one a line of a log; strict as
+in `schema.py`.
+"""
 
 from typing import Any, Literal, NamedTuple
 
@@ -37,7 +39,8 @@ class Deviation:
 
     Args:
         field: of the config; or, where none says it, what it is about in words.
-        paper: the paper's value; None where it is blank, so that ours is an assumption, of which every verdict speaks.
+        paper: the paper's value; None where it is blank, so that ours is an assumption, of which every
+            verdict speaks.
         ours: the preset's value. A run with the paper's own value compares as well, and does not deviate.
         why: in a few words.
     """
@@ -67,12 +70,15 @@ class MetricRecord:
 
 @record
 class Reference:
-    """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
+    """What published values are compared with: the `paper` preset as the study has it, whatever preset is run
+    and set.
+    """
 
     preset: str
     base: Object
     axes: dict[str, str] = Field(default_factory=dict)
-    variants: tuple[VariantRecord, ...] | None = None  # None: the plan's own, of the same preset without changes
+    # None: the plan's own, of the same preset without changes
+    variants: tuple[VariantRecord, ...] | None = None
 
 
 @record
@@ -105,7 +111,8 @@ class ImportedRun:
 
 @record
 class Imported:
-    """`imported.json` beside a plan: the runs that were imported, by their ids. They have no folders of their own.
+    """`imported.json` beside a plan: the runs that were imported, by their ids. They have no folders of their
+    own.
 
     A folder for each of 10,000 runs takes 3 to 13 s to write and 120 MB; this file takes 0.1 s and 2 MB.
     """
@@ -131,7 +138,8 @@ class Range:
     high: Number = 0
     log: bool = False
     choices: tuple[Plain, ...] = ()
-    when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)  # other field -> values at which it is searched
+    # other field -> values at which it is searched
+    when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
 
 
 @record
@@ -156,8 +164,8 @@ FEWEST_TRIALS = 10  # for the importance of a field: of two trials each field ex
 
 @record
 class ImportanceRecord:
-    """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance; `intervals` has the
-    ends of its 95 % interval over the trials."""
+    """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance;
+    `intervals` has the ends of its 95 % interval over the trials."""
 
     trials: Whole = 0
     importance: dict[str, dict[str, dict[str, float]]]
@@ -176,13 +184,22 @@ class SearchRecord:
     space: dict[str, dict[str, Range]]  # family -> field -> what may be tried
     confirm: Confirm = Confirm()
     trials: tuple[TrialRecord, ...] = Field(default=(), exclude=True)
-    confirmed: dict[int, tuple[int, ...]] = Field(default_factory=dict, exclude=True)  # variant -> its fresh seeds
+    # variant -> its fresh seeds
+    confirmed: dict[int, tuple[int, ...]] = Field(default_factory=dict, exclude=True)
     importance: ImportanceRecord | None = Field(default=None, exclude=True)
 
 
 def is_name(text: str, empty: bool = False) -> bool:
-    """Return whether a file may have this name on any system: no path, no control characters, of `LONGEST` letters at most."""
-    return (empty or text != "") and text not in (".", "..") and "/" not in text and text.isprintable() and len(text) <= LONGEST
+    """Return whether a file may have this name on any system: no path, no control characters, of `LONGEST`
+    letters at most.
+    """
+    return (
+        (empty or text != "")
+        and text not in (".", "..")
+        and "/" not in text
+        and text.isprintable()
+        and len(text) <= LONGEST
+    )
 
 
 def folder_of(preset: str, smoke: bool) -> str:
@@ -206,13 +223,17 @@ class Registered:
     @model_validator(mode="before")
     @classmethod
     def _joined(cls, values: Any) -> Any:
-        """Read an older file, which has claims, margins and deviations in lists, and thresholds of learning without digests."""
+        """Read an older file, which has claims, margins and deviations in lists, and thresholds of learning
+        without digests.
+        """
         if not isinstance(values, dict) or "claims" not in values:
             return values
         from recstudy.programs.settings import digest  # which imports this module
 
         kinds = ("claim", "margin", "deviation")
-        stated = {one["digest"]: f"the {kind} {one['what']!r}" for kind in kinds for one in values[f"{kind}s"]}
+        stated = {
+            one["digest"]: f"the {kind} {one['what']!r}" for kind in kinds for one in values[f"{kind}s"]
+        }
         for name, value in values.get("learned", {}).items():
             stated[digest(["learned", name, float(value)], 12)] = f"when {name} counts as learned"
         return values | {"stated": stated}
@@ -220,7 +241,9 @@ class Registered:
 
 @record
 class PlanRecord:
-    """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
+    """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials
+    so far.
+    """
 
     format: Whole = FORMAT
     study: str
@@ -243,15 +266,20 @@ class PlanRecord:
     variants: tuple[VariantRecord, ...]
     seeds: tuple[Whole, ...]
     seeds_at_most: Whole = 0  # how many it may come to have, as stated; 0 where it states none
-    learned: dict[str, float] = Field(default_factory=dict)  # metric -> the value above which a seed has learned
+    # metric -> the value above which a seed has learned
+    learned: dict[str, float] = Field(default_factory=dict)
     runs: tuple[PlannedRun, ...]
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
-    files: dict[str, str] = Field(default_factory=dict)  # the SHA-256 of each user file, by its path below the study file
-    code_digests: dict[str, str] = Field(default_factory=dict)  # SHA-256 of a user file, now or earlier -> of its code alone
-    stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
+    # the SHA-256 of each user file, by its path below the study file
+    files: dict[str, str] = Field(default_factory=dict)
+    # SHA-256 of a user file, now or earlier -> of its code alone
+    code_digests: dict[str, str] = Field(default_factory=dict)
+    # digest of a claim, margin or deviation -> when it was first stated
+    stated: dict[str, str] = Field(default_factory=dict)
     registered: Registered | None = None
-    dropped: dict[str, tuple[str, Whole]] = Field(default_factory=dict)  # digest of a question -> its words, how many questions
+    # digest of a question -> its words, how many questions
+    dropped: dict[str, tuple[str, Whole]] = Field(default_factory=dict)
     paired: bool = False  # whether differences are taken per seed
 
     @property
@@ -270,8 +298,13 @@ class PlanRecord:
                 raise ValueError(f"base.{part} must be an object, but it is {self.base[part]!r}")
         for path in NUMBERS:
             part, _, name = path.partition(".")
-            stated = [self.base.get(part, {}).get(name), *(variant.changes.get(path) for variant in self.variants)]
-            if wrong := [value for value in stated if value is not None and not isinstance(value, int | float)]:
+            stated = [
+                self.base.get(part, {}).get(name),
+                *(variant.changes.get(path) for variant in self.variants),
+            ]
+            if wrong := [
+                value for value in stated if value is not None and not isinstance(value, int | float)
+            ]:
                 raise ValueError(f"{path} must be a number, but it is {wrong[0]!r}")
         for run in self.runs:
             if not 0 <= run.variant < len(self.variants):
@@ -286,7 +319,8 @@ class Look:
 
     date: str
     runs: tuple[str, ...] = ()
-    seeds: Whole = 0  # in `looks-DEFINITION.jsonl` of records before 2026-11-28: all runs of so many seeds, and no ids
+    # in `looks-DEFINITION.jsonl` of records before 2026-11-28: all runs of so many seeds, and no ids
+    seeds: Whole = 0
 
 
 @record
@@ -327,7 +361,9 @@ class ClockLine:
 
 @record
 class About:
-    """`bundle.json` of a published study: what a bundle is of, what drew its report, and what is not in it."""
+    """`bundle.json` of a published study: what a bundle is of, what drew its report, and what is not in
+    it.
+    """
 
     format: int = FORMAT
     study: str

@@ -1,6 +1,7 @@
 """The reading half: folders of records in, tables, figures and pages out. Loads neither torch nor Ray.
 
-The parts of a report are declared here. What draws them is loaded when it is first used, because it needs pandas and Plotly.
+The parts of a report are declared here. What draws them is loaded when it is first used, because it needs
+pandas and Plotly.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,9 @@
-"""The audit: records that change what a reader should conclude from a study, and known inconsistencies of its papers.
+"""The audit: records that change what a reader should conclude from a study, and known inconsistencies of its
+papers.
 
-`RULES` has a conclusion per rule: when it applies and what would settle it. No rule repeats what the page says with the numbers:
-which claims are post hoc, what changed since the runs, how captions were decoded. None repeats a known inconsistency of a paper,
-such as baselines with the stem of large images.
+`RULES` has a conclusion per rule: when it applies and what would settle it. No rule repeats what the page
+says with the numbers: which claims are post hoc, what changed since the runs, how captions were decoded. None
+repeats a known inconsistency of a paper, such as baselines with the stem of large images.
 """
 
 import json
@@ -64,7 +65,9 @@ class Contradiction:
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """The statement under its name, such as `ViTRM-8`, in quotation marks if it is verbatim; its conflict; our handling."""
+        """The statement under its name, such as `ViTRM-8`, in quotation marks if it is verbatim; its
+        conflict; our handling.
+        """
         statement = f'"{self.quote}"' if self.quote else self.says
         return f"{by_name(self.id)}: {statement} ({self.where})", self.conflict, self.handling
 
@@ -82,8 +85,12 @@ def contradictions() -> list[Contradiction]:
 
 
 def check_selection(records: StudyRecords) -> Iterator[Observation]:
-    """Find test scores that were selected. Imported weights are trained nowhere here, whatever their config selects by."""
-    planned = {index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"}
+    """Find test scores that were selected. Imported weights are trained nowhere here, whatever their config
+    selects by.
+    """
+    planned = {
+        index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"
+    }
     selected = {row.variant for row in records.rows if row.selected.split == "test"}
     if found := (planned - records.imported) | selected:
         yield "The epoch is selected on the test set: validation and test are the same images", found
@@ -112,7 +119,10 @@ def check_flops(records: StudyRecords) -> Iterator[Observation]:
     for data, means in costs.items():
         least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
         if means[most] >= UNEQUAL * means[least]:
-            yield f"Unequal training FLOPs on {data}: {flops(means[least])} to {flops(means[most])} a run", {least, most}
+            yield (
+                f"Unequal training FLOPs on {data}: {flops(means[least])} to {flops(means[most])} a run",
+                {least, most},
+            )
 
 
 def check_data(records: StudyRecords) -> Iterator[Observation]:
@@ -122,19 +132,28 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
         seed = row.seed if records.configs[row.variant].get("data.drawing") == "per seed" else None
         groups.setdefault((seed, records.data_settings[row.variant]), []).append(row)
     for rows in groups.values():
-        checksums = Counter(row.provenance.data_checksum[:SHORT] for row in rows if row.provenance.data_checksum)
+        checksums = Counter(
+            row.provenance.data_checksum[:SHORT] for row in rows if row.provenance.data_checksum
+        )
         if len(checksums) > 1:
             data = records.variants[rows[0].variant].data
-            yield f"{len(checksums)} different data checksums of {data}: {counted(checksums)}", {row.variant for row in rows}
+            yield (
+                f"{len(checksums)} different data checksums of {data}: {counted(checksums)}",
+                {row.variant for row in rows},
+            )
 
 
 def check_repeats(records: StudyRecords) -> Iterator[Observation]:
-    """Find test items that are training items too, and items with several labels, by the notes of the data's readers."""
+    """Find test items that are training items too, and items with several labels, by the notes of the data's
+    readers.
+    """
     repeats: dict[tuple[str, str], set[int]] = {}
     for row in (row for rows in finished(records) for row in rows):
         for note in row.provenance.data_notes:
             if note.startswith(REPEATED):
-                repeats.setdefault((records.variants[row.variant].data, note.removeprefix(REPEATED)), set()).add(row.variant)
+                repeats.setdefault(
+                    (records.variants[row.variant].data, note.removeprefix(REPEATED)), set()
+                ).add(row.variant)
     for (data, note), variants in repeats.items():
         yield f"{data}: {note}", variants
 
@@ -227,8 +246,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The findings, the names of the rules that were checked, and the contradictions of the study's papers, each paper's under
-    a title."""
+    """The findings, the names of the rules that were checked, and the contradictions of the study's papers,
+    each paper's under a title."""
 
     findings: list[Finding]
     checked: list[str]
@@ -244,10 +263,15 @@ def audit(records: StudyRecords) -> AuditReport:
             labels = [variant.label for index, variant in enumerate(records.variants) if index in found]
             where = labels if len(labels) < len(records.variants) else []
             findings.append(Finding(name, what, rule.conclusion, rule.settle, where))
-    targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
+    targets = [
+        target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets
+    ]
     beside = {target.source.partition(" ")[0] for target in targets}
     known = groupby((entry for entry in contradictions() if entry.paper in beside), attrgetter("paper"))
-    titles = {f"Known inconsistencies in the {papers()[paper]['name']} paper": list(entries) for paper, entries in known}
+    titles = {
+        f"Known inconsistencies in the {papers()[paper]['name']} paper": list(entries)
+        for paper, entries in known
+    }
     return AuditReport(findings, [*rules], titles)
 
 
@@ -262,14 +286,20 @@ def audit_lines(report: AuditReport) -> Iterator[Text]:
         yield Text(f"Nothing to ask. Checked: {', '.join(report.checked)}.")
     for finding in report.findings:
         yield Text(f"Question: {finding.what}", style="bold")
-        for line in (f"Where: {finding.place}", finding.conclusion, f"What would settle it: {finding.settle}"):
+        for line in (
+            f"Where: {finding.place}",
+            finding.conclusion,
+            f"What would settle it: {finding.settle}",
+        ):
             yield Text(f"    {line}")
     for title, entries in report.contradictions.items():
         yield Text(f"{title}:")
         yield from (Text("    {}; but: {}. Here: {}.".format(*entry.row)) for entry in entries)
 
 
-def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console, trust: bool = False) -> None:
+def show_audits(
+    studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console, trust: bool = False
+) -> None:
     """Print the audit of each study (results folder, name, preset).
 
     Raises:
@@ -283,7 +313,11 @@ def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out:
         entries.append({"study": name, "preset": preset, **asdict(report), "not_here": records.not_here})
         if not as_json:
             title = f"{name} ({preset}): {plural(len(report.findings), 'question')}"
-            for line in (Text(title, style="bold underline"), *map(Text, records.not_here), *audit_lines(report)):
+            for line in (
+                Text(title, style="bold underline"),
+                *map(Text, records.not_here),
+                *audit_lines(report),
+            ):
                 out.print(line, soft_wrap=True)
     if as_json:
         print(json.dumps(entries, indent=1))

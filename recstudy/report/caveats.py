@@ -1,4 +1,6 @@
-"""What stands beside numbers: what they were measured on, how many runs are in, and what a reader must know before them."""
+"""What stands beside numbers: what they were measured on, how many runs are in, and what a reader must know
+before them.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,7 +26,8 @@ TEXT = {
     "rate": "RaTEScore by the models",
     "image": "image tokenizer",
 }
-KINDS = {"data.rounds": "puzzles", "data.tokenizer": "images and captions"}  # by a field that only such data have
+# by a field that only such data have
+KINDS = {"data.rounds": "puzzles", "data.tokenizer": "images and captions"}
 REDRAWN = {  # of sets that no program makes, what their `drawing_seed` draws
     "arc_agi": "augmentations",
     "digits": "split into training and test images",
@@ -35,16 +38,24 @@ CIDER_SCALE = "CIDEr as pycocoevalcap gives it: ten times the mean similarity"
 IMPORTED = "imported weights, judged here and not trained here"
 IMPORTED_RESULTS = "imported results: these runs were made elsewhere"
 LEAK = "is told the caption it is to write"
-INTERVALS = "mean and 95 % interval over seeds, variances moderated by up to 2 degrees of freedom from other variants"
+INTERVALS = (
+    "mean and 95 % interval over seeds, variances moderated by up to 2 degrees of freedom from other variants"
+)
 STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
 
 
 def captions(records: StudyRecords, variants: Sequence[int]) -> dict[str, Any]:
-    """Return `caption` and `study_notes` of a table of these variants: facts of its own, and those of the whole study."""
+    """Return `caption` and `study_notes` of a table of these variants: facts of its own, and those of the
+    whole study.
+    """
     facts, every = _facts(records, variants), _facts(records, range(len(records.variants)))
-    counts = Counter(run.status for run in distinct(run for index in variants for run in records.by_variant[index]))
+    counts = Counter(
+        run.status for run in distinct(run for index in variants for run in records.by_variant[index])
+    )
     progress = f"{counts['done']:,} of {plural(counts.total(), 'run')} done"
-    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
+    progress += "".join(
+        f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state]
+    )
     own = "; ".join(fact for fact in facts if fact not in every)
     return {"caption": own, "study_notes": (*(fact for fact in facts if fact in every), progress, INTERVALS)}
 
@@ -52,13 +63,19 @@ def captions(records: StudyRecords, variants: Sequence[int]) -> dict[str, Any]:
 def _facts(records: StudyRecords, variants: Sequence[int]) -> list[str]:
     """Return the data and the selection of these variants."""
     data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))
-    data += " (synthetic data)" if not records.synthetic.isdisjoint(variants) and "synthetic" not in data else ""
+    data += (
+        " (synthetic data)" if not records.synthetic.isdisjoint(variants) and "synthetic" not in data else ""
+    )
     selections = dict.fromkeys(
         "imported" if index in records.imported else records.configs[index].get("train.selection")
         for index in (() if records.is_own else variants)
     )
-    protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in selections)
-    scores = dict.fromkeys(str(score) for index in variants if (score := records.configs[index].get("train.score")))
+    protocol = "; ".join(
+        SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in selections
+    )
+    scores = dict.fromkeys(
+        str(score) for index in variants if (score := records.configs[index].get("train.score"))
+    )
     protocol += f" by {', '.join(metric(score).title for score in scores)}" if scores else ""
     return [fact for fact in (data, protocol) if fact]
 
@@ -72,12 +89,16 @@ def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:
         drawn = {REDRAWN.get(str(config.get("data.name")), kind): "data.drawing_seed" in config}
         drawn |= {"subset of a limit": True} if config.get("data.limit") else {}
         drawn |= {"validation split": True} if config.get("train.selection") == "validation" else {}
-        own = [what for what, follows in drawn.items() if follows and config.get("data.drawing") == "per seed"]
+        own = [
+            what for what, follows in drawn.items() if follows and config.get("data.drawing") == "per seed"
+        ]
         same = [what for what in drawn if what not in own]
         told = ", ".join(["initial weights", "order of training", *own])
         told += f"; fixed across seeds: {', '.join(same)}" if same else ""
         having.setdefault(told, []).append(records.variants[index].label)
-    return "; ".join(told if len(having) == 1 else f"{told} ({some(labels)})" for told, labels in having.items())
+    return "; ".join(
+        told if len(having) == 1 else f"{told} ({some(labels)})" for told, labels in having.items()
+    )
 
 
 def warnings(records: StudyRecords) -> tuple[str, ...]:
@@ -94,15 +115,21 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
     if records.synthetic:
         found.append("synthetic data: generated by a program, no measure of the real task")
     if records.imported and not records.is_own:
-        found.append(f"{IMPORTED}: {some([records.variants[index].label for index in sorted(records.imported)])}")
+        found.append(
+            f"{IMPORTED}: {some([records.variants[index].label for index in sorted(records.imported)])}"
+        )
     edits = change_lines([change for change in study_changes(records) if change.kind == "code"])
     return (*found, *(f"{edit}: their numbers are those of the earlier code" for edit in edits))
 
 
 def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[str, ...]:
-    """Name metrics that follow from answers and that finished runs lack, such as one defined since; and how to get them."""
+    """Name metrics that follow from answers and that finished runs lack, such as one defined since; and how
+    to get them.
+    """
     names = dict.fromkeys(name.partition(".")[0] for name in metrics)
-    following = {name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None}
+    following = {
+        name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None
+    }
     done = [run for index in variants for run in records.by_variant[index] if run.done]
 
     def lacks(run: Row, name: str, known: Metric) -> bool:
@@ -110,25 +137,33 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
         if run.value(name) is not None or name in run.unavailable:
             return False
         others = [METRICS[other] for other in run.measured if other in METRICS]
-        tasks = {task for other in others if other.of is not None and len(other.tasks) == 1 for task in other.tasks}
+        tasks = {
+            task for other in others if other.of is not None and len(other.tasks) == 1 for task in other.tasks
+        }
         return not tasks.isdisjoint(known.tasks) and not (known.by_finding and run.found.undefined)
 
     lacking = Counter(name for name, known in following.items() for run in done if lacks(run, name, known))
     if not lacking:
         return ()
     command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
-    words = ", ".join(f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items())
+    words = ", ".join(
+        f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items()
+    )
     return (f"not computed yet: {words}. Compute without training: {command}",)
 
 
 def leaky_notes(records: StudyRecords, variants: Iterable[int], shown: bool = True) -> tuple[str, ...]:
-    """Name the variants whose numbers show a fault and no model's worth: never compared, and never part of a mean."""
+    """Name the variants whose numbers show a fault and no model's worth: never compared, and never part of a
+    mean.
+    """
     labels = ", ".join(records.variants[index].label for index in variants if records.leaks(index))
     return (f"{'never compared' if shown else 'left out'}, because it {LEAK}: {labels}",) if labels else ()
 
 
 def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
-    """Name the findings that no number could be given for: the test split has none with, or none without them."""
+    """Name the findings that no number could be given for: the test split has none with, or none without
+    them.
+    """
     if not any(metric(name).by_finding for name in metrics):
         return ()
     runs = [run for index in variants for run in records.by_variant[index]]
@@ -137,27 +172,39 @@ def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[s
 
 
 def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
-    """Say how captions were decoded and cut into tokens and words: without that, none of their scores says anything."""
+    """Say how captions were decoded and cut into tokens and words: without that, none of their scores says
+    anything.
+    """
     used = [metric(name) for name in metrics]
     of_words, having = any(one.of_words for one in used), dict[str, list[str]]()
     for run in (run for index in variants if of_words for run in records.by_variant[index]):
         for note in run.found.notes:  # such as how many captions have no word
             having.setdefault(f"{note} (seed {run.seed})", []).append(run.label)
     scored = [f"{note}: {some(labels)}" for note, labels in having.items()]
-    keys = [*(("decode", "metrics") if of_words else ()), *(("rate",) if "rate_score" in metrics else ()), "text", "image"]
+    keys = [
+        *(("decode", "metrics") if of_words else ()),
+        *(("rate",) if "rate_score" in metrics else ()),
+        "text",
+        "image",
+    ]
     told = made_notes(records, variants, keys) if of_words or any(one.of_text for one in used) else ()
     return (*scored, *told, *([CIDER_SCALE] if "cider" in metrics else []))
 
 
 def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return what the finished runs say of these `TEXT` keys, each once; a stand-in for the paper's tokenizer is called so."""
+    """Return what the finished runs say of these `TEXT` keys, each once; a stand-in for the paper's tokenizer
+    is called so.
+    """
     notes, standin = [], False
     for key in (key for key in TEXT if key in keys):
         having: dict[str, dict[str, None]] = {}
         for run in (run for index in variants for run in records.by_variant[index] if run.done):
             if how := run.found.decode if key == "decode" else run.found.tokenizer.get(key):
                 having.setdefault(str(how), {})[run.label] = None
-        facts = [value if len(having) == 1 else f"{value}: {some(list(labels))}" for value, labels in having.items()]
+        facts = [
+            value if len(having) == 1 else f"{value}: {some(list(labels))}"
+            for value, labels in having.items()
+        ]
         notes += [f"{TEXT[key]}: {'; '.join(facts)}"] if facts else []
         standin = standin or (key == "image" and any("standin" in value for value in having))
     return (*notes, *([STAND_IN] if standin else []))

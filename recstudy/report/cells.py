@@ -1,7 +1,8 @@
-"""The cells of a table: each an estimate of a metric with the runs behind it and the published values beside it.
+"""The cells of a table: each an estimate of a metric with the runs behind it and the published values beside
+it.
 
-Intervals are over seeds and, if the runs kept their answers, also over seeds and test items. The same records give the same
-table: nothing here depends on the time or the machine. Shapes: n runs, M test items.
+Intervals are over seeds and, if the runs kept their answers, also over seeds and test items. The same records
+give the same table: nothing here depends on the time or the machine. Shapes: n runs, M test items.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class Cell:
     @property
     def unavailable(self) -> tuple[str, ...]:
         """Why finished runs have no value, such as no Java for METEOR."""
-        reasons = dict.fromkeys(run.unavailable[self.source] for run in self.runs if self.source in run.unavailable)
+        reasons = dict.fromkeys(
+            run.unavailable[self.source] for run in self.runs if self.source in run.unavailable
+        )
         return tuple(reasons) or tuple(filter(None, [self.problem]))
 
     @property
@@ -139,7 +142,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A label and its cells, in the order of the table's columns; without cells, the heading of the rows below it.
+    """A label and its cells, in the order of the table's columns; without cells, the heading of the rows
+    below it.
 
     `settings`: the words of each field of each of the table's settings.
     `published`: of a row without runs, the published value of each column, None where the paper has none.
@@ -175,14 +179,24 @@ class TableData:
         return [cell for row in self.rows for cell in row.cells]
 
 
-def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement | None = None) -> Cell:
-    """Return the cell of one metric over all runs of these variants, beside the published values of `placement`."""
+def cell(
+    records: StudyRecords, variants: Sequence[int], name: str, placement: Placement | None = None
+) -> Cell:
+    """Return the cell of one metric over all runs of these variants, beside the published values of
+    `placement`.
+    """
 
     def make() -> Cell:
-        return cell_of(records, variants, name, distinct(run for index in variants for run in records.by_variant[index]))
+        return cell_of(
+            records, variants, name, distinct(run for index in variants for run in records.by_variant[index])
+        )
 
     result = records.once(("cell", *variants, name), make)
-    placed = [target for index in variants for target in placement.placed.get((index, name), ())] if placement else ()
+    placed = (
+        [target for index in variants for target in placement.placed.get((index, name), ())]
+        if placement
+        else ()
+    )
     return replace(result, placed=nearest_placed(placed)) if placed else result
 
 
@@ -192,7 +206,9 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
     return Cell(records, tuple(variants), name, estimate, tuple(runs), prediction=prediction)
 
 
-def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, values: Mapping[str, float]) -> Cell:
+def cell_of_values(
+    records: StudyRecords, variants: Sequence[int], name: str, values: Mapping[str, float]
+) -> Cell:
     """Return the cell of other numbers: the mean over the runs of these variants.
 
     Args:
@@ -201,13 +217,19 @@ def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, va
         name: The metric, in whose unit and format the mean is printed.
         values: A value by run id.
     """
-    runs = [replace(run, added={name: values.get(run.id)}) for index in variants for run in records.by_variant[index]]
+    runs = [
+        replace(run, added={name: values.get(run.id)})
+        for index in variants
+        for run in records.by_variant[index]
+    ]
     return cell_of(records, variants, name, runs)
 
 
 def commit(run: Row) -> str:
     """Return the code that made a run."""
-    return sys.intern(f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty)
+    return sys.intern(
+        f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
+    )
 
 
 def gap(run: Row | None, name: str) -> str:
@@ -217,12 +239,20 @@ def gap(run: Row | None, name: str) -> str:
     return "" if run.value(name) is not None else f"without {metric(name).title}"
 
 
-# ----------------------------------------------------------------------------------------- over seeds and test items
+# ----------------------------------------------------------------------------------------- over seeds and
+# test items
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """Add intervals over seeds and items to a table whose runs have kept their answers and are not too many."""
-    cells = [cell for row in rows for cell in row.cells if cell.metric in METRICS and METRICS[cell.metric].each is not None]
+    """Add intervals over seeds and items to a table whose runs have kept their answers and are not too
+    many.
+    """
+    cells = [
+        cell
+        for row in rows
+        for cell in row.cells
+        if cell.metric in METRICS and METRICS[cell.metric].each is not None
+    ]
     if len({run_id for cell in cells for run_id in cell.run_ids}) > MAX_RUNS:
         return tuple(rows)
     return tuple(replace(row, cells=tuple(map(_with_items, row.cells))) for row in rows)
@@ -233,7 +263,8 @@ def _with_items(cell: Cell) -> Cell:
     cell = replace(cell, damages=damages) if damages else cell
     if scores is None or cell.estimate.error is None:
         return cell
-    alone = len({run.variant for run in cell.counted}) == 1  # the mean of several variants is a contrast, in the metric's unit
+    # the mean of several variants is a contrast, in the metric's unit
+    alone = len({run.variant for run in cell.counted}) == 1
     scale = scale_of(cell.metric, cell.counted) if alone else LINEAR
     return replace(cell, items=over_items(cell.estimate, [scores.scores], [1.0], scores.clusters, scale))
 
@@ -242,4 +273,6 @@ def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return which saved answers cannot be read."""
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
     more = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
-    return tuple(f"values as recorded, without intervals over items: {damage}{more}" for damage in damages[:1])
+    return tuple(
+        f"values as recorded, without intervals over items: {damage}{more}" for damage in damages[:1]
+    )

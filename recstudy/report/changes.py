@@ -1,6 +1,7 @@
 """Which finished runs were made with other user files, or on other data, than the study has now.
 
-A run's record has the SHA-256 of each user file and the checksum of its data. The plan has those of the study's last command.
+A run's record has the SHA-256 of each user file and the checksum of its data. The plan has those of the
+study's last command.
 """
 
 from collections import Counter
@@ -30,7 +31,8 @@ def find_changes(
     data: Mapping[str, tuple[str, str]],
     code: Mapping[str, str],
 ) -> list[Change]:
-    """Compare finished runs with what would compute them now. A file or checksum that either side lacks is no change.
+    """Compare finished runs with what would compute them now. A file or checksum that either side lacks is no
+    change.
 
     Nor is an edit of comments, docstrings or layout.
 
@@ -44,7 +46,8 @@ def find_changes(
     for run_id, provenance in made.items():
         names = []
         for path, current in sorted(files.items()):
-            digests = provenance.files.get(path, current).split()  # of both versions if a run has resumed after an edit
+            # of both versions if a run has resumed after an edit
+            digests = provenance.files.get(path, current).split()
             if {code.get(digest, digest) for digest in digests} != {code.get(current, current)}:
                 names.append(path)
         changes += [Change(run_id, "code", path) for path in names]

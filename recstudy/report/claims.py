@@ -1,15 +1,19 @@
-"""What a study claims: a sentence as a contrast between its variants, with direction and margin, fixed before it runs.
+"""What a study claims: a sentence as a contrast between its variants, with direction and margin, fixed before
+it runs.
 
-    Claim("ViTRM 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps": 1}, by=0.5)
+    Claim("ViTRM 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps":
+    1}, by=0.5)
 
-says that accuracy at 16 supervision steps is at least half a point below that at one. `less` and `than` select variants as the
-`where` of a table does, a list being any of its levels; one that fits several means their mean, or, with `each`, every one by
-itself ("the largest decline"). With `eval.depth` it is the metric after so many supervision steps at test, from the same weights;
-with `metric`, another metric than the claim's; `tuned` names a setting, at the level that is best on the selection split.
-Without `less` it is of the metric itself ("at least a quarter of the puzzles"). A `Gain` in place of a selector is a difference
-of two:
+says that accuracy at 16 supervision steps is at least half a point below that at one. `less` and `than`
+select variants as the `where` of a table does, a list being any of its levels; one that fits several means
+their mean, or, with `each`, every one by itself ("the largest decline"). With `eval.depth` it is the metric
+after so many supervision steps at test, from the same weights; with `metric`, another metric than the
+claim's; `tuned` names a setting, at the level that is best on the selection split. Without `less` it is of
+the metric itself ("at least a quarter of the puzzles"). A `Gain` in place of a selector is a difference of
+two:
 
-    Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
+    Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4},
+    over={"eval.depth": 1}),
           than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
 
 The claims are the first part of a plan's report. When each was first stated is kept (report/registration.py).
@@ -35,7 +39,8 @@ from recstudy.report.parts import PARTS, BesidePublished, OfVariants, Part
 Where = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
 Tune = Callable[[Sequence[int]], int]  # of several variants, the one that is best on the selection split
-DEPTH, METRIC, TUNED = "eval.depth", "metric", "tuned"  # of a selector: what it says of the number, not of the variant
+# of a selector: what it says of the number, not of the variant
+DEPTH, METRIC, TUNED = "eval.depth", "metric", "tuned"
 ROUNDING = 1e-12  # of weights that cancel
 CHECKED = ConfigDict(extra="forbid")
 
@@ -63,9 +68,10 @@ class Claim:
         less: where it is lower; None for a claim of the metric at `than` alone, which is at least `by`.
         by: by at least so much, in the metric's own unit.
         within: instead of a direction: the two differ by less than this.
-        metric: by default the one that all selectors name (the first of `than`, if they name several), else the score of the
-            preset's runs. Name and unit of the difference are its.
-        each: must hold of each variant that `less` fits against each that `than` fits, and not of their means alone.
+        metric: by default the one that all selectors name (the first of `than`, if they name several), else
+            the score of the preset's runs. Name and unit of the difference are its.
+        each: must hold of each variant that `less` fits against each that `than` fits, and not of their means
+            alone.
     """
 
     text: str
@@ -81,13 +87,18 @@ class Claim:
         if all(named):  # then the score is in no number of it
             object.__setattr__(self, "metric", named[0])
         if self.within is not None and self.by:
-            raise ConfigError(f"the claim {self.text!r}: by is a direction's margin and within that of no difference: give one")
+            raise ConfigError(
+                f"the claim {self.text!r}: by is a direction's margin and within that of no difference: give one"
+            )
 
     @property
     def selectors(self) -> tuple[tuple[float, Where], ...]:
         """What the contrast adds, with the sign of each: `than` minus `less`."""
         sides = ((1.0, self.than), *(((-1.0, self.less),) if self.less is not None else ()))
-        parts = (((sign, side.of), (-sign, side.over)) if isinstance(side, Gain) else ((sign, side),) for sign, side in sides)
+        parts = (
+            ((sign, side.of), (-sign, side.over)) if isinstance(side, Gain) else ((sign, side),)
+            for sign, side in sides
+        )
         return tuple(chain.from_iterable(parts))
 
     @property
@@ -96,7 +107,9 @@ class Claim:
         return self.words(lambda name, level: f"{axis_title(name)}={plain(level)}")
 
     def words(self, word: Callable[[str, Any], str]) -> str:
-        """Return the contrast with its margin. `word` returns a setting in words, or nothing to leave it out."""
+        """Return the contrast with its margin. `word` returns a setting in words, or nothing to leave it
+        out.
+        """
         minus = "" if self.less is None else f" minus {_words(self.less, word)}"
         return f"{'each of ' * self.each}{_words(self.than, word)}{minus}: {self.margin}"
 
@@ -116,7 +129,8 @@ class QuestionPart(Part):
 
 @PARTS.add("claims")
 class Claims(QuestionPart):
-    """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and the seeds that it needs.
+    """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and the seeds
+    that it needs.
 
     A study's own claims stand at the head of its report by themselves (`Study(claims=...)`).
     """
@@ -141,15 +155,19 @@ class Claims(QuestionPart):
         return self
 
     def scored_by(self, score: str) -> Self:
-        return replace(self, claims=tuple(replace(claim, metric=claim.metric or score) for claim in self.claims))
+        return replace(
+            self, claims=tuple(replace(claim, metric=claim.metric or score) for claim in self.claims)
+        )
 
 
 @PARTS.add("differences")
 class Differences(QuestionPart, OfVariants, BesidePublished):
-    """Each variant minus its base, by the spread of all: interval, Holm-adjusted p, verdict, what could be detected.
+    """Each variant minus its base, by the spread of all: interval, Holm-adjusted p, verdict, what could be
+    detected.
 
-    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a label, that one
-    for all. Beside it stands the difference of the two published numbers, where `targets` has both. A forest plot stands over it.
+    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a
+    label, that one for all. Beside it stands the difference of the two published numbers, where `targets` has
+    both. A forest plot stands over it.
     """
 
     name: str = "differences"
@@ -176,8 +194,8 @@ class Effects(QuestionPart, OfVariants):
 
 
 def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> Weights:
-    """Give the weights of the claim's contrast. Of what a selector fits each variant counts the same, and a run under two
-    labels once.
+    """Give the weights of the claim's contrast. Of what a selector fits each variant counts the same, and a
+    run under two labels once.
 
     Args:
         claim: with its metric.
@@ -185,7 +203,8 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
         configs: their config fields by dotted path.
 
     Raises:
-        ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric needs no test.
+        ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric
+            needs no test.
     """
     return _weights(claim, _selected(claim, variants, configs))
 
@@ -193,7 +212,8 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
 def weights_each(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
 ) -> list[Weights]:
-    """Return the weights of every contrast in which a claim must hold: one, or with `each` one for each pair of variants.
+    """Return the weights of every contrast in which a claim must hold: one, or with `each` one for each pair
+    of variants.
 
     Args:
         claim: with its metric.
@@ -202,22 +222,28 @@ def weights_each(
         tune: which variant a tuned selector means; before there are results all that it fits.
 
     Raises:
-        ConfigError: as `weights`; or the claim is of each of several variants, and its selectors fit one each.
+        ConfigError: as `weights`; or the claim is of each of several variants, and its selectors fit one
+            each.
     """
     selected = _selected(claim, variants, configs, tune)
     if not claim.each:
         return [_weights(claim, selected)]
     pairs: list[list[Selected]] = [[]]
     for side in (claim.than, claim.less):  # each variant of a side alone; a gain stays a difference of means
-        parts, selected = (selected[:1], selected[1:]) if isinstance(side, dict) else (selected[:2], selected[2:])
+        parts, selected = (
+            (selected[:1], selected[1:]) if isinstance(side, dict) else (selected[:2], selected[2:])
+        )
         alone = [[(sign, name, [index])] for sign, name, fitting in parts for index in fitting]
         pairs = [[*pair, *part] for pair in pairs for part in (alone if isinstance(side, dict) else [parts])]
     if len(pairs) < 2:
-        raise ConfigError(f"{_named(claim)} is of each of several variants, but each side fits one: leave out each")
+        raise ConfigError(
+            f"{_named(claim)} is of each of several variants, but each side fits one: leave out each"
+        )
     return [_weights(claim, pair) for pair in pairs]
 
 
-Selected = tuple[float, str, list[int]]  # what a selector adds: sign, metric, variants with different settings
+# what a selector adds: sign, metric, variants with different settings
+Selected = tuple[float, str, list[int]]
 
 
 def _selected(
@@ -230,10 +256,16 @@ def _selected(
         fitting = _fitting(claim, where, variants, configs)
         name = where.get(METRIC, claim.metric)
         if metric(name).computed:
-            raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
-        distinct_variants = list(dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in fitting))
+            raise ConfigError(
+                f"{_named(claim)} is of {name!r}, which follows from the config and needs no test"
+            )
+        distinct_variants = list(
+            dict.fromkeys(first.setdefault(canonical(configs[index]), index) for index in fitting)
+        )
         measured = at_depth(name, where[DEPTH]) if DEPTH in where else name
-        selected.append((sign, measured, [tune(distinct_variants)] if tune and TUNED in where else distinct_variants))
+        selected.append(
+            (sign, measured, [tune(distinct_variants)] if tune and TUNED in where else distinct_variants)
+        )
     return selected
 
 
@@ -251,14 +283,20 @@ def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
     return {index: terms for index, terms in nonzero.items() if terms}
 
 
-def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[int]:
+def _fitting(
+    claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]
+) -> list[int]:
     """Return the variants that a selector of the claim fits: at least one, and all can be compared."""
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
     fixed = {name: level_wanted for name, level_wanted in where.items() if name not in (DEPTH, METRIC, TUNED)}
     matches = [index for index, level in enumerate(levels) if fits(fixed, level)]
     if not matches:
-        levels_there = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
-        raise ConfigError(f"{_named(claim)} names {plain(where)}, which no variant has: there are {'; '.join(levels_there)}")
+        levels_there = (
+            choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed
+        )
+        raise ConfigError(
+            f"{_named(claim)} names {plain(where)}, which no variant has: there are {'; '.join(levels_there)}"
+        )
     for index in matches:
         label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")
         if variants[index].leaks:
@@ -276,5 +314,7 @@ def _named(claim: Claim) -> str:
 def _words(side: Side, word: Callable[[str, Any], str]) -> str:
     if isinstance(side, Gain):
         return f"({_words(side.of, word)} minus {_words(side.over, word)})"
-    words = (f"{axis_title(level)} tuned" if name == TUNED else word(name, level) for name, level in side.items())
+    words = (
+        f"{axis_title(level)} tuned" if name == TUNED else word(name, level) for name, level in side.items()
+    )
     return ", ".join(filter(None, words)) or "all"

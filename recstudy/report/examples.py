@@ -1,9 +1,11 @@
-"""Examples that runs saved: answers, images, captions and traces of single test images; and which variants a figure shows.
+"""Examples that runs saved: answers, images, captions and traces of single test images; and which variants a
+figure shows.
 
-The file `trace.npz` of a run has where a captioner looked, which experts it used, and what its vision encoder saw. It is read
-with every check.
+The file `trace.npz` of a run has where a captioner looked, which experts it used, and what its vision encoder
+saw. It is read with every check.
 
-Shapes: L layers, H heads, T tokens that were read, P places of the image, E experts, k experts a token, S feature maps of h x w.
+Shapes: L layers, H heads, T tokens that were read, P places of the image, E experts, k experts a token, S
+feature maps of h x w.
 """
 
 from __future__ import annotations
@@ -43,11 +45,18 @@ def add_labels(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
 
 def run_columns(records: StudyRecords, run: Row) -> Json:
     """Return the columns that name a run in a figure's data."""
-    columns = {"variant": run.variant, "label": run.label, "seed": run.seed, "synthetic": run.variant in records.synthetic}
+    columns = {
+        "variant": run.variant,
+        "label": run.label,
+        "seed": run.seed,
+        "synthetic": run.variant in records.synthetic,
+    }
     return {**columns, "data": records.variants[run.variant].data}
 
 
-def shown_variants(records: StudyRecords, most: int = MOST_LINES, among: Iterable[int] | None = None) -> list[int]:
+def shown_variants(
+    records: StudyRecords, most: int = MOST_LINES, among: Iterable[int] | None = None
+) -> list[int]:
     """Return the best variants in the study's order; a variant that leaks is the worst.
 
     Args:
@@ -58,7 +67,9 @@ def shown_variants(records: StudyRecords, most: int = MOST_LINES, among: Iterabl
     name = _ranking_metric(records)
 
     def rank(index: int) -> tuple[bool, float]:
-        scores = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
+        scores = [
+            run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None
+        ]
         mean = METRICS[name].sign * sum(scores) / len(scores) if scores else float("-inf")
         return not records.leaks(index), mean
 
@@ -68,12 +79,18 @@ def shown_variants(records: StudyRecords, most: int = MOST_LINES, among: Iterabl
 
 def cut_note(records: StudyRecords, count: int, most: int = MOST_LINES) -> tuple[str, ...]:
     """Say so where `shown_variants` leaves some of `count` variants out."""
-    return (f"the {most} best of {count:,} variants by {inline(_ranking_metric(records))}",) if count > most else ()
+    return (
+        (f"the {most} best of {count:,} variants by {inline(_ranking_metric(records))}",)
+        if count > most
+        else ()
+    )
 
 
 def _ranking_metric(records: StudyRecords) -> str:
     scores = [name for name, score in METRICS.items() if score.ranks]
-    return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
+    return next(
+        (name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy"
+    )
 
 
 MOST = 6  # variants whose images, captions or puzzles fit on a page
@@ -127,13 +144,16 @@ def read_examples(
         path, columns = records.results.run(run.id).path / file, run_columns(records, run)
         try:
             rows += [columns | example for example in read(path)]
-        except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
+        # a damaged archive raises nearly anything, and the rest of the report is still good
+        except Exception as error:
             notes.append(f"{run.label}: {describe_damage(path, error)}")
     return pd.DataFrame(rows), notes
 
 
 def add_images(records: StudyRecords, where: Json, data: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the data with the `_image` of each test image, None if no run saved it, and notes on damaged files."""
+    """Return the data with the `_image` of each test image, None if no run saved it, and notes on damaged
+    files.
+    """
     images, notes = read_examples(records, where, "captions.npz", _read_images, len(records.variants))
     images = images.reindex(columns=["data", "row", "_image"]).drop_duplicates(["data", "row"])
     data = data.merge(images.astype({"row": "int64"}), "left", ["data", "row"])
@@ -148,7 +168,12 @@ def to_images(pixels: Any, rows: Any) -> list[Image]:
     """
     from PIL import Image
 
-    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or pixels.dtype != np.uint8 or len(rows) != len(pixels):
+    if (
+        pixels.ndim != 4
+        or pixels.shape[1] not in (1, 3)
+        or pixels.dtype != np.uint8
+        or len(rows) != len(pixels)
+    ):
         raise ValueError(f"{len(rows)} rows with images {pixels.dtype} {pixels.shape}")
     return [Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)) for image in pixels]
 
@@ -198,7 +223,9 @@ class CaptionTrace:
         return math.isqrt(self.cross_attention.shape[-1])
 
 
-def first_trace(records: StudyRecords, where: Json, example: int, array: str) -> tuple[CaptionTrace | None, list[str]]:
+def first_trace(
+    records: StudyRecords, where: Json, example: int, array: str
+) -> tuple[CaptionTrace | None, list[str]]:
     """Return a caption's trace of the first variant that has one, and notes on missing and damaged traces.
 
     Args:
@@ -234,13 +261,19 @@ def read_trace(path: Path, example: int) -> CaptionTrace | None:
     if example >= len(archive["rows"]):
         return None
     length = int(archive["lengths"][example])
-    shares = {name: archive[name][example][..., :length, :].astype(float) for name in SHARES if name in archive}
+    shares = {
+        name: archive[name][example][..., :length, :].astype(float) for name in SHARES if name in archive
+    }
     if "self_attention" in shares:
         shares["self_attention"] = shares["self_attention"][..., :length]
     words = [str(word) for word in archive["words"][example][: length + 1]]
     trace = CaptionTrace(int(archive["rows"][example]), words, **shares)
     layers, heads, _, places = trace.cross_attention.shape
-    sizes = {"cross_attention": (layers, heads, length), "self_attention": (layers, heads, length), "router": (layers, length)}
+    sizes = {
+        "cross_attention": (layers, heads, length),
+        "self_attention": (layers, heads, length),
+        "router": (layers, length),
+    }
     is_whole = len(words) == length + 1 and trace.side**2 == places
     for name, array in shares.items():
         is_whole = is_whole and array.shape[:-1] == sizes[name] and array.min() >= 0

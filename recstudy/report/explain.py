@@ -1,7 +1,8 @@
-"""What is behind a number of a table, named TABLE:ROW:COLUMN: its runs and seeds, their values, the estimate and the verdict.
+"""What is behind a number of a table, named TABLE:ROW:COLUMN: its runs and seeds, their values, the estimate
+and the verdict.
 
-Table, row and column are labels, or the beginning of one label; rows and columns may be numbers from 1 on. An exact label is
-preferred to a number, and a number to a beginning. Labels may have colons of their own.
+Table, row and column are labels, or the beginning of one label; rows and columns may be numbers from 1 on. An
+exact label is preferred to a number, and a number to a beginning. Labels may have colons of their own.
 """
 
 from __future__ import annotations
@@ -51,8 +52,11 @@ class NamedNumber:
         return row.value(self.metric)
 
 
-def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Console, trust: bool = False) -> None:
-    """Print what is behind a number; of several studies (results folder, name, preset), the one that has its table.
+def show_cell(
+    studies: Sequence[tuple[Results, str, str]], name: str, out: Console, trust: bool = False
+) -> None:
+    """Print what is behind a number; of several studies (results folder, name, preset), the one that has its
+    table.
 
     Raises:
         ConfigError: No study or more than one has it.
@@ -69,7 +73,9 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
             errors.append(error)
     if len(numbers) > 1:
         known = choices(f"studies/{records.plan.study}/{records.plan.folder}" for records, _ in numbers)
-        raise ConfigError(f"{len(numbers)} studies here have {name!r}: give one study's folder. There are {known}.")
+        raise ConfigError(
+            f"{len(numbers)} studies here have {name!r}: give one study's folder. There are {known}."
+        )
     if not numbers:
         raise errors[0]
     ((records, number),) = numbers
@@ -85,7 +91,12 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
         for row in distinct(records.rows):
             if row.id in number.run_ids:
-                table.add_row(*map(Text, (row.id, str(row.seed), row.label, f"{number.value(row) or 0:.10g}", commit(row))))
+                table.add_row(
+                    *map(
+                        Text,
+                        (row.id, str(row.seed), row.label, f"{number.value(row) or 0:.10g}", commit(row)),
+                    )
+                )
             elif row.variant in variants:
                 why = gap(row, number.metric) or "of another purpose"
                 left_out.append(f"Not in it: run {row.id}, seed {row.seed}, {row.label}: {why}")
@@ -102,7 +113,8 @@ def find(records: StudyRecords, name: str) -> NamedNumber:
     """Return the number that `name` (TABLE:ROW:COLUMN) names. A table with one number per row has no COLUMN.
 
     Raises:
-        ConfigError: No or more than one table, row or column has that name. The message lists those there are.
+        ConfigError: No or more than one table, row or column has that name. The message lists those there
+            are.
     """
     wanted, _, place = name.partition(":")
     parts = {part.name: part for part in records.parts if part.explained}
@@ -134,13 +146,16 @@ def find(records: StudyRecords, name: str) -> NamedNumber:
 def match(kind: str, wanted: str, labels: Sequence[str], numbered: bool = True) -> str:
     """Return the label that is meant (ConfigError: none, or several)."""
     wanted = wanted.strip()
-    matches = [label for label in labels if wanted in (label, label.partition(" (")[0])]  # with or without its unit
+    # with or without its unit
+    matches = [label for label in labels if wanted in (label, label.partition(" (")[0])]
     if not matches and numbered and wanted.isdecimal() and 1 <= int(wanted) <= len(labels):
         return labels[int(wanted) - 1]
     matches = matches or [label for label in labels if wanted and label.lower().startswith(wanted.lower())]
     if len(matches) == 1:
         return matches[0]
-    listed = choices(f"{number} {label!r}" if numbered else repr(label) for number, label in enumerate(labels, 1))
+    listed = choices(
+        f"{number} {label!r}" if numbered else repr(label) for number, label in enumerate(labels, 1)
+    )
     if matches:
         more = ", or give a number" * numbered
         raise ConfigError(f"{wanted!r} matches {len(matches)} {kind}s; be more specific{more}: {listed}")

@@ -1,7 +1,9 @@
-"""The questions of a study's report as one family: claims, differences, effects and published values are judged together.
+"""The questions of a study's report as one family: claims, differences, effects and published values are
+judged together.
 
-Holm's correction is over all of them, so that five claims in five parts are judged as five claims in one part. Questions that
-the study has dropped since its first run finished still count. Each question is judged at the level of its own look.
+Holm's correction is over all of them, so that five claims in five parts are judged as five claims in one
+part. Questions that the study has dropped since its first run finished still count. Each question is judged
+at the level of its own look.
 """
 
 from __future__ import annotations
@@ -60,11 +62,14 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     whole = study_family(records)
     if repr(part) in whole.parts:
         return whole.parts[repr(part)]
-    asked = ask(records, part)  # a part that the report does not have, such as in a notebook, joins the family
+    # a part that the report does not have, such as in a notebook, joins the family
+    asked = ask(records, part)
     looks = [records.looks_at(row.variants) for row in asked.rows]
     answers = judge([row.answer for row in asked.rows], looks, whole.tests)
     rows = tuple(replace(row, answer=answer) for row, answer in zip(asked.rows, answers, strict=True))
-    return replace(asked, rows=rows, adjusted_for=whole.tests + sum(answer.verdict not in NO_TESTS for answer in answers))
+    return replace(
+        asked, rows=rows, adjusted_for=whole.tests + sum(answer.verdict not in NO_TESTS for answer in answers)
+    )
 
 
 def published_values(records: StudyRecords) -> list[PublishedValue]:
@@ -127,7 +132,9 @@ def _published(records: StudyRecords) -> Iterator[tuple[PublishedKey, PublishedV
             for index, name in placement.placed:
                 result = cell(records, [index], name, placement)
                 for placed in result.placed:
-                    value = PublishedValue(records.variants[index].label, result, placed, _published_answer(result, placed))
+                    value = PublishedValue(
+                        records.variants[index].label, result, placed, _published_answer(result, placed)
+                    )
                     yield _key(result, placed), value
 
 
@@ -145,7 +152,13 @@ def _published_answer(cell: Cell, placed: Placed) -> Answer[str]:
         distance = max(abs(value - placed.value) for value in cell.values)
         return replace(given, verdict=Verdict.AGREES if distance <= placed.margin else Verdict.DIFFERS)
     lost = cell.count("failed", "diverged")  # the others may be the lucky ones
-    mean = weighted(cell.records, cell.variants[0], cell.source, placed.margin) if len(cell.variants) == 1 else None
+    mean = (
+        weighted(cell.records, cell.variants[0], cell.source, placed.margin)
+        if len(cell.variants) == 1
+        else None
+    )
     edge = contrast([(1.0, mean)]) if mean and not cell.base else None
     margin = placed.margin or None
-    return answer_published(placed.value, margin, cell.estimate, cell.prediction, cell.left, lost, cell.run_ids, edge)
+    return answer_published(
+        placed.value, margin, cell.estimate, cell.prediction, cell.left, lost, cell.run_ids, edge
+    )

@@ -1,7 +1,7 @@
 """The findings of a study: two to five sentences made from the verdicts, intervals and counts of its report.
 
-`HOW` describes their choice and order, and the page prints it. The first sentence stands in the index of studies. A smoke run,
-or a study without a finished run, has no finding.
+`HOW` describes their choice and order, and the page prints it. The first sentence stands in the index of
+studies. A smoke run, or a study without a finished run, has no finding.
 
 `open_questions` tells `--until decided` which claims and published values need more seeds.
 """
@@ -56,7 +56,9 @@ class Sentence(NamedTuple):
 
 
 class PartFindings(NamedTuple):
-    """The findings of one part: decided questions, undecided questions, and how many of its claims wait for runs."""
+    """The findings of one part: decided questions, undecided questions, and how many of its claims wait for
+    runs.
+    """
 
     decided: Sequence[Sentence] = ()
     undecided: Sequence[Sentence] = ()
@@ -70,7 +72,10 @@ def findings(records: StudyRecords) -> list[Sentence]:
 
 def _findings(records: StudyRecords) -> list[Sentence]:
     if records.plan.smoke:
-        return [Sentence(NOTHING, "a smoke run tries the code, and its numbers mean nothing"), *_missing(records)]
+        return [
+            Sentence(NOTHING, "a smoke run tries the code, and its numbers mean nothing"),
+            *_missing(records),
+        ]
     if not any(run.done for run in records.rows):
         return [Sentence(NOTHING, "no run has finished"), *_missing(records)]
     parts = [_part_findings(records, part) for part in records.parts if isinstance(part, QuestionPart)]
@@ -85,7 +90,9 @@ def _findings(records: StudyRecords) -> list[Sentence]:
 
 
 def _first_of_each_word(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
-    """Choose sentences: the first with each word (supported, contradicted), then the second. Their order stays."""
+    """Choose sentences: the first with each word (supported, contradicted), then the second. Their order
+    stays.
+    """
     words = [sentence.word for sentence in sentences]
     order = sorted(range(len(words)), key=lambda position: words[:position].count(words[position]))
     return [sentences[position] for position in sorted(order[:count])]
@@ -98,10 +105,13 @@ def _part_findings(records: StudyRecords, part: QuestionPart) -> PartFindings:
         return PartFindings()
     if isinstance(part, Claims):
         return _claims(questions.rows)
-    return _effects(questions.rows, part.metric) if isinstance(part, Effects) else _differences(questions.rows)
+    return (
+        _effects(questions.rows, part.metric) if isinstance(part, Effects) else _differences(questions.rows)
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ questions
+# ------------------------------------------------------------------------------------------------------------
+# questions
 
 
 def _claims(rows: Sequence[QuestionRow]) -> PartFindings:
@@ -109,7 +119,9 @@ def _claims(rows: Sequence[QuestionRow]) -> PartFindings:
     for row in rows:
         if row.verdict in (Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER):
             marks = f" ({', '.join(row.marks)})" if row.marks else ""
-            decided.append(Sentence(str(row.verdict).capitalize() + marks, f"{row.label}: {estimate_words(row)}"))
+            decided.append(
+                Sentence(str(row.verdict).capitalize() + marks, f"{row.label}: {estimate_words(row)}")
+            )
     claims = plural(len(rows), "claim")
     waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in rows)
     open_rows = [row for row in rows if row.verdict is Verdict.UNDECIDED]
@@ -132,7 +144,9 @@ def estimate_words(row: QuestionRow) -> str:
     unit = f" {metric(row.metric).unit}".rstrip()
     sides = " vs ".join(number(row.metric, side) + unit for side in row.sides or ())
     sides = f"{inline(row.metric)} {sides}, " if sides else ""
-    claimed = f", where {row.margin} is claimed" if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER) else ""
+    claimed = (
+        f", where {row.margin} is claimed" if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER) else ""
+    )
     return f"{sides}{_size(row)}{claimed}"
 
 
@@ -149,14 +163,18 @@ def _differences(rows: Sequence[QuestionRow]) -> PartFindings:
     for base in dict.fromkeys(row.group for row in rows):
         of_base = [row for row in rows if row.group == base]
         for word in SIDES:
-            significant = [row for row in of_base if row.verdict in SIGNIFICANT and verdict_words(row) == word]
+            significant = [
+                row for row in of_base if row.verdict in SIGNIFICANT and verdict_words(row) == word
+            ]
             significant.sort(key=lambda row: row.answer.adjusted or 0.0)
             if significant:
                 decided.append(Sentence(f"{word.capitalize()} than {base}", _sizes(significant)))
         if ties := [row for row in of_base if row.verdict is Verdict.NO_DIFFERENCE]:
             undecided.append(Sentence(f"{NO_DIFFERENCE} from {base}", _sizes(ties) + _seeds_needed(ties)))
     if single := sum(Reason.NO_SPREAD in row.answer.reasons for row in rows):
-        undecided.append(Sentence("Undecided", f"{plural(single, 'difference')} of single runs, whose variance is unknown"))
+        undecided.append(
+            Sentence("Undecided", f"{plural(single, 'difference')} of single runs, whose variance is unknown")
+        )
     return PartFindings(decided, undecided)
 
 
@@ -178,8 +196,16 @@ def _effects(rows: Sequence[QuestionRow], name: str) -> PartFindings:
     count = f"n={min((row.estimate.n for row in rows), default=0)}"
     significant = [f"{row.label} {_size(row, count=False)}" for row in rows if row.verdict in SIGNIFICANT]
     others = [row.label for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
-    shown = [Sentence("Effects shown", f"on {inline(name)}, {some(significant, ', ')} ({count})")] if significant else []
-    not_shown = [Sentence("No effect shown", f"on {inline(name)}, of {some(others, ', ')} ({count})")] if others else []
+    shown = (
+        [Sentence("Effects shown", f"on {inline(name)}, {some(significant, ', ')} ({count})")]
+        if significant
+        else []
+    )
+    not_shown = (
+        [Sentence("No effect shown", f"on {inline(name)}, of {some(others, ', ')} ({count})")]
+        if others
+        else []
+    )
     return PartFindings(shown, not_shown)
 
 
@@ -199,11 +225,22 @@ def _best_variant(records: StudyRecords) -> PartFindings:
 
 
 def _leaders(table: TableData) -> Sentence | None:
-    """Name the best variants by the first measured metric by which variants are ranked; None if there is none."""
-    entries = [(row.label, column, cell) for row in table.rows for column, cell in zip(table.columns, row.cells, strict=False)]
-    ranked = [(label, column, cell) for label, column, cell in entries if cell.value is not None and (cell.best or cell.tied)]
+    """Name the best variants by the first measured metric by which variants are ranked; None if there is
+    none.
+    """
+    entries = [
+        (row.label, column, cell)
+        for row in table.rows
+        for column, cell in zip(table.columns, row.cells, strict=False)
+    ]
+    ranked = [
+        (label, column, cell)
+        for label, column, cell in entries
+        if cell.value is not None and (cell.best or cell.tied)
+    ]
     metrics = {cell.metric for _, _, cell in ranked if not metric(cell.metric).computed}
-    name = next((cell.metric for _, _, cell in entries if cell.metric in metrics), None)  # in the order of the table
+    # in the order of the table
+    name = next((cell.metric for _, _, cell in entries if cell.metric in metrics), None)
     if name is None:
         return None
     of_metric = [
@@ -227,15 +264,20 @@ def _best_trial(table: TableData) -> Sentence | None:
     if not measured:
         return None
     objective = measured[0].metric
-    confirmed = [cell for cell in measured if cell.metric in (objective, objective.removeprefix("selection_"))][-1]
+    confirmed = [
+        cell for cell in measured if cell.metric in (objective, objective.removeprefix("selection_"))
+    ][-1]
     return Sentence("Best trial", f"{table.rows[0].label}: {inline(confirmed.metric)} {cell_text(confirmed)}")
 
 
-# ------------------------------------------------------------------------------------------------- published and missing
+# ------------------------------------------------------------------------------------------------- published
+# and missing
 
 
 def _published(records: StudyRecords) -> list[Sentence]:
-    """Count the verdicts on published values; parameters and FLOPs, which no training decides, on their own."""
+    """Count the verdicts on published values; parameters and FLOPs, which no training decides, on their
+    own.
+    """
     values = published_values(records)
     if not values:
         return []
@@ -251,7 +293,9 @@ def _published(records: StudyRecords) -> list[Sentence]:
     for value in values:
         counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
     words = [_counted(counts[False], PUBLISHED, "value", why)] if counts[False] else []
-    words += [f"of parameters and FLOPs, {_counted(counts[True], PUBLISHED, 'value', {})}"] if counts[True] else []
+    words += (
+        [f"of parameters and FLOPs, {_counted(counts[True], PUBLISHED, 'value', {})}"] if counts[True] else []
+    )
     return [Sentence("Published", "; ".join(words))]
 
 
@@ -266,7 +310,9 @@ def _missing(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentenc
     return [Sentence("Missing", _counted(counts, STATUSES, "run", why, len(runs)) + wait)]
 
 
-def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping[str, str], whole: int = 0) -> str:
+def _counted(
+    counts: Counter[str], order: Sequence[str], what: str, why: Mapping[str, str], whole: int = 0
+) -> str:
     """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
     of = f" of {plural(whole or counts.total(), what)}"
     kinds = [word for word in order if counts[word]]
@@ -278,7 +324,8 @@ def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping
     return ", ".join(phrases)
 
 
-# ------------------------------------------------------------------------------------------------------- open questions
+# ------------------------------------------------------------------------------------------------------- open
+# questions
 
 
 @dataclass(frozen=True)
@@ -292,8 +339,8 @@ class OpenQuestion:
         is_decided: Whether the verdict is final.
         waits: Whether planned runs have not ended.
         more: About how many more seeds of each variant decide it; None if no number is known.
-        chance: The chance of a decision at the maximum if the true effect is the estimate plus one standard error; 1 if the
-            variance is not known yet.
+        chance: The chance of a decision at the maximum if the true effect is the estimate plus one standard
+            error; 1 if the variance is not known yet.
         why: The reason that seeds do not decide it.
     """
 
@@ -311,13 +358,18 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
     """Return every claim, then every comparable published value of the report, each once.
 
     Raises:
-        ConfigError: A claim names a variant or metric that the study does not have, or compares incomparable variants.
+        ConfigError: A claim names a variant or metric that the study does not have, or compares incomparable
+            variants.
     """
     questions = []
-    for row in (row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows):
+    for row in (
+        row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows
+    ):
         seeds = min((len(term.values) for term in row.terms), default=0)
         lost = "; ".join(row.lost)
-        questions.append(_open_question(row.label, row.variants, verdict_words(row), row.answer, row.left, seeds, lost))
+        questions.append(
+            _open_question(row.label, row.variants, verdict_words(row), row.answer, row.left, seeds, lost)
+        )
     for value in published_values(records):
         if not value.placed.reasons and not metric(value.cell.metric).computed:
             name, cell = value.placed.target.metric, value.cell
@@ -328,7 +380,13 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
 
 
 def _open_question(
-    text: str, variants: tuple[int, ...], verdict: str, answer: Answer[Any], left: int, seeds: int, lost: str = ""
+    text: str,
+    variants: tuple[int, ...],
+    verdict: str,
+    answer: Answer[Any],
+    left: int,
+    seeds: int,
+    lost: str = "",
 ) -> OpenQuestion:
     """Return a question with what would decide it: of runs that are left, their end."""
     question = OpenQuestion(text, variants, verdict, answer.verdict.is_decided, left > 0)
@@ -339,5 +397,7 @@ def _open_question(
         return replace(question, more=more, chance=answer.chance, why=lost or UNLIKELY)
     if seeds < FEWEST_OF_KINDS and any(reason in SPREAD for reason in answer.reasons) and not lost:
         return replace(question, chance=1.0)
-    reason = next((str(reason) for reason in answer.reasons if reason is not Reason.WIDE), "no run has a value")
+    reason = next(
+        (str(reason) for reason in answer.reasons if reason is not Reason.WIDE), "no run has a value"
+    )
     return replace(question, why=lost or reason)

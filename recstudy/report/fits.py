@@ -1,4 +1,5 @@
-"""From records to the fit of each metric: whose seeds are judged together, on which scale, and what tables say of it.
+"""From records to the fit of each metric: whose seeds are judged together, on which scale, and what tables
+say of it.
 
 The scores of each test item are from the answers that runs have kept. Shapes: n runs, M test items.
 """
@@ -44,27 +45,39 @@ class ItemScores(NamedTuple):
     clusters: npt.NDArray[np.int64] | None
 
 
-def item_scores(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[ItemScores | None, tuple[str, ...]]:
+def item_scores(
+    records: StudyRecords, runs: Sequence[Row], name: str
+) -> tuple[ItemScores | None, tuple[str, ...]]:
     """Return the scores of all runs on each test item, and why saved answers cannot be read.
 
-    There are none if the metric is no mean over items, or if the runs did not keep their answers to the same, whole test set.
+    There are none if the metric is no mean over items, or if the runs did not keep their answers to the same,
+    whole test set.
     """
     if name not in METRICS or METRICS[name].each is None or not runs:
         return None, ()
     files = [records.results.run(run.id).answers for run in runs]
     program = records.program
-    reads = [_read_scores(program, file, file.lstat().st_mtime_ns, name) if os.path.lexists(file) else None for file in files]
+    reads = [
+        _read_scores(program, file, file.lstat().st_mtime_ns, name) if os.path.lexists(file) else None
+        for file in files
+    ]
     damages = tuple(damage for damage in reads if isinstance(damage, str))
     scores = [read for read in reads if isinstance(read, ItemScores)]
     checksums = {run.provenance.data_checksum for run in runs} - {""}
-    if len(checksums) > 1 or len(scores) < len(reads) or any(not np.array_equal(score.rows, scores[0].rows) for score in scores):
+    if (
+        len(checksums) > 1
+        or len(scores) < len(reads)
+        or any(not np.array_equal(score.rows, scores[0].rows) for score in scores)
+    ):
         return None, damages
     return scores[0]._replace(scores=np.array([score.scores for score in scores], dtype=np.float64)), ()
 
 
 @lru_cache(maxsize=256)
 def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemScores | str | None:
-    """Return a run's scores; None if its file is cut or its task has other answers; the reason if it is damaged."""
+    """Return a run's scores; None if its file is cut or its task has other answers; the reason if it is
+    damaged.
+    """
     score = METRICS[name].each
     try:
         saved = program.answers(file)
@@ -106,7 +119,8 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
 def _questions(run: Row, repeated: bool) -> int:
     """Return how many independent questions a run's shares are of; 0 where it states none.
 
-    No generated puzzle is a copy of another: the groups of their sets are classes, which keep training and test apart.
+    No generated puzzle is a copy of another: the groups of their sets are classes, which keep training and
+    test apart.
     """
     answers = run.found.answers
     if answers is not None and run.found.provenance.synthetic:
@@ -115,20 +129,25 @@ def _questions(run: Row, repeated: bool) -> int:
 
 
 def scored(runs: Sequence[Row], name: str) -> list[Row]:
-    """Return those that count in a mean of this metric: finished, and with it. What is computed a diverged one has too."""
+    """Return those that count in a mean of this metric: finished, and with it. What is computed a diverged
+    one has too.
+    """
     ends = ("done", "diverged") if metric(name).computed else ("done",)
     return [run for run in runs if run.status in ends and run.value(name) is not None]
 
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
-    """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds alone."""
+    """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds
+    alone.
+    """
     return scored(records.by_variant[index][1 if records.plan.search is not None else 0 :], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
     """Return the fit of a metric for each variant, one over all of the same data and protocol.
 
-    What follows from the config has none. Variants with the same runs, such as an ablation that changes nothing, count once.
+    What follows from the config has none. Variants with the same runs, such as an ablation that changes
+    nothing, count once.
     """
 
     def fitted() -> Fits:
@@ -139,9 +158,13 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
         fits: dict[int, tuple[Fit[int], int]] = {}
         for group in groups.values():
             first: dict[tuple[str, ...], int] = {}
-            keys = {index: first.setdefault(_ids(variant_runs), index) for index, variant_runs in group.items()}
+            keys = {
+                index: first.setdefault(_ids(variant_runs), index) for index, variant_runs in group.items()
+            }
             distinct_runs = {key: group[key] for key in dict.fromkeys(keys.values())}
-            scores = {key: [run.number(name) for run in variant_runs] for key, variant_runs in distinct_runs.items()}
+            scores = {
+                key: [run.number(name) for run in variant_runs] for key, variant_runs in distinct_runs.items()
+            }
             scale = scale_of(name, [run for variant_runs in group.values() for run in variant_runs])
             floor = _floor(records, name, scale, list(distinct_runs.values()))
             fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]), floor)
@@ -152,7 +175,9 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
 
 
 def _floor(records: StudyRecords, name: str, scale: Scale, groups: Sequence[Sequence[Row]]) -> float:
-    """Return the least variance of one run on the scale, from the kept answers of the first variants; 0 without any."""
+    """Return the least variance of one run on the scale, from the kept answers of the first variants; 0
+    without any.
+    """
     if scale.kind != "share":
         return 0.0
     scores, count = [], 0
@@ -173,7 +198,9 @@ def protocol(records: StudyRecords, index: int) -> object:
 
 
 def weighted(records: StudyRecords, index: int, name: str, margin: float = 0.0) -> Weighted | None:
-    """Return a variant's mean as a contrast takes it, of a question of no difference with its margin; None without a value."""
+    """Return a variant's mean as a contrast takes it, of a question of no difference with its margin; None
+    without a value.
+    """
     fit, key = fits_of(records, name).get(index, (None, index))
     return fit.weighted(key, margin) if fit else None
 
@@ -181,18 +208,29 @@ def weighted(records: StudyRecords, index: int, name: str, margin: float = 0.0) 
 def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
     """Return the mean of some runs with its interval, and where one more run would lie.
 
-    The seeds of one variant go by the metric's fit. Of several variants the mean goes by the seeds within them, for how far
-    variants are apart is no error of their mean. Other runs (a search's own, values that follow from others) stand alone.
+    The seeds of one variant go by the metric's fit. Of several variants the mean goes by the seeds within
+    them, for how far variants are apart is no error of their mean. Other runs (a search's own, values that
+    follow from others) stand alone.
     """
     values: dict[int, list[Row]] = {}
     for run in runs:
         values.setdefault(run.variant, []).append(run)
-    if metric(name).computed and runs and len({run.number(name) for run in runs}) == 1:  # a count has no spread
+    # a count has no spread
+    if metric(name).computed and runs and len({run.number(name) for run in runs}) == 1:
         alike = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
         return alike, alike
     fits = fits_of(records, name)
-    whole = [index for index in values if index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))]
-    if not runs or metric(name).computed or any(name in run.added for run in runs) or len(whole) < len(values):
+    whole = [
+        index
+        for index in values
+        if index in fits and _ids(values[index]) == _ids(seeds_of(records, index, name))
+    ]
+    if (
+        not runs
+        or metric(name).computed
+        or any(name in run.added for run in runs)
+        or len(whole) < len(values)
+    ):
         alone: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
         return alone.estimate(0), alone.prediction(0)
     if len(values) == 1:
@@ -205,7 +243,9 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
 
 
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """Return which seeds split, which variant's spread stands apart, and what the seeds share, so that no interval has it."""
+    """Return which seeds split, which variant's spread stands apart, and what the seeds share, so that no
+    interval has it.
+    """
     notes: dict[tuple[str, str], list[str]] = {}  # (words, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
     for name in names:
@@ -220,7 +260,9 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     for index in variants if names else ():
         config = records.configs[index]
         if any(path.startswith("model.fuselip.") for path in config):
-            shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
+            shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(
+                records.variants[index].label
+            )
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
             shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
     return (

@@ -1,4 +1,6 @@
-"""Makes the parts of a report: calls their methods, checks what these return, and adds what the whole study must say."""
+"""Makes the parts of a report: calls their methods, checks what these return, and adds what the whole study
+must say.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def drawn(records: StudyRecords, part: FigurePart) -> DrawnFigure:
 
 
 def cells(records: StudyRecords, part: TablePart) -> TableData:
-    """Return a table's rows of cells, which page, terminal, LaTeX and findings all read. Raises as `drawn`."""
+    """Return a table's rows of cells, which page, terminal, LaTeX and findings all read. Raises as
+    `drawn`.
+    """
 
     def make() -> TableData:
         table = call_method(records, part, TablePart, "cells", TableData)
@@ -64,7 +68,9 @@ def call_method(records: StudyRecords, part: Part, base: type[Part], method: str
         raise ConfigError(f"{type(part).__name__} does not define `{method}`: see recstudy.report.parts")
     value = getattr(part, method)(records)
     if not isinstance(value, kind):
-        raise ConfigError(f"its method `{method}` must return {kind.__name__}, but gave {type(value).__name__}")
+        raise ConfigError(
+            f"its method `{method}` must return {kind.__name__}, but gave {type(value).__name__}"
+        )
     return value
 
 
@@ -78,7 +84,9 @@ def heading(part: Part) -> str:
 
 
 def problem(part: Part, error: Exception) -> str:
-    """Say in one line why a part cannot be drawn. The log has the traceback, unless the error is a clear line by itself."""
+    """Say in one line why a part cannot be drawn. The log has the traceback, unless the error is a clear line
+    by itself.
+    """
     if isinstance(error, RecstudyError):
         log.warning("%s: %s", part.name, error)
         return str(error)

@@ -1,4 +1,6 @@
-"""A study in a notebook: its runs, estimates and answers as pandas frames, its tables and figures as objects."""
+"""A study in a notebook: its runs, estimates and answers as pandas frames, its tables and figures as
+objects.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,26 @@ from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.summary import answer, overview, question
 
 ESTIMATES = ("variant", "label", "metric", "value", "low", "high", "n", "df", "error", "notes")
-ANSWERS = ("part", "kind", "label", "metric", "difference", "low", "high", "p", "adjusted_p", "verdict", "reasons")
+ANSWERS = (
+    "part",
+    "kind",
+    "label",
+    "metric",
+    "difference",
+    "low",
+    "high",
+    "p",
+    "adjusted_p",
+    "verdict",
+    "reasons",
+)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A study's records and report: its numbers as pandas frames, its tables and figures by name: `loaded["table1"]`."""
+    """A study's records and report: its numbers as pandas frames, its tables and figures by name:
+    `loaded["table1"]`.
+    """
 
     records: StudyRecords
 
@@ -43,7 +59,9 @@ class Loaded:
 
     @cached_property
     def epochs(self) -> pd.DataFrame:
-        """One row per run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was measured in it."""
+        """One row per run and epoch: label, seed, id, epoch (`step` of a user's own program), and what was
+        measured in it.
+        """
         frame = self.records.epochs(range(len(self.records.variants)))
         if frame.empty:
             return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
@@ -54,26 +72,35 @@ class Loaded:
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
-        """One row per variant and metric that has runs: the mean over seeds with its 95 % interval, as tables print it.
+        """One row per variant and metric that has runs: the mean over seeds with its 95 % interval, as tables
+        print it.
 
-        `n` is the number of runs, `df` the degrees of freedom, `error` the standard error. `notes` says why an interval is
-        exact or missing.
+        `n` is the number of runs, `df` the degrees of freedom, `error` the standard error. `notes` says why
+        an interval is exact or missing.
         """
         rows = []
         with self.records.standing():
             for index, variant in enumerate(self.records.variants):
                 for name in self.records.measured([index]):
                     estimate = cell(self.records, [index], name).estimate
-                    ends = (estimate.value, estimate.low, estimate.high, estimate.n, estimate.df, estimate.error)
+                    ends = (
+                        estimate.value,
+                        estimate.low,
+                        estimate.high,
+                        estimate.n,
+                        estimate.df,
+                        estimate.error,
+                    )
                     rows.append((index, variant.label, name, *ends, str(estimate.why or "")))
         return pd.DataFrame(rows, columns=list(ESTIMATES))
 
     @cached_property
     def answers(self) -> pd.DataFrame:
-        """One row per question of the report: claims, differences, effects and published values, with their verdicts.
+        """One row per question of the report: claims, differences, effects and published values, with their
+        verdicts.
 
-        `difference` is the contrast, or our mean minus the published value, with its 95 % interval. `adjusted_p` is the p value
-        after Holm's correction.
+        `difference` is the contrast, or our mean minus the published value, with its 95 % interval.
+        `adjusted_p` is the p value after Holm's correction.
         """
         with self.records.standing():
             parts = [part for part in self.records.parts if isinstance(part, QuestionPart)]
@@ -95,7 +122,9 @@ class Loaded:
         return {part.name: part for part in self.records.parts}
 
     def table(self, name: str) -> Any:
-        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
+        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows
+        itself.
+        """
         table = self._shown(self._part(name)).table
         if table is None:
             raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
@@ -112,10 +141,11 @@ class Loaded:
         return self.show(self._part(name))
 
     def show(self, part: Part) -> Any:
-        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
+        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops",
+        y="top1_accuracy"))`.
 
-        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
-        `latex`.
+        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by
+        `markdown` and `latex`.
 
         Raises:
             ConfigError: The part names what the study does not have, or cannot be drawn here.
@@ -124,14 +154,18 @@ class Loaded:
             part = part.of_metrics([*self.records.plan.metrics])
         if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
             if self.records.is_own:
-                raise ConfigError(f"{part.name!r} has a published table of yours: put it into the study's report, which reads it")
+                raise ConfigError(
+                    f"{part.name!r} has a published table of yours: put it into the study's report, which reads it"
+                )
             part = replace(part, targets=of_program(part.targets))
         made = self._shown(part)
         return made.figure if made.table is None else made.table
 
     def _part(self, name: str) -> Part:
         if name not in self.parts:
-            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
+            raise ConfigError(
+                f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}"
+            )
         return self.parts[name]
 
     def _shown(self, part: Part) -> Shown:
@@ -163,7 +197,8 @@ def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...
 
 
 def load(path: str | Path, trust: bool = False) -> Loaded:
-    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
+    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no
+    other.
 
     Its modules are imported with `trust` only, as they are now.
 
@@ -173,6 +208,8 @@ def load(path: str | Path, trust: bool = False) -> Loaded:
     studies = studies_at(Path(path))
     if len(studies) > 1:
         names = [f"studies/{name}/{preset}" for _, name, preset in studies]
-        raise ConfigError(f"{path} has {len(studies)} studies: give one of {choices(names)} in {studies[0][0].root}")
+        raise ConfigError(
+            f"{path} has {len(studies)} studies: give one of {choices(names)} in {studies[0][0].root}"
+        )
     record_look(*studies[0])
     return Loaded(load_study(*studies[0], trust))

@@ -1,7 +1,8 @@
-"""How figures look: one template for the screen, one for paper, colours that colour-blind readers tell apart, common traces.
+"""How figures look: one template for the screen, one for paper, colours that colour-blind readers tell apart,
+common traces.
 
-A figure on a page is as wide as the page gives it; Plotly sets margins, legend and ticks. `on_paper` gives a figure the width of
-a venue's column or text.
+A figure on a page is as wide as the page gives it; Plotly sets margins, legend and ticks. `on_paper` gives a
+figure the width of a venue's column or text.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from recstudy.report.names import metric
 
 # Close to Okabe and Ito (2008), with a contrast of at least 3 to white (WCAG 1.4.11; their orange has 2.2).
 PALETTE = ("#0072B2", "#D55E00", "#005C43", "#B9668F", "#6B5000", "#5B1DD0")
-DARK = ("#28A4E3", "#D55E00", "#04D48D", "#CC79A7", "#E69F00", "#BCE3F2")  # the same on a dark page, put there by page.js
+# the same on a dark page, put there by page.js
+DARK = ("#28A4E3", "#D55E00", "#04D48D", "#CC79A7", "#E69F00", "#BCE3F2")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
 SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # a colour scale from blue to orange
-SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))  # a colour scale of shares, readable in black and white
+# a colour scale of shares, readable in black and white
+SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))
 HEIGHT = 380  # pixels of a figure with one panel
 PAPER_HEIGHT = 0.8  # of the height on a screen
 PIXELS_PER_INCH = 120  # of a printed figure, so that its letters of 14 pixels have 8.4 points
 LEGEND_LINE, COLUMN = 20, 3.25  # pixels of a name in a printed legend, and the inches that it may need
 SHORT_LEGEND = 4  # names that have room in a figure of any height
-NAME_WIDTH, TITLE_WIDTH, NOTE_WIDTH = 40, 16, 54  # characters of a line: a legend's and a y-axis's on paper, and a note's
+# characters of a line: a legend's and a y-axis's on paper, and a note's
+NAME_WIDTH, TITLE_WIDTH, NOTE_WIDTH = 40, 16, 54
 
 _GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 _AXIS = {"gridcolor": _GRID, "zeroline": False, "ticks": "outside", "automargin": True, "exponentformat": "e"}
@@ -63,7 +67,8 @@ PAPER = _template("Arial, Helvetica, sans-serif", 1)  # a printed legend cannot 
 def on_screen(figure: go.Figure) -> go.Figure:
     """Return the figure with the template of a page."""
     figure.layout.template = SCREEN
-    figure.update_xaxes(nticks=2, selector={"type": "log"})  # with more, labels between powers of ten touch on a phone
+    # with more, labels between powers of ten touch on a phone
+    figure.update_xaxes(nticks=2, selector={"type": "log"})
     return figure.update_layout(height=figure.layout.height or HEIGHT)
 
 
@@ -72,7 +77,9 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
 
     A figure whose height follows from its rows says so as `layout.meta = {"rows": True}` and keeps it.
     """
-    height = (figure.layout.height or HEIGHT) * (1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT)
+    height = (figure.layout.height or HEIGHT) * (
+        1 if (figure.layout.meta or {}).get("rows") else PAPER_HEIGHT
+    )
     names = {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
     if figure.layout.showlegend is not False:
         height += LEGEND_LINE * max(0, len(names) - SHORT_LEGEND) * COLUMN / inches
@@ -85,7 +92,10 @@ def on_paper(figure: go.Figure, inches: float) -> go.Figure:
 
 def titled(figure: go.Figure, title: str, notes: Sequence[str]) -> go.Figure:
     """Return a copy of the figure that says its title and what a reader must know before the numbers."""
-    lines = [f"<b>{escape(title)}</b>" * bool(title), *(f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes)]
+    lines = [
+        f"<b>{escape(title)}</b>" * bool(title),
+        *(f"<i>{folded(escape(note), NOTE_WIDTH)}</i>" for note in notes),
+    ]
     text = "<br>".join(filter(None, lines))
     place = {"x": 0, "xref": "container", "yref": "container", "y": 1, "yanchor": "top", "automargin": True}
     rise = 17 * text.count("<br>")  # Plotly puts the last of several lines where the first belongs
@@ -108,18 +118,26 @@ def metric_label(name: str) -> str:
 
 def folded(markup: str, width: int) -> str:
     """Break Plotly's markup into lines of at most `width` characters, unless a word is longer."""
-    lines = [line for part in markup.split("<br>") for line in wrap(html.unescape(part), width, break_long_words=False)]
+    lines = [
+        line
+        for part in markup.split("<br>")
+        for line in wrap(html.unescape(part), width, break_long_words=False)
+    ]
     return "<br>".join(map(escape, lines))
 
 
 def clipped(markup: str, width: int, lines: int = 1) -> str:
-    """Return escaped text in at most `lines` lines of `width` characters, with an ellipsis where some is left out."""
+    """Return escaped text in at most `lines` lines of `width` characters, with an ellipsis where some is left
+    out.
+    """
     parts = wrap(" ".join(html.unescape(markup).split()) or "\N{OPEN BOX}", width)  # a token may be a space
     return "<br>".join(map(escape, parts[:lines])) + "\N{HORIZONTAL ELLIPSIS}" * (len(parts) > lines)
 
 
 def without_common(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Return labels such as `2 latent steps, width 64` without the parts that all of them have, and these parts."""
+    """Return labels such as `2 latent steps, width 64` without the parts that all of them have, and these
+    parts.
+    """
     parts = [label.split(", ") for label in labels]
     common = [part for part in parts[0] if all(part in other for other in parts)] if len(parts) > 1 else []
     short = [", ".join(part for part in label.split(", ") if part not in common) or label for label in labels]
@@ -137,7 +155,12 @@ def line_style(column: str, levels: Iterable[object]) -> dict[str, Any]:
     names = list(map(str, levels))
     looks = {"color_discrete_map": PALETTE, "line_dash_map": DASHES, "symbol_map": SYMBOLS}
     maps = {option: dict(zip(names, cycle(values), strict=False)) for option, values in looks.items()}
-    return {**dict.fromkeys(("color", "line_dash", "symbol"), column), **maps, "render_mode": "svg", "template": SCREEN}
+    return {
+        **dict.fromkeys(("color", "line_dash", "symbol"), column),
+        **maps,
+        "render_mode": "svg",
+        "template": SCREEN,
+    }
 
 
 def tint(color: str, opacity: float) -> str:
@@ -158,7 +181,9 @@ def bands(data: pd.DataFrame, has_band: pd.Series[bool], **options: Any) -> Sequ
     """
     stretches = data.assign(stretch=(~has_band).cumsum())[has_band]
     y = options["y"]
-    outlines = pd.concat([stretches.assign(**{y: stretches["high"]}), stretches[::-1].assign(**{y: stretches["low"]})])
+    outlines = pd.concat(
+        [stretches.assign(**{y: stretches["high"]}), stretches[::-1].assign(**{y: stretches["low"]})]
+    )
     figure = px.line(outlines, line_group="stretch", **options)
     figure.update_traces(mode="lines", line_width=0, fill="toself")
     return silent(figure.for_each_trace(lambda trace: trace.update(fillcolor=tint(trace.line.color, 0.16))))
@@ -167,7 +192,11 @@ def bands(data: pd.DataFrame, has_band: pd.Series[bool], **options: Any) -> Sequ
 def seed_dots(data: pd.DataFrame, **options: Any) -> Sequence[Any]:
     """Return traces with a dot for each of the numbers in `seeds`, where these are several."""
     seeds = data[data["seeds"].str.contains(" ")]
-    seeds = seeds.assign(**{options["y"]: seeds["seeds"].str.split()}).explode(options["y"]).astype({options["y"]: float})
+    seeds = (
+        seeds.assign(**{options["y"]: seeds["seeds"].str.split()})
+        .explode(options["y"])
+        .astype({options["y"]: float})
+    )
     return silent(px.line(seeds, **options).update_traces(mode="markers", marker_size=5))
 
 
@@ -178,10 +207,19 @@ def silent(figure: go.Figure) -> Sequence[Any]:
 
 def whiskers(values: pd.Series, low: pd.Series, high: pd.Series, **look: Any) -> dict[str, Any]:
     """Return the error bars of points, from `low` to `high`."""
-    return {"array": high - values, "arrayminus": values - low, "symmetric": False, "thickness": 1.5, "width": 4, **look}
+    return {
+        "array": high - values,
+        "arrayminus": values - low,
+        "symmetric": False,
+        "thickness": 1.5,
+        "width": 4,
+        **look,
+    }
 
 
-def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, columns: int = 1, **options: Any) -> go.Figure:
+def panels(
+    draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, columns: int = 1, **options: Any
+) -> go.Figure:
     """Draw a panel for each value of a column, which is its title, with a function of plotly.express.
 
     Args:
@@ -192,9 +230,15 @@ def panels(draw: Callable[..., go.Figure], data: pd.DataFrame, column: str, colu
         options: Of `draw`.
     """
     rows = -(-data[column].nunique() // columns)
-    layout = {"facet_col": column, "facet_col_wrap": columns, "facet_row_spacing": 0.25 / rows, "height": HEIGHT * rows}
+    layout = {
+        "facet_col": column,
+        "facet_col_wrap": columns,
+        "facet_row_spacing": 0.25 / rows,
+        "height": HEIGHT * rows,
+    }
     figure = draw(data, **{**layout, "template": SCREEN, **options})
-    figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))  # it was `column=value`
+    # it was `column=value`
+    figure.for_each_annotation(lambda title: title.update(text=title.text.partition("=")[2]))
     figure.update_layout(margin_t=55, legend_title_text="")  # the buttons are above the titles
     return figure.update_xaxes(showticklabels=True)
 
@@ -204,7 +248,9 @@ def share_map(x: Any, y: Any, shares: pd.Series, title: str) -> go.Figure:
     figure = go.Figure(layout={"meta": {"rows": True}})
     hover = "%{y}, %{x}: %{z:.3g} %<extra></extra>"
     figure.add_heatmap(x=x, y=y, z=shares, hovertemplate=hover, coloraxis="coloraxis", xgap=1, ygap=1)
-    figure.update_layout(coloraxis={"colorscale": SHADES, "cmin": 0, "cmax": shares.max(), "colorbar_title_text": title})
+    figure.update_layout(
+        coloraxis={"colorscale": SHADES, "cmin": 0, "cmax": shares.max(), "colorbar_title_text": title}
+    )
     figure.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11})
     return figure.update_yaxes(showgrid=False, ticks="", tickfont={"size": 11}, autorange="reversed")
 

@@ -1,4 +1,6 @@
-"""What metrics are called, what they are measured in, how their numbers are printed; and which variants a selector names."""
+"""What metrics are called, what they are measured in, how their numbers are printed; and which variants a
+selector names.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -13,20 +15,25 @@ from recstudy.terminal import flops
 DASH = "\N{EN DASH}"  # stands where there is no number
 # What stands before the name of a metric that was measured elsewhere than on the test split.
 SPLITS = {"selection_": "selection", "train_": "training"}
-# What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
+# What a published unit is worth in the unit above: papers print millions and fractions, records hold counts
+# and percents.
 SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
 
 NAMING = ("model", "data", "variant")  # axes whose levels are names
 
 
 def improved(name: str) -> str:
-    """Return, of `avg_bleu_delta`, the metric that is improved, in percent of it; empty for any other name."""
+    """Return, of `avg_bleu_delta`, the metric that is improved, in percent of it; empty for any other
+    name.
+    """
     of = name.removesuffix("_delta")
     return of if of != name and registered(of.partition(".")[0]) else ""
 
 
 def registered(name: str) -> Metric | None:
-    """Return the registered metric of that name, as `selection_auroc` on the selection split; None where there is none."""
+    """Return the registered metric of that name, as `selection_auroc` on the selection split; None where
+    there is none.
+    """
     if (found := METRICS.get(name)) is not None:
         return found
     for start, words in SPLITS.items():
@@ -36,15 +43,23 @@ def registered(name: str) -> Metric | None:
 
 
 def metric(name: str) -> Metric:
-    """Look up the metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so many steps; an
-    unknown name stays, less the underscores."""
+    """Look up the metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so
+    many steps; an unknown name stays, less the underscores."""
     if (known := registered(name)) is not None:
         return known
     name, _, depth = name.partition("@")
     if depth:
         return replace(metric(name), title=f"{metric(name).title} after {depth}", by_finding=False)
     if of := improved(name):
-        return replace(metric(of), title=f"{metric(of).title} delta", unit="%", better=None, form=".2f", bounds=None, share=False)
+        return replace(
+            metric(of),
+            title=f"{metric(of).title} delta",
+            unit="%",
+            better=None,
+            form=".2f",
+            bounds=None,
+            share=False,
+        )
     parent, _, part = name.partition(".")
     found, words = registered(parent), part.replace("_", " ")
     if found is None:
@@ -128,10 +143,11 @@ def level_words(axis: str, level: Any) -> str:
 
 
 def with_word_labels(variants: Sequence[VariantRecord]) -> tuple[VariantRecord, ...]:
-    """Return variants whose generated labels are words, without the axes on which all variants have one level.
+    """Return variants whose generated labels are words, without the axes on which all variants have one
+    level.
 
-    `latent_steps=2, supervision_steps=1` becomes `2 latent steps`. A label that a study gives itself stays. All labels stay if
-    two would become equal.
+    `latent_steps=2, supervision_steps=1` becomes `2 latent steps`. A label that a study gives itself stays.
+    All labels stay if two would become equal.
     """
     axes = dict.fromkeys(axis for variant in variants for axis in variant.levels)
     constant = {axis for axis in axes if len({repr(variant.levels.get(axis)) for variant in variants}) == 1}
@@ -145,7 +161,9 @@ def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
     generated = {f"{axis}={level}": axis for axis, level in variant.levels.items()}
     parts, rest = [], variant.label
     while rest:  # a level may contain a comma, as in `model=ViT, equal FLOPs`
-        part = next((text for text in generated if f"{rest}, ".startswith(f"{text}, ")), rest.partition(", ")[0])
+        part = next(
+            (text for text in generated if f"{rest}, ".startswith(f"{text}, ")), rest.partition(", ")[0]
+        )
         parts.append((generated.get(part, ""), part))
         rest = rest[len(part) :].removeprefix(", ")
     varying = [pair for pair in parts if pair[0] not in constant] or parts
@@ -153,7 +171,8 @@ def _word_label(variant: VariantRecord, constant: Collection[str]) -> str:
 
 
 def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
-    """Give its level of an axis, or its value of a config field; `variant` is its label, `model` and `data` are titles.
+    """Give its level of an axis, or its value of a config field; `variant` is its label, `model` and `data`
+    are titles.
 
     None where it has neither.
     """
@@ -170,8 +189,13 @@ def setting_name(path: str) -> str:
 
 
 def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
-    """Tell whether a variant with these levels is one that the selector means; a list is any of its values."""
-    several = ((level(name), [wanted, *(wanted if isinstance(wanted, list | tuple) else [])]) for name, wanted in where.items())
+    """Tell whether a variant with these levels is one that the selector means; a list is any of its
+    values.
+    """
+    several = (
+        (level(name), [wanted, *(wanted if isinstance(wanted, list | tuple) else [])])
+        for name, wanted in where.items()
+    )
     return all(any(same(found, one) for one in any_of) for found, any_of in several)
 
 

@@ -1,4 +1,5 @@
-"""The report as one HTML page, which carries all that it needs: style sheets, scripts and the drawing library.
+"""The report as one HTML page, which carries all that it needs: style sheets, scripts and the drawing
+library.
 
 Its parts are made by jinja2 templates, which escape every value that is not markup already.
 """
@@ -33,7 +34,9 @@ def templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("recstudy.report")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
 
 
 @cache
@@ -68,7 +71,9 @@ def table(
     classes: Mapping[int, str] | None = None,
     kind: str = "",
 ) -> Html:
-    """Return a table in a box that scrolls on its own, as the macro `table` describes it, with entries that are HTML."""
+    """Return a table in a box that scrolls on its own, as the macro `table` describes it, with entries that
+    are HTML.
+    """
 
     def entry_markup(entry: Html | tuple[Html, str]) -> Markup | tuple[Markup, str]:
         return (Markup(entry[0]), entry[1]) if isinstance(entry, tuple) else Markup(entry)
@@ -87,7 +92,9 @@ CSS, VIEWER_CSS, VIEWER, COPY, UNPACK, DRAW = (
     (files("recstudy.report") / "web" / name).read_text(encoding="utf-8")
     for name in ("page.css", "viewer.css", "viewer.js", "copy.js", "unpack.js", "page.js")
 )
-COLORS = [(form(light), form(dark)) for light, dark in zip(PALETTE, DARK, strict=True) for form in (str, channels)]
+COLORS = [
+    (form(light), form(dark)) for light, dark in zip(PALETTE, DARK, strict=True) for form in (str, channels)
+]
 SCRIPT = f"const COLORS = {json.dumps(COLORS)};\n{DRAW}"
 ICON = (  # three dots that go round: in the page itself, so that no browser asks for one
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
@@ -99,7 +106,9 @@ SCRIPTS = {FIGURE: [SCRIPT, UNPACK], 'class="thinking"': [VIEWER], 'class="copy"
 
 
 class Section(NamedTuple):
-    """A part of a page: its title, its HTML, what it shows in a few words, and its name in the page's address."""
+    """A part of a page: its title, its HTML, what it shows in a few words, and its name in the page's
+    address.
+    """
 
     title: str
     content: str
@@ -124,10 +133,14 @@ class PageContent(NamedTuple):
 
 
 def page(content: PageContent) -> bytes:
-    """Return a page as one file. It embeds the scripts that draw figures and puzzles if a section has some."""
+    """Return a page as one file. It embeds the scripts that draw figures and puzzles if a section has
+    some.
+    """
     values = page_values(content)
     text = [*content.head, *(section.content for section in content.sections)]
-    scripts = [script for kind, needed in SCRIPTS.items() if any(kind in html for html in text) for script in needed]
+    scripts = [
+        script for kind, needed in SCRIPTS.items() if any(kind in html for html in text) for script in needed
+    ]
     html = render("page.html.jinja", styles=CSS + VIEWER_CSS, **values)
     library = packed() if SCRIPT in scripts else b""
     end = "".join(f"<script>{script}</script>\n" for script in scripts) + "</body>\n</html>\n"
@@ -152,7 +165,9 @@ def page_values(content: PageContent) -> dict[str, Any]:
 
 
 def packed() -> bytes:
-    """Return an element of a page that holds the drawing library for `UNPACK`: 4.8 MB in 2.0; the same bytes each time."""
+    """Return an element of a page that holds the drawing library for `UNPACK`: 4.8 MB in 2.0; the same bytes
+    each time.
+    """
     text = base64.b64encode(gzip.compress(LIBRARY.read_bytes(), GZIP_LEVEL, mtime=0))
     return b'<script type="application/octet-stream" id="plotly">%b</script>\n' % text
 
@@ -162,13 +177,18 @@ def safe_names(names: Sequence[str]) -> list[str]:
     safe: list[str] = []
     for name in names:
         own = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
-        safe.append(next(one for one in (own, *(f"{own}-{at}" for at in range(2, len(names) + 2))) if one not in safe))
+        safe.append(
+            next(one for one in (own, *(f"{own}-{at}" for at in range(2, len(names) + 2))) if one not in safe)
+        )
     return safe
 
 
 def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
-    """Return the place of a figure and its data; what a reader zoomed into stays where new numbers come in."""
+    """Return the place of a figure and its data; what a reader zoomed into stays where new numbers come
+    in.
+    """
     from plotly.io.json import to_json_plotly
 
-    data = to_json_plotly(figure.update_layout(uirevision="kept").to_plotly_json())  # which writes `<` and `/` as escapes
+    # which writes `<` and `/` as escapes
+    data = to_json_plotly(figure.update_layout(uirevision="kept").to_plotly_json())
     return markup("figure", data, label, notes, caption)

@@ -1,4 +1,5 @@
-"""What a part of a report is: a class whose fields stand in a study's file and its plan, and whose methods make the part.
+"""What a part of a report is: a class whose fields stand in a study's file and its plan, and whose methods
+make the part.
 
 A kind of part is registered by the name that plans have for it. A figure of your own:
 
@@ -13,9 +14,10 @@ A kind of part is registered by the name that plans have for it. A figure of you
         def draw(self, data: pd.DataFrame) -> go.Figure:
             return px.line(data, x="confidence", y="accuracy", color="label")
 
-`records` has the study's `variants`, those `chosen(self.where)`, and the rows of their runs (`by_variant[at]`), each with what
-was measured; `answers_of(records, row)` gives what a run answered on the test split, `results.run(row.id).path` its folder.
-A table gives rows of cells, each a number with the runs behind it, which `recstudy explain` names:
+`records` has the study's `variants`, those `chosen(self.where)`, and the rows of their runs
+(`by_variant[at]`), each with what was measured; `answers_of(records, row)` gives what a run answered on the
+test split, `results.run(row.id).path` its folder. A table gives rows of cells, each a number with the runs
+behind it, which `recstudy explain` names:
 
     @PARTS.add("confidence")
     class Confidence(TablePart, OfVariants):
@@ -25,12 +27,13 @@ A table gives rows of cells, each a number with the runs behind it, which `recst
             rows = []
             for at in records.chosen(self.where):
                 values = {row.id: confidence(records, row) for row in records.by_variant[at] if row.done}
-                rows.append(TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),)))
+                rows.append(TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence",
+                values),)))
             return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
 
-Fields are checked by pydantic, and may be whatever it writes as JSON; those that `axes_in` and `metrics_in` list are checked
-against the study before any run starts. The bases are in `recstudy.report`; so are `StudyRecords`,
-`TableData`, `TableRow`, `answers_of` and `cell_of_values`.
+Fields are checked by pydantic, and may be whatever it writes as JSON; those that `axes_in` and `metrics_in`
+list are checked against the study before any run starts. The bases are in `recstudy.report`; so are
+`StudyRecords`, `TableData`, `TableRow`, `answers_of` and `cell_of_values`.
 """
 
 from abc import abstractmethod
@@ -76,9 +79,11 @@ class Part(_Declared):
     name: str
     title: str = Field(default="", kw_only=True)
     default_title: ClassVar[str] = ""
-    axes_in: ClassVar[tuple[str, ...]] = ()  # its fields that name axes or config fields, checked before any run starts
+    # its fields that name axes or config fields, checked before any run starts
+    axes_in: ClassVar[tuple[str, ...]] = ()
     metrics_in: ClassVar[tuple[str, ...]] = ()  # its fields that name metrics, checked likewise
-    reads_in: ClassVar[tuple[str, ...]] = ()  # those that name metrics which it goes by, or follows epoch by epoch
+    # those that name metrics which it goes by, or follows epoch by epoch
+    reads_in: ClassVar[tuple[str, ...]] = ()
     explained: ClassVar[bool] = False  # whether its numbers can be named as TABLE:ROW:COLUMN
     live: ClassVar[bool] = False  # whether it changes with every epoch of a run under way
 
@@ -89,7 +94,9 @@ class Part(_Declared):
 
     @property
     def of_steps(self) -> bool:
-        """Whether it shows nothing but what runs report step by step, so that it is left out where none reports a step."""
+        """Whether it shows nothing but what runs report step by step, so that it is left out where none
+        reports a step.
+        """
         return False
 
     @property
@@ -108,15 +115,20 @@ class Part(_Declared):
         return [name for field in fields for name in names_in(getattr(self, field))]
 
     def shown(self, records: "StudyRecords") -> "Shown":
-        """Return what a page, a folder of files, the terminal and a notebook take of a part that is neither figure nor table."""
-        raise ConfigError(f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define shown(records)")
+        """Return what a page, a folder of files, the terminal and a notebook take of a part that is neither
+        figure nor table.
+        """
+        raise ConfigError(
+            f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define shown(records)"
+        )
 
     def scored_by(self, score: str) -> Self:
         """Return the part in a search whose families are judged by this metric."""
         return self
 
     def of_metrics(self, metrics: Sequence[str]) -> Self:
-        """Return the part with the metrics of a user's own program where a default names those of the recursive models.
+        """Return the part with the metrics of a user's own program where a default names those of the
+        recursive models.
 
         Raises:
             ConfigError: the part needs what only the recursive models have.
@@ -126,7 +138,13 @@ class Part(_Declared):
         for name in (name for kind in type(self).__mro__ for name in vars(kind).get("metrics_in", ())):
             value = getattr(self, name)
             if value and value == stated[name]:
-                changed[name] = tuple(metrics) if isinstance(value, tuple) else "seconds" if value == "gflops" else metrics[0]
+                changed[name] = (
+                    tuple(metrics)
+                    if isinstance(value, tuple)
+                    else "seconds"
+                    if value == "gflops"
+                    else metrics[0]
+                )
         return replace(self, **changed)
 
 
@@ -152,11 +170,15 @@ class FigurePart(Part):
 
     def data(self, records: "StudyRecords") -> "pd.DataFrame":
         """Return what the figure shows, a row per point. It is written as CSV beside the figure."""
-        raise ConfigError(f"the figure {self.name!r} has no data of its own: {type(self).__name__} must define data(records)")
+        raise ConfigError(
+            f"the figure {self.name!r} has no data of its own: {type(self).__name__} must define data(records)"
+        )
 
     @abstractmethod
     def draw(self, data: "pd.DataFrame") -> "go.Figure":
-        """Draw the data. Text in it is escaped already; the page and the paper set template, width and margins."""
+        """Draw the data. Text in it is escaped already; the page and the paper set template, width and
+        margins.
+        """
 
     def notes(self, records: "StudyRecords", data: "pd.DataFrame") -> Sequence[str]:
         """Return what a reader must know before the numbers: by default `data.attrs["notes"]`."""
@@ -194,7 +216,9 @@ class TablePart(Part):
 
 
 class Undrawable(Part):
-    """A part of a plan that cannot be read here, and why: of a kind that is not registered, or with fields that it refuses."""
+    """A part of a plan that cannot be read here, and why: of a kind that is not registered, or with fields
+    that it refuses.
+    """
 
     entry: Any = None  # as it stands in the plan
     reason: str = ""
@@ -216,7 +240,9 @@ def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 
 def read_report(entries: Sequence[Any]) -> list[Part]:
-    """Return the parts of a plan in their order. One that cannot be read is `Undrawable`, and spoils no other."""
+    """Return the parts of a plan in their order. One that cannot be read is `Undrawable`, and spoils no
+    other.
+    """
     return [_read(entry, at) for at, entry in enumerate(entries, 1)]
 
 
@@ -229,16 +255,21 @@ def check_report(parts: Iterable[Part], have: Collection[str], is_own: bool = Fa
         is_own: Whether the runs are of a user's own program, which may report values by any names.
 
     Raises:
-        ConfigError: something is no part, of a kind that is not registered, or names an axis, field or metric that is not there.
+        ConfigError: something is no part, of a kind that is not registered, or names an axis, field or metric
+            that is not there.
     """
     for part in parts:
         kind = kind_of(part)
         wanted = [name for name in part.needs if not registered(name)]
         for name in (name for name in wanted if name not in have):
-            raise ConfigError(f"the {kind} {part.name!r} names {name!r}, but the study has {choices(have)}.{nearest(name, have)}")
+            raise ConfigError(
+                f"the {kind} {part.name!r} names {name!r}, but the study has {choices(have)}.{nearest(name, have)}"
+            )
         metrics = [*part.shows, *([] if is_own and part.live else part._words("reads_in"))]
         for name in (name for name in metrics if not _is_metric(name)):
-            raise ConfigError(f"the {kind} {part.name!r} shows {name!r}, which no metric is called.{nearest(name, METRICS)}")
+            raise ConfigError(
+                f"the {kind} {part.name!r} shows {name!r}, which no metric is called.{nearest(name, METRICS)}"
+            )
 
 
 def kind_of(part: Part) -> str:
@@ -264,7 +295,9 @@ def names_in(value: Any) -> list[str]:
 
 
 def _is_metric(name: str) -> bool:
-    """Tell whether it is one: `auroc.*`, `avg_bleu_delta`, `top1_accuracy@4` follow from others; `score` is a search's own."""
+    """Tell whether it is one: `auroc.*`, `avg_bleu_delta`, `top1_accuracy@4` follow from others; `score` is a
+    search's own.
+    """
     name, at, depth = name.partition("@")
     if at and not depth.isdigit():
         return False
@@ -282,7 +315,9 @@ def _read(entry: Any, at: int) -> Part:
         return PARTS[str(fields.pop("kind"))](**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        reason = f"{'.'.join(map(str, first['loc'])) or 'its fields'}: {first['msg']}, but got {first['input']!r}"
+        reason = (
+            f"{'.'.join(map(str, first['loc'])) or 'its fields'}: {first['msg']}, but got {first['input']!r}"
+        )
     except ConfigError as error:
         reason = str(error)
     except Exception as error:  # a user's class may raise anything, and the rest of the report is still good

@@ -1,4 +1,5 @@
-"""The questions of a report's parts: claims, differences from a base and effects of a factorial, each with its estimate.
+"""The questions of a report's parts: claims, differences from a base and effects of a factorial, each with
+its estimate.
 
 `ask` tests each question alone. `family.py` adds the verdicts of the whole study.
 """
@@ -34,7 +35,18 @@ from recstudy.papers import by_name
 from recstudy.records.runs import Row
 from recstudy.report.caveats import LEAK
 from recstudy.report.cells import gap
-from recstudy.report.claims import METRIC, Claim, Claims, Differences, Effects, Gain, QuestionPart, Weights, weights, weights_each
+from recstudy.report.claims import (
+    METRIC,
+    Claim,
+    Claims,
+    Differences,
+    Effects,
+    Gain,
+    QuestionPart,
+    Weights,
+    weights,
+    weights_each,
+)
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.names import axis_title, level_of, level_words, metric, plain
 from recstudy.report.registration import PAIRED, post_hoc
@@ -50,8 +62,8 @@ SETTLED = ("done", "diverged", "failed", "stopped")
 class Term:
     """What one variant adds to a contrast: `weight` times the mean of its runs' `values`.
 
-    A value is the metric, or, where the contrast has it at several depths, their weighted sum in that run: of the same weights.
-    `fit` is that of the values, in which `key` stands for the variant.
+    A value is the metric, or, where the contrast has it at several depths, their weighted sum in that run: of
+    the same weights. `fit` is that of the values, in which `key` stands for the variant.
     """
 
     variant: int
@@ -138,7 +150,10 @@ class QuestionRow:
     def lost(self) -> tuple[str, ...]:
         """Why each run that ended gives no value."""
         reasons = (gap(run, self.metric) or "without a value at that depth" for run in self.lost_runs)
-        return tuple(f"{run.label}, seed {run.seed}: {reason}" for run, reason in zip(self.lost_runs, reasons, strict=True))
+        return tuple(
+            f"{run.label}, seed {run.seed}: {reason}"
+            for run, reason in zip(self.lost_runs, reasons, strict=True)
+        )
 
     @property
     def sides(self) -> tuple[float, float] | None:
@@ -165,11 +180,17 @@ class QuestionRow:
     def detectable(self) -> float | None:
         """The least true difference that a test at its level shows 4 times in 5."""
         estimate = self.estimate
-        return detectable(estimate.error, estimate.df, self.answer.alpha) if estimate.error and estimate.df else None
+        return (
+            detectable(estimate.error, estimate.df, self.answer.alpha)
+            if estimate.error and estimate.df
+            else None
+        )
 
     @property
     def better(self) -> bool | None:
-        """Whether a significant difference is for the better; None of other answers, and of metrics without a direction."""
+        """Whether a significant difference is for the better; None of other answers, and of metrics without a
+        direction.
+        """
         if self.verdict not in (Verdict.HIGHER, Verdict.LOWER) or metric(self.metric).better is None:
             return None
         return (self.verdict is Verdict.HIGHER) == (metric(self.metric).better == "higher")
@@ -179,7 +200,8 @@ class QuestionRow:
 class Family:
     """The questions of one part, with notes on `unmatched` published values.
 
-    `levels`: of the axes of a factorial. `adjusted_for`: the number of questions that p values are adjusted for.
+    `levels`: of the axes of a factorial. `adjusted_for`: the number of questions that p values are adjusted
+    for.
     """
 
     rows: tuple[QuestionRow, ...]
@@ -210,8 +232,8 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
 def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim, or, of each of several variants, the contrast that speaks most against it.
 
-    The claim holds if all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own
-    times their number, for it is the least of so many.
+    The claim holds if all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them;
+    outside, its own times their number, for it is the least of so many.
     """
 
     def tuned(fitting: Sequence[int]) -> int:
@@ -219,11 +241,18 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         return fitting[0] if best is None else best
 
     def room(row: QuestionRow) -> float:
-        return -inf if row.answer.room is None or not row.estimate.error else row.answer.room / row.estimate.error
+        return (
+            -inf
+            if row.answer.room is None or not row.estimate.error
+            else row.answer.room / row.estimate.error
+        )
 
-    among = list(weights(claim, records.variants, records.configs))  # with the variants among which a setting is tuned
+    # with the variants among which a setting is tuned
+    among = list(weights(claim, records.variants, records.configs))
     rows = []
-    question = partial(Question, above=claim.by) if claim.within is None else partial(Question, within=claim.within)
+    question = (
+        partial(Question, above=claim.by) if claim.within is None else partial(Question, within=claim.within)
+    )
     for stated in weights_each(claim, records.variants, records.configs, tuned):
         rows.append(_ask(records, by_name(claim.text), claim.contrast, claim.metric, question, stated, among))
     least = min(rows, key=room)
@@ -231,28 +260,41 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
     apart = not isinstance(claim.less, dict) or isinstance(claim.than, Gain)
     thresholds = [threshold for threshold in records.plan.learned.items() if threshold[0] == claim.metric]
-    late = post_hoc(records, claim, among) or any(post_hoc(records, threshold, among) for threshold in thresholds)
+    late = post_hoc(records, claim, among) or any(
+        post_hoc(records, threshold, among) for threshold in thresholds
+    )
     marks = (*least.marks, *([str(Reason.POST_HOC)] if late else []))
-    return replace(least, words=claim.words(partial(_setting_words, records)), margin=claim.margin, apart=apart, marks=marks)
+    return replace(
+        least,
+        words=claim.words(partial(_setting_words, records)),
+        margin=claim.margin,
+        apart=apart,
+        marks=marks,
+    )
 
 
 def _setting_words(records: StudyRecords, name: str, level: Any) -> str:
     """Return a setting of a claim in words; nothing if all variants have it."""
     if name == METRIC:
         return metric(level).title
-    levels = {plain(level_of(*variant, name)) for variant in zip(records.variants, records.configs, strict=True)}
+    levels = {
+        plain(level_of(*variant, name)) for variant in zip(records.variants, records.configs, strict=True)
+    }
     if isinstance(level, list | tuple):
         return f"{axis_title(name)} {' or '.join(map(plain, level))}"
     return "" if levels == {plain(level)} else level_words(name, level)
 
 
-# ---------------------------------------------------------------------------------------------------------- differences
+# ----------------------------------------------------------------------------------------------------------
+# differences
 
 
 def _differences(records: StudyRecords, part: Differences) -> Family:
     name = part.metric
     if metric(name).computed:
-        raise ConfigError(f"{name} follows from the config, so its differences need no test: show it in a Table")
+        raise ConfigError(
+            f"{name} follows from the config, so its differences need no test: show it in a Table"
+        )
     bases = _bases(records, part)
     placement = place(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
@@ -268,23 +310,31 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
         labels = [variant.label for variant in records.variants]
         label = records.label_of(part.base)
         if label not in labels:
-            raise ConfigError(f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}")
+            raise ConfigError(
+                f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}"
+            )
         base = labels.index(label)
         return {index: base for index in chosen if index != base}
     variants = ((index, records.variants[index].base) for index in chosen)
     bases = {index: reference for index, reference in variants if reference is not None}
     if not bases:
-        raise ConfigError(f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out.")
+        raise ConfigError(
+            f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out."
+        )
     return bases
 
 
 def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> QuestionRow:
     ours, theirs = records.variants[index].label, records.variants[base].label
     question = partial(Question, other_than=0.0, kind=Kind.DIFFERENCE)
-    row = _ask(records, ours, f"{ours} minus {theirs}", name, question, {index: {name: 1.0}, base: {name: -1.0}})
+    row = _ask(
+        records, ours, f"{ours} minus {theirs}", name, question, {index: {name: 1.0}, base: {name: -1.0}}
+    )
     if refused := _refused(records, index, base):
         reasons = (*row.answer.reasons, refused)
-        refusal = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
+        refusal = replace(
+            row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons
+        )
         row = replace(row, answer=refusal, terms=())
     differences = [
         PublishedDifference(first, second)
@@ -325,19 +375,24 @@ def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
 def _effects(records: StudyRecords, part: Effects) -> Family:
     cells = records.chosen(part.where)
     if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
-        raise ConfigError(f"effects {part.name!r}: {', '.join(leaky)} leaks, so that no effect means anything")
+        raise ConfigError(
+            f"effects {part.name!r}: {', '.join(leaky)} leaks, so that no effect means anything"
+        )
     levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary among these cells, the first one first
     for axis in records.plan.axes:
         axis_levels = list(dict.fromkeys(records.level(index, axis) for index in cells))
         if len(axis_levels) > 2:
             have = f"{axis!r} has {', '.join(map(plain, axis_levels))}"
-            raise ConfigError(f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where")
+            raise ConfigError(
+                f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where"
+            )
         if len(axis_levels) == 2:
             levels[axis] = (axis_levels[0], axis_levels[1])
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels here")
     columns = {
-        axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells]) for axis, (_, high) in levels.items()
+        axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells])
+        for axis, (_, high) in levels.items()
     }
     effects = estimable(columns)
     if effects is None:
@@ -346,11 +401,14 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     for effect in effects:
         label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, effect.axes))
         stated = {index: {part.metric: weight} for index, weight in zip(cells, effect.weights, strict=True)}
-        rows.append(_ask(records, label, "", part.metric, partial(Question, other_than=0.0, kind=Kind.EFFECT), stated))
+        rows.append(
+            _ask(records, label, "", part.metric, partial(Question, other_than=0.0, kind=Kind.EFFECT), stated)
+        )
     return Family(tuple(rows), levels=levels)
 
 
-# ---------------------------------------------------------------------------------------------------------- all of them
+# ----------------------------------------------------------------------------------------------------------
+# all of them
 
 
 def _ask(
@@ -385,7 +443,9 @@ def _ask(
 
 
 def _contrast(terms: Sequence[Term], margin: float = 0.0) -> Estimate:
-    return contrast([(term.weight, term.fit.weighted(term.key, margin) if term.fit else None) for term in terms])
+    return contrast(
+        [(term.weight, term.fit.weighted(term.key, margin) if term.fit else None) for term in terms]
+    )
 
 
 def _paired_contrast(terms: Sequence[Term]) -> Estimate:
@@ -393,7 +453,8 @@ def _paired_contrast(terms: Sequence[Term]) -> Estimate:
     values = [{run.seed: value for run, value in zip(term.runs, term.values, strict=True)} for term in terms]
     seeds = set(values[0]).intersection(*values[1:])
     differences = [
-        sum(term.weight * of_seed[seed] for term, of_seed in zip(terms, values, strict=True)) for seed in sorted(seeds)
+        sum(term.weight * of_seed[seed] for term, of_seed in zip(terms, values, strict=True))
+        for seed in sorted(seeds)
     ]
     return Fit({0: differences}).estimate(0)
 
@@ -402,10 +463,16 @@ def _term(records: StudyRecords, index: int, stated: Mapping[str, float]) -> Ter
     """Return a variant's term, with the fit of its metric, or of a sum of metrics over the same variants."""
     first = next(iter(stated.values()))
     of = tuple((name, weight / first) for name, weight in stated.items())
-    fits = fits_of(records, of[0][0]) if len(of) == 1 else records.once(("direction", of), lambda: _sum_fits(records, of))
+    fits = (
+        fits_of(records, of[0][0])
+        if len(of) == 1
+        else records.once(("direction", of), lambda: _sum_fits(records, of))
+    )
     runs = _valued_runs(records, index, of)
     values = tuple(_value(run, of) for run in runs)
-    return Term(index, records.variants[index].label, first, of, tuple(runs), values, *fits.get(index, (None, index)))
+    return Term(
+        index, records.variants[index].label, first, of, tuple(runs), values, *fits.get(index, (None, index))
+    )
 
 
 def _sum_fits(records: StudyRecords, of: Direction) -> Fits:
@@ -425,7 +492,11 @@ def _sum_fits(records: StudyRecords, of: Direction) -> Fits:
 def _valued_runs(records: StudyRecords, index: int, of: Direction) -> list[Row]:
     if len(of) == 1:
         return seeds_of(records, index, of[0][0])
-    return [row for row in records.by_variant[index] if row.done and all(row.value(name) is not None for name, _ in of)]
+    return [
+        row
+        for row in records.by_variant[index]
+        if row.done and all(row.value(name) is not None for name, _ in of)
+    ]
 
 
 def _value(row: Row, of: Direction) -> float:

@@ -1,10 +1,12 @@
 """When a study stated what it is judged by, and whether runs had finished by then.
 
-Claims, margins of published values, deviations, thresholds of success and the maximum number of seeds each have a digest of what
-decides a verdict. The plan keeps the date on which each digest was first stated in this folder. What was first stated after a run
-that it judges had finished is post hoc. Older plans have no dates: theirs are unknown, and not post hoc.
+Claims, margins of published values, deviations, thresholds of success and the maximum number of seeds each
+have a digest of what decides a verdict. The plan keeps the date on which each digest was first stated in this
+folder. What was first stated after a run that it judges had finished is post hoc. Older plans have no dates:
+theirs are unknown, and not post hoc.
 
-`recstudy register` writes the digests and those of the settings to a file. The git commit of that file registers them.
+`recstudy register` writes the digests and those of the settings to a file. The git commit of that file
+registers them.
 """
 
 from collections.abc import Iterable
@@ -22,13 +24,16 @@ from recstudy.report.parts import BesidePublished, read_report
 if TYPE_CHECKING:
     from recstudy.report.study_records import StudyRecords  # brings pandas, which a plan does without
 
-Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int | str  # a metric's threshold; the maximum of seeds
+# a metric's threshold; the maximum of seeds
+Statement: TypeAlias = Claim | Target | Deviation | tuple[str, float] | int | str
 POST_HOC = "post hoc"
 PAIRED = "paired seeds"
 
 
 def description_of(statement: Statement) -> tuple[list[Any], str]:
-    """Return what decides a verdict, without the words around it, and the statement in a few words. A claim has its metric."""
+    """Return what decides a verdict, without the words around it, and the statement in a few words. A claim
+    has its metric.
+    """
     match statement:
         case Claim():
             values = ["claim", statement.selectors, statement.by, statement.within, statement.metric]
@@ -37,7 +42,12 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             words = f"{statement.source}: {statement.metric}"
             return ["margin", statement.source, statement.metric, statement.margin], f"the margin {words!r}"
         case Deviation():
-            return ["deviation", statement.field, statement.paper, statement.ours], f"the deviation {statement.field!r}"
+            return [
+                "deviation",
+                statement.field,
+                statement.paper,
+                statement.ours,
+            ], f"the deviation {statement.field!r}"
         case int():
             return ["seeds at most", statement], f"{statement} seeds at most"
         case str():
@@ -54,7 +64,13 @@ def statements(plan: PlanRecord) -> list[Statement]:
     """Return all that a plan states, each once."""
     parts = read_report(plan.report)
     stated: list[Statement] = [claim for part in parts if isinstance(part, Claims) for claim in part.claims]
-    stated += [target for part in parts if isinstance(part, BesidePublished) for target in part.targets if target.margin]
+    stated += [
+        target
+        for part in parts
+        if isinstance(part, BesidePublished)
+        for target in part.targets
+        if target.margin
+    ]
     stated += [*plan.deviations, *plan.learned.items(), *([plan.seeds_at_most] if plan.seeds_at_most else [])]
     stated += [PAIRED] * plan.paired
     return list({digest_of(statement): statement for statement in stated}.values())
@@ -73,7 +89,8 @@ def questions_of(plan: PlanRecord) -> dict[str, tuple[str, int]]:
 
 
 def dropped_questions(now: PlanRecord, before: PlanRecord, is_frozen: bool) -> dict[str, tuple[str, int]]:
-    """Return the questions that were dropped since the first run finished. They stay tests of the study's family.
+    """Return the questions that were dropped since the first run finished. They stay tests of the study's
+    family.
 
     Args:
         now: The plan.
@@ -85,7 +102,9 @@ def dropped_questions(now: PlanRecord, before: PlanRecord, is_frozen: bool) -> d
 
 
 def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]:
-    """Return digest -> when it was first stated, by this plan or one `before` it; empty if that plan kept no dates."""
+    """Return digest -> when it was first stated, by this plan or one `before` it; empty if that plan kept no
+    dates.
+    """
     first: dict[str, str] = {}
     for plan in before:
         dates = plan.stated or {digest_of(statement): "" for statement in statements(plan)}
@@ -99,7 +118,8 @@ def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[i
     Args:
         records: Of the study.
         statement: Of the study, a claim with its metric.
-        variants: The variants that it judges. By default those of a claim's contrast, those that deviate, or else all.
+        variants: The variants that it judges. By default those of a claim's contrast, those that deviate, or
+            else all.
     """
     date = records.plan.stated.get(digest_of(statement), "")  # empty if the plan is older than these dates
     if variants is None:
@@ -107,7 +127,9 @@ def post_hoc(records: "StudyRecords", statement: Statement, variants: Iterable[i
         if isinstance(statement, Claim):
             variants = weights(statement, records.variants, records.configs)
         elif isinstance(statement, Deviation) and statement.of_config:
-            variants = [index for index in variants if records.configs[index].get(statement.field) == statement.ours]
+            variants = [
+                index for index in variants if records.configs[index].get(statement.field) == statement.ours
+            ]
     return bool(date) and finished_before(records, variants, date)
 
 
@@ -115,7 +137,11 @@ def finished_before(records: "StudyRecords", variants: Iterable[int], date: str)
     """Return whether any run of these variants, or an earlier attempt of one, had finished by then."""
     limit = datetime.fromisoformat(date)
     for row in (row for index in variants for row in records.by_variant[index] if row.result):
-        earlier = records.results.run(row.id).path.glob(f"{EARLIER}-*/result.json") if row.provenance.earlier else ()
+        earlier = (
+            records.results.run(row.id).path.glob(f"{EARLIER}-*/result.json")
+            if row.provenance.earlier
+            else ()
+        )
         attempts = [row.result, *(read_record(file, Result) for file in earlier)]
         dates = [attempt.provenance.finished for attempt in attempts if attempt]
         if any(datetime.fromisoformat(finished) < limit for finished in dates if finished):
@@ -124,7 +150,9 @@ def finished_before(records: "StudyRecords", variants: Iterable[int], date: str)
 
 
 def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
-    """Return the digests of what the plan states and of its settings, on this date by this version of recstudy."""
+    """Return the digests of what the plan states and of its settings, on this date by this version of
+    recstudy.
+    """
     stated = {digest_of(one): description_of(one)[1] for one in statements(plan) if not isinstance(one, int)}
     return Registered(
         study=plan.study,
@@ -139,7 +167,9 @@ def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
 
 
 def differences(plan: PlanRecord, registered: Registered) -> list[str]:
-    """Return how the plan differs from what was registered, each in a few words. Fewer seeds are no difference."""
+    """Return how the plan differs from what was registered, each in a few words. Fewer seeds are no
+    difference.
+    """
     now, most, changes = registrable(plan, "", ""), registered.seeds_at_most or registered.seeds, []
     if now.definition != registered.definition:
         changes.append(f"other settings are compared ({now.definition}, not {registered.definition})")

@@ -1,9 +1,9 @@
 """A part of a report that was made: what a page, a folder of files, the terminal and a notebook take from it.
 
-Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request; of a table Markdown,
-LaTeX and CSV, and what is behind each of its numbers. `files.json` in the report's folder names the files that the report wrote
-itself, with their SHA-256. What somebody else put there, or changed since, stays. So does a link, because nothing is written or
-removed through one.
+Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request;
+of a table Markdown, LaTeX and CSV, and what is behind each of its numbers. `files.json` in the report's
+folder names the files that the report wrote itself, with their SHA-256. What somebody else put there, or
+changed since, stays. So does a link, because nothing is written or removed through one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class DrawnFigure:
 
     Args:
         part: draws it.
-        data: the numbers behind it, a row per point; columns that begin with an underscore are for drawing only.
+        data: the numbers behind it, a row per point; columns that begin with an underscore are for drawing
+            only.
         notes: what a reader must know before the numbers.
         below: HTML that a page shows under the figure.
     """
@@ -126,13 +127,17 @@ class ReportFiles:
             write_whole(self.folder / name, values)
 
     def finish(self) -> None:
-        """Remove what earlier reports wrote and this one did not, so that no file has older numbers; write the manifest."""
+        """Remove what earlier reports wrote and this one did not, so that no file has older numbers; write
+        the manifest.
+        """
         for name in self.before.keys() - self.written.keys():
             checksum = self._checksum(name)
             if checksum == self.before[name]:
                 (self.folder / name).unlink()
             elif checksum:
-                log.warning("%s is of an earlier report and was changed since, so it stays", self.folder / name)
+                log.warning(
+                    "%s is of an earlier report and was changed since, so it stays", self.folder / name
+                )
         write_json(self.folder / MANIFEST, dict(sorted(self.written.items())))
 
     def _checksum(self, name: str) -> str:
@@ -174,7 +179,9 @@ class Shown:
         return self.linked(None)
 
     def linked(self, link: Callable[[Sequence[str]], str] | None) -> str:
-        """Return its place in a page, where the numbers of a table link to the address that `link` returns for their runs."""
+        """Return its place in a page, where the numbers of a table link to the address that `link` returns
+        for their runs.
+        """
         if self.body is not None:
             return (markup("warnings", self.notes)) + self.body
         return self.above + (html(self.printed, link) if self.printed else "")
@@ -230,8 +237,11 @@ class Shown:
         if drawn:
             figure = drawn.figure
             drawn = replace(drawn, notes=left(drawn.notes))
-            vars(drawn)["figure"] = figure  # the file and the place in the page share a figure, which takes long to draw
-        page = replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
+            # the file and the place in the page share a figure, which takes long to draw
+            vars(drawn)["figure"] = figure
+        page = (
+            replace(page, warnings=left(page.warnings), study_notes=left(page.study_notes)) if page else None
+        )
         return replace(self, drawn=drawn, page=page, notes=left(self.notes))
 
     def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
@@ -258,7 +268,8 @@ class Shown:
 
 
 FORMATS = ("pdf", "svg", "png")
-SCALE = 0.8  # of a figure's pixels to Chrome's, of which there are 96 an inch: 0.6 points each, `theme.INCH` an inch
+# of a figure's pixels to Chrome's, of which there are 96 an inch: 0.6 points each, `theme.INCH` an inch
+SCALE = 0.8
 HIGHEST = 1.25  # times its width: a figure that a column would make higher goes across the text
 DENSITY = 300  # pixels an inch of a PNG
 # A PDF without the margins of 0.1 inches that Kaleido asks Chrome for, which then shrinks the figure by 5 %.
@@ -272,7 +283,8 @@ NO_BROWSER = (
 def write_figure(
     drawn: DrawnFigure, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE
 ) -> str | None:
-    """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
+    """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2
+    seconds a format.
 
     Beside a PDF stands `NAME.tex`, the float with its caption.
 
@@ -298,7 +310,8 @@ def write_figure(
         return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
     for kind, image in images.items():
         out.write(f"figures/{name}.{kind}", image)
-    if "pdf" in images:  # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
+    # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
+    if "pdf" in images:
         text = render(
             "figure.tex.jinja",
             kind="figure*" if wide else "figure",
@@ -314,7 +327,9 @@ def write_figure(
 def check_export(formats: Sequence[str]) -> None:
     for kind in formats:
         if kind not in FORMATS:
-            raise ConfigError(f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}")
+            raise ConfigError(
+                f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}"
+            )
 
 
 def printed(drawn: DrawnFigure, paper: Paper) -> tuple[go.Figure, bool]:
@@ -332,7 +347,11 @@ def _image(figure: go.Figure, kind: str, title: str) -> bytes:
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network
     page.header = page.header.replace("Kaleido-fier", str(escape(title))) + FLUSH
-    size = {"width": figure.layout.width, "height": figure.layout.height, "scale": SCALE * (DENSITY / 96 if kind == "png" else 1)}
+    size = {
+        "width": figure.layout.width,
+        "height": figure.layout.height,
+        "scale": SCALE * (DENSITY / 96 if kind == "png" else 1),
+    }
     made = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
     if kind != "png":
         return bytes(made)

@@ -1,4 +1,6 @@
-"""How far the studies of a results folder are, by their plans and by which records are there: no number is read."""
+"""How far the studies of a results folder are, by their plans and by which records are there: no number is
+read.
+"""
 
 import os
 import time
@@ -22,7 +24,8 @@ RECENT_S = 60.0  # how long after a log line a run without a lock counts as in p
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
-    """Return name and preset of every study in the folder, sorted. A link is listed too; whoever reads it refuses it.
+    """Return name and preset of every study in the folder, sorted. A link is listed too; whoever reads it
+    refuses it.
 
     Raises:
         StorageError: the folder of studies is a link, or cannot be read.
@@ -84,7 +87,8 @@ def status(results: Results) -> list[StudyStatus]:
                 running=tuple(
                     f"{plan.variants[run.variant].label}, seed {run.seed}"
                     for run in runs.values()
-                    if states.get(run.id) not in ("done", "stopped") and is_running(results.run(run.id), time.time())
+                    if states.get(run.id) not in ("done", "stopped")
+                    and is_running(results.run(run.id), time.time())
                 ),
             )
         )
@@ -92,7 +96,9 @@ def status(results: Results) -> list[StudyStatus]:
 
 
 def is_running(folder: RunFolder, now: float) -> bool:
-    """Return whether a worker holds the run's lock or, in a copy of an object store, whether its logs grew lately."""
+    """Return whether a worker holds the run's lock or, in a copy of an object store, whether its logs grew
+    lately.
+    """
     if folder.lock.exists():
         return held(folder.lock)
     last = max(last_change(folder.epochs), last_change(folder.attempts))
@@ -124,7 +130,8 @@ def show_status(results: Results, out: Console) -> None:
 
 
 def studies_at(path: Path) -> list[tuple[Results, str, str]]:
-    """Return the studies (results folder, name, preset) in a results folder, or in a study's folder inside one.
+    """Return the studies (results folder, name, preset) in a results folder, or in a study's folder inside
+    one.
 
     Raises:
         ConfigError: there is no study there.
@@ -134,7 +141,11 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
     if root is not None:
         results = Results(root)
         opened.refuse_link(path)
-        found = [(results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)]
+        found = [
+            (results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)
+        ]
         if found:
             return found
-    raise ConfigError(f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET.")
+    raise ConfigError(
+        f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET."
+    )

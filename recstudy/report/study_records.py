@@ -67,22 +67,32 @@ class Design:
         return self.variants[index].model if name == "model" else self.configs[index].get(name)
 
     def agrees(self, index: int, name: str, value: Any) -> bool:
-        """Return whether a variant has this setting. The level of an axis that replaces the model is a name of the model too."""
+        """Return whether a variant has this setting. The level of an axis that replaces the model is a name
+        of the model too.
+        """
         levels = self.variants[index].levels
         titles = [levels.get(axis) for axis, path in self.axes.items() if path == name == "model"]
         return same(self.setting(index, name), value) or value in titles
 
     def homes(self, stated: Json, decides: Callable[[str], bool]) -> list[int]:
-        """Return the variants with these settings. If several match, keep those whose unstated fields equal the preset's."""
+        """Return the variants with these settings. If several match, keep those whose unstated fields equal
+        the preset's.
+        """
         shared = {path: value for path, value in stated.items() if path in self.varied}
         matches = [
-            index for index in range(len(self.variants)) if all(self.agrees(index, path, value) for path, value in shared.items())
+            index
+            for index in range(len(self.variants))
+            if all(self.agrees(index, path, value) for path, value in shared.items())
         ]
         unstated = [
-            path for path in varied_fields([self.configs[index] for index in matches]) if path not in stated and decides(path)
+            path
+            for path in varied_fields([self.configs[index] for index in matches])
+            if path not in stated and decides(path)
         ]
         return [
-            index for index in matches if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
+            index
+            for index in matches
+            if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unstated)
         ]
 
 
@@ -93,7 +103,10 @@ def standing(plan: PlanRecord, trust: bool = False) -> Iterator[None]:
     One thread at a time is inside.
     """
     reader_of(plan.base)  # the recursive models add their metrics
-    metrics = {name: Metric(**asdict(record), ranks=not position) for position, (name, record) in enumerate(plan.metrics.items())}
+    metrics = {
+        name: Metric(**asdict(record), ranks=not position)
+        for position, (name, record) in enumerate(plan.metrics.items())
+    }
     with reading(plan.plugins, trust), using_metrics(metrics):
         yield
 
@@ -144,8 +157,12 @@ class StudyRecords:
 
     @property
     def not_here(self) -> list[str]:
-        """Why some things that the study defines are not available. Without them a user's own program lacks parts only."""
-        missing = any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
+        """Why some things that the study defines are not available. Without them a user's own program lacks
+        parts only.
+        """
+        missing = (
+            any(isinstance(part, Undrawable) for part in self.parts) if self.is_own else self.plan.plugins
+        )
         return list(absent) if missing else []
 
     @property
@@ -160,7 +177,9 @@ class StudyRecords:
         return with_word_labels(self.plan.variants)
 
     def label_of(self, name: str) -> str:
-        """Return the label of the variant that its study calls `name`; `name` itself if no variant is called so."""
+        """Return the label of the variant that its study calls `name`; `name` itself if no variant is called
+        so.
+        """
         pairs = zip(self.plan.variants, self.variants, strict=True)
         return next((variant.label for planned, variant in pairs if planned.label == name), name)
 
@@ -180,7 +199,11 @@ class StudyRecords:
         reference = self.plan.reference
         if reference is None:
             return None
-        return self.design if reference.variants is None else Design(reference.base, reference.axes, reference.variants)
+        return (
+            self.design
+            if reference.variants is None
+            else Design(reference.base, reference.axes, reference.variants)
+        )
 
     @cached_property
     def by_variant(self) -> list[list[Row]]:
@@ -202,7 +225,8 @@ class StudyRecords:
         record_runs_read(self.results, self.plan, {row.id for row in self.rows if row.status in ENDED})
 
     def looks_at(self, variants: Iterable[int]) -> Looks:
-        """Return the looks at these variants: the numbers of seeds that all of them had when verdicts were read.
+        """Return the looks at these variants: the numbers of seeds that all of them had when verdicts were
+        read.
 
         If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
         """
@@ -227,7 +251,9 @@ class StudyRecords:
 
     @cached_property
     def _max_seeds(self) -> int:
-        """The maximum that was stated before verdicts were read; 0 if there is none. Plans before 2026 have no dates."""
+        """The maximum that was stated before verdicts were read; 0 if there is none. Plans before 2026 have
+        no dates.
+        """
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.seeds_at_most
@@ -240,11 +266,16 @@ class StudyRecords:
     @cached_property
     def data_settings(self) -> list[str]:
         """What each variant sets of its data, in one text: equal texts mean the same data."""
-        settings = ({path: value for path, value in config.items() if path.startswith("data.")} for config in self.configs)
+        settings = (
+            {path: value for path, value in config.items() if path.startswith("data.")}
+            for config in self.configs
+        )
         return [sys.intern(repr(sorted(fields.items()))) for fields in settings]  # of many variants one text
 
     def data_checksums(self, variant: int) -> list[str]:
-        """Return all checksums recorded for a variant's data set. More than one means that the data changed."""
+        """Return all checksums recorded for a variant's data set. More than one means that the data
+        changed.
+        """
         return sorted(self._checksums[self.data_settings[variant]] - {""})
 
     @cached_property
@@ -266,7 +297,9 @@ class StudyRecords:
         """The variants whose weights or results are from elsewhere: nothing is trained here."""
         if self.is_own:
             return frozenset(row.variant for row in self.rows if row.provenance.origin == "imported")
-        return frozenset(index for index, config in enumerate(self.configs) if config.get("train.epochs") == 0)
+        return frozenset(
+            index for index, config in enumerate(self.configs) if config.get("train.epochs") == 0
+        )
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -282,7 +315,8 @@ class StudyRecords:
         return parts
 
     def level(self, variant: int, name: str) -> Any:
-        """Return a variant's level of an axis, or its value of a config field; of `model` and `data` their titles.
+        """Return a variant's level of an axis, or its value of a config field; of `model` and `data` their
+        titles.
 
         Raises:
             ConfigError: No variant has it. The message names the axes.
@@ -290,7 +324,9 @@ class StudyRecords:
         level = level_of(self.variants[variant], self.configs[variant], name)
         if level is None and not any(self.has(index, name) for index in range(len(self.variants))):
             names = [*self.plan.axes, *map(setting_name, self.configs[variant])]
-            raise ConfigError(f"the report names {name!r}, but the study has {choices(names)}.{nearest(name, names)}")
+            raise ConfigError(
+                f"the report names {name!r}, but the study has {choices(names)}.{nearest(name, names)}"
+            )
         return level  # None: another model's field
 
     def has(self, variant: int, name: str) -> bool:
@@ -305,18 +341,26 @@ class StudyRecords:
         return [index for index in range(len(self.variants)) if fits(where, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:
-        """Return whether the model was given what it has to predict, so that none of its numbers compares with another."""
+        """Return whether the model was given what it has to predict, so that none of its numbers compares
+        with another.
+        """
         return self.variants[variant].leaks
 
     def measured(self, variants: Iterable[int]) -> list[str]:
-        """Return the metrics and costs that any run of these variants has, in the order of their first appearance."""
+        """Return the metrics and costs that any run of these variants has, in the order of their first
+        appearance.
+        """
         names: dict[str, None] = {}
         for row in (row for index in variants for row in self.by_variant[index]):
-            names |= dict.fromkeys(name for name in row.measured if name not in names and row.value(name) is not None)
+            names |= dict.fromkeys(
+                name for name in row.measured if name not in names and row.value(name) is not None
+            )
         return list(names)
 
     def first_run(self, variant: int, file: str, states: Sequence[str]) -> Row | None:
-        """Return the first of a variant's seeds that is in one of these `states` and has this file (`mistakes.npz`)."""
+        """Return the first of a variant's seeds that is in one of these `states` and has this file
+        (`mistakes.npz`).
+        """
         rows = (row for row in self.by_variant[variant] if row.status in states)
         return next((row for row in rows if there(self.results.run(row.id).path / file)), None)
 
@@ -330,7 +374,9 @@ class StudyRecords:
             log = {line.epoch: line.values for line in read_log(self.results.run(row.id).epochs, EpochLine)}
             for epoch, values in log.items():
                 lines.append(
-                    {"variant": row.variant, "seed": row.seed, "id": row.id} | values | {"epoch": epoch + (not self.is_own)}
+                    {"variant": row.variant, "seed": row.seed, "id": row.id}
+                    | values
+                    | {"epoch": epoch + (not self.is_own)}
                 )
         return pd.DataFrame(lines)
 
@@ -351,7 +397,11 @@ def load_study(results: Results, name: str, preset: str, trust: bool = False) ->
     plan = read_plan(results.study(name, preset))
     if plan is None:
         names = [f"{study} ({found})" for study, found in studies(results)]
-        have = f"there are {choices(names)}.{nearest(f'{name} ({preset})', names)}" if names else "there is none yet."
+        have = (
+            f"there are {choices(names)}.{nearest(f'{name} ({preset})', names)}"
+            if names
+            else "there is none yet."
+        )
         raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
     return replace(records_of(results, plan), trust=trust)
 

@@ -1,4 +1,6 @@
-"""The words of a report around its tables and figures: what was run and at what cost, what failed, settings, provenance."""
+"""The words of a report around its tables and figures: what was run and at what cost, what failed, settings,
+provenance.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,23 @@ class Price:
     def parse(cls, text: str) -> Price:
         found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
         if found is None:
-            raise ConfigError(f"--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got {text!r}")
+            raise ConfigError(
+                f"--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got {text!r}"
+            )
         return cls(float(found[1]), found[2])
 
 
 def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], price: Price | None) -> str:
-    """Return what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU hours, their price."""
+    """Return what finished runs used: cores and GPU, as means over time, the largest peak of memory, GPU
+    hours, their price.
+    """
     means = []
     for name, words in (("cores_used", "{:.1f} cores"), ("gpu_use", "{:.0f} % of a GPU")):
         uses = [(row.number(name), row.paid) for row in rows if row.value(name) is not None]
         if uses:
-            means.append(words.format(sum(use * paid for use, paid in uses) / (sum(paid for _, paid in uses) or 1.0)))
+            means.append(
+                words.format(sum(use * paid for use, paid in uses) / (sum(paid for _, paid in uses) or 1.0))
+            )
     facts = [f"{' and '.join(means)} on average"] if means else []
     on_gpu = [row for row in rows if row.provenance.hardware.gpu]
     peaks = [row.number("peak_memory_mb") for row in rows if row.value("peak_memory_mb") is not None]
@@ -61,19 +69,25 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
             share = configs[row.variant].get("place.gpus_per_run") or 1.0
             hours += row.paid * row.provenance.workers * float(str(share)) / 3600
         facts.append(f"{hours:,.3g} GPU hours")
-        facts += [f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour"] if price else []
+        facts += (
+            [f"{hours * price.amount:,.2f} {price.currency} at {price.amount:g} an hour"] if price else []
+        )
     return ", ".join(facts)
 
 
 def published_html(records: StudyRecords) -> Html:
-    """Return a table of the published values; reasons that make values not comparable are listed once below it."""
+    """Return a table of the published values; reasons that make values not comparable are listed once below
+    it.
+    """
     values = published_values(records)
     labels: dict[tuple[str, ...], dict[str, None]] = {}
     for value in values:
         if value.placed.reasons:
             labels.setdefault(value.placed.reasons, {})[value.label] = None
     notes = margin_notes([value.cell for value in values])
-    notes += [f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}." for reasons, names in labels.items()]
+    notes += [
+        f"Not comparable ({', '.join(names)}): {'; '.join(reasons)}." for reasons, names in labels.items()
+    ]
     return markup("published", values, metric, cell_text, outcome_words, notes, template="study")
 
 
@@ -110,7 +124,9 @@ PROVENANCE = {
 
 def question(records: StudyRecords) -> str:
     """Return the title, the question, and what a reader must know before any number."""
-    return markup("question", records.plan, by_name(records.plan.question), warnings(records), template="study")
+    return markup(
+        "question", records.plan, by_name(records.plan.question), warnings(records), template="study"
+    )
 
 
 def answer(records: StudyRecords) -> str:
@@ -131,12 +147,17 @@ def overview(records: StudyRecords) -> str:
 def lacking(records: StudyRecords) -> tuple[str, ...]:
     """Return metrics that parts of the report show and that finished runs could have."""
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
-    shown = [*(name for part in records.parts for name in part.shows), *(name for name in named if isinstance(name, str))]
+    shown = [
+        *(name for part in records.parts for name in part.shows),
+        *(name for name in named if isinstance(name, str)),
+    ]
     return to_evaluate(records, range(len(records.variants)), shown)
 
 
 def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
-    """Return metrics whose own code raised something, in how many runs, and what then computes them without training."""
+    """Return metrics whose own code raised something, in how many runs, and what then computes them without
+    training.
+    """
     found = Counter((name, why) for row in distinct(records.rows) for name, why in row.raised.items())
     fix = f"Fix it, then compute it without training: recstudy evaluate {records.place} --metric"
     return tuple(
@@ -146,7 +167,9 @@ def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
 
 
 def flowing(text: str) -> str:
-    """Join the lines of a docstring inside its sentences, which are as far apart as code is wide; commands keep theirs."""
+    """Join the lines of a docstring inside its sentences, which are as far apart as code is wide; commands
+    keep theirs.
+    """
     return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
@@ -161,10 +184,9 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     )
     selections = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
-    seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))  # variants may have different numbers of seeds
-    planned = (
-        f"{plural(len(records.variants), 'variant')}, {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
-    )
+    # variants may have different numbers of seeds
+    seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))
+    planned = f"{plural(len(records.variants), 'variant')}, {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
     planned += f"; {plural(shared, 'run')} under a second label" if shared else ""
     notes = dict.fromkeys(note for row in runs for note in row.found.notes)
     return [
@@ -193,24 +215,39 @@ def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, 
 
 
 def origins(records: StudyRecords) -> list[tuple[str, str]]:
-    """Return when the study was registered and read, what seeds control, and what was added to its records later."""
+    """Return when the study was registered and read, what seeds control, and what was added to its records
+    later.
+    """
     plan, rows = records.plan, records.rows
     folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
     earlier = len(earlier_runs(records.results, folder, plan.definition, ids))
     saved = dict.fromkeys((answers.kept, answers.of) for row in rows if (answers := row.found.answers))
-    cut = [f"of the first {kept:,} of {total:,} test images, as many as fit 4 MiB a run" for kept, total in saved if kept < total]
+    cut = [
+        f"of the first {kept:,} of {total:,} test images, as many as fit 4 MiB a run"
+        for kept, total in saved
+        if kept < total
+    ]
     later = Counter((name, how) for row in rows for name, how in row.later.items() if "." not in name)
-    computed = [f"{metric(name).title} of {plural(count, 'run')} from {source}" for (name, source), count in later.items()]
+    computed = [
+        f"{metric(name).title} of {plural(count, 'run')} from {source}"
+        for (name, source), count in later.items()
+    ]
     repeated = sum(row.provenance.earlier > 0 for row in rows)
     return [
         ("Registered", registration_words(records)),
         ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
         ("Looks (interim analyses)", looks_words(records.looks)),
         ("The random seed controls", seed_words(records, range(len(records.variants)))),
-        ("Definition", f"{plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else ""),
+        (
+            "Definition",
+            f"{plan.definition}; {plural(earlier, 'run')} of earlier definitions in runs/" if earlier else "",
+        ),
         ("Answers saved", "; ".join(cut)),
         ("Computed later", ", ".join(computed)),
-        ("Rerun", f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated)),
+        (
+            "Rerun",
+            f"{plural(repeated, 'run')}; the earlier records are in runs/ID/attempt-N" * bool(repeated),
+        ),
     ]
 
 
@@ -221,21 +258,33 @@ def looks_words(looks: Looks) -> str:
     words = f"{', '.join(map(str, looks.taken)) or 'none yet, at'} seeds of a maximum of {looks.maximum}"
     extensions = sum(look > looks.maximum for look in looks.taken)
     error = "7.5 %" if extensions == 1 else "10 %"
-    return f"{words}; extended beyond the stated maximum: total error at most {error}" if extensions else words
+    return (
+        f"{words}; extended beyond the stated maximum: total error at most {error}" if extensions else words
+    )
 
 
 def reproducibility(records: StudyRecords) -> str:
     """Return the study's command, what its numbers come from, and all settings."""
-    return command(records) + markup("facts", origins(records)) + settings(records) + fold("Provenance", provenance(records))
+    return (
+        command(records)
+        + markup("facts", origins(records))
+        + settings(records)
+        + fold("Provenance", provenance(records))
+    )
 
 
 def reading_notes(records: StudyRecords) -> str:
     """Return how to read the page: said once here, and not below each table."""
-    return markup("notes", [INTERVALS, *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []), HOW])
+    return markup(
+        "notes",
+        [INTERVALS, *([ON_P] if any(isinstance(part, QuestionPart) for part in records.parts) else []), HOW],
+    )
 
 
 def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str]]:
-    """Say how far a search is: sampler and budget, how its trials ended, the best so far, and what is kept from other spaces."""
+    """Say how far a search is: sampler and budget, how its trials ended, the best so far, and what is kept
+    from other spaces.
+    """
     table, name = trial_table(records, search), next(iter(search.objectives))
     counts = Counter(table["state"])
     ends = [(counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]]
@@ -244,13 +293,20 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
     stopping = "" if search.stopping == "none" else f", stops early by {search.stopping}"
     return [
         ("Search", f"{search.sampler}, {search.budget}{stopping}"),
-        ("Trials", f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in ends) if ends else "none yet"),
+        (
+            "Trials",
+            f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in ends)
+            if ends
+            else "none yet",
+        ),
         ("Best so far", f"{metric(name).title} {best[0]}" if best else ""),
     ]
 
 
 def failures(records: StudyRecords) -> str:
-    """Show each different error once: class, message, last lines and the runs it ended. Empty where nothing failed."""
+    """Show each different error once: class, message, last lines and the runs it ended. Empty where nothing
+    failed.
+    """
     errors: dict[tuple[str, str], list[Row]] = {}
     for row in records.rows:
         if row.failed:
@@ -262,10 +318,19 @@ def failures(records: StudyRecords) -> str:
 
 def settings(records: StudyRecords) -> str:
     """Show the base config, and what each variant changes in it."""
-    base = words_table("Base settings", ("field", "value"), named_settings(records, flatten(records.plan.base)))
-    said = ["; ".join(map(" = ".join, named_settings(records, one.changes))) or "nothing" for one in records.variants]
-    variants = [(variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)]
-    changed = words_table("Variants", ("variant", "program" if records.is_own else "model", "changes"), variants)
+    base = words_table(
+        "Base settings", ("field", "value"), named_settings(records, flatten(records.plan.base))
+    )
+    said = [
+        "; ".join(map(" = ".join, named_settings(records, one.changes))) or "nothing"
+        for one in records.variants
+    ]
+    variants = [
+        (variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)
+    ]
+    changed = words_table(
+        "Variants", ("variant", "program" if records.is_own else "model", "changes"), variants
+    )
     what = f"What the {plural(len(variants), 'variant')} change"
     return fold("Base settings, before a variant's changes", base) + fold(what, changed)
 
@@ -273,11 +338,15 @@ def settings(records: StudyRecords) -> str:
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return settings by the names that readers know, without resources that mean nothing to the program."""
     left_out = ("place.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
-    return [(setting_name(path), plain(value)) for path, value in fields.items() if not path.startswith(left_out)]
+    return [
+        (setting_name(path), plain(value)) for path, value in fields.items() if not path.startswith(left_out)
+    ]
 
 
 def provenance(records: StudyRecords) -> str:
-    """Return which commits, versions, machines and data the numbers come from, with the count of runs of each."""
+    """Return which commits, versions, machines and data the numbers come from, with the count of runs of
+    each.
+    """
     rows = []
     titles = {"source": PROVENANCE["source"]} if records.plan.imported else PROVENANCE
     origins = [origin(row.provenance) for row in records.rows if row.result]
@@ -287,10 +356,16 @@ def provenance(records: StudyRecords) -> str:
     noted = Counter(note for row in records.rows for note in row.provenance.data_notes)
     rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]
     finished = sorted(row.provenance.finished for row in records.rows if row.provenance.finished)
-    rows += [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
+    rows += (
+        [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
+    )
     attempts = Counter(row.attempts for row in records.rows if row.attempts)
     rows += [("attempts", str(tries), plural(count, "run")) for tries, count in sorted(attempts.items())]
-    return words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
+    return (
+        words_table("Provenance", ("what", "value", "runs"), rows)
+        if rows
+        else "<p>No run has finished yet.</p>"
+    )
 
 
 def command(records: StudyRecords) -> str:

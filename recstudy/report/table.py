@@ -83,7 +83,8 @@ class PrintedTable:
         heads: Of the columns; the first column has the labels.
         lines: The entries of each line.
         caption: What the numbers of this table are.
-        study_notes: Facts of the study that the caption needs where the table stands alone. A page states them once.
+        study_notes: Facts of the study that the caption needs where the table stands alone. A page states
+            them once.
         warnings: What a reader must know before the numbers.
         notes: What stands under the table.
         prose: Columns that hold sentences.
@@ -125,21 +126,38 @@ class PrintedTable:
 
     def widths(self) -> list[int]:
         """Return the characters of each column: of its longest entry, or of the longest word of its head."""
-        return [max(map(len, [*head.split(), *self.texts(column)]), default=0) for column, head in enumerate(self.heads)]
+        return [
+            max(map(len, [*head.split(), *self.texts(column)]), default=0)
+            for column, head in enumerate(self.heads)
+        ]
 
     def select(self, columns: Sequence[int]) -> PrintedTable:
-        """Return the table with these columns. Lines of published values that are empty in them are left out."""
+        """Return the table with these columns. Lines of published values that are empty in them are left
+        out.
+        """
         lines = []
         for line in self.lines:
             entries = line if len(line) == 1 else [line[column] for column in columns]
-            if len(line) == 1 or line[0].text != PUBLISHED or any(not entry.is_empty for entry in entries[1:]):
+            if (
+                len(line) == 1
+                or line[0].text != PUBLISHED
+                or any(not entry.is_empty for entry in entries[1:])
+            ):
                 lines.append(entries)
         prose = frozenset(position for position, column in enumerate(columns) if column in self.prose)
         settings = sum(1 <= column <= self.settings for column in columns)
-        return replace(self, heads=[self.heads[column] for column in columns], lines=lines, prose=prose, settings=settings)
+        return replace(
+            self,
+            heads=[self.heads[column] for column in columns],
+            lines=lines,
+            prose=prose,
+            settings=settings,
+        )
 
     def without(self, patterns: Sequence[str]) -> PrintedTable:
-        """Return the table without empty columns and those whose head a pattern matches, each with its published values."""
+        """Return the table without empty columns and those whose head a pattern matches, each with its
+        published values.
+        """
         columns = [0]
         for column, head in enumerate(self.heads[1:], 1):
             belongs = head != PUBLISHED or columns[-1] == column - 1
@@ -152,15 +170,23 @@ class PrintedTable:
         columns, facts = [0], [self.caption] if self.caption else []
         for column, head in enumerate(self.heads[1:], 1):
             texts = self.texts(column)
-            can_leave = column <= self.settings or all(isinstance(row[column].pieces[-1], Number) for row in self.rows)
-            if can_leave and len(set(texts)) == 1 < len(texts) and PUBLISHED not in self.heads[column + 1 : column + 2]:
+            can_leave = column <= self.settings or all(
+                isinstance(row[column].pieces[-1], Number) for row in self.rows
+            )
+            if (
+                can_leave
+                and len(set(texts)) == 1 < len(texts)
+                and PUBLISHED not in self.heads[column + 1 : column + 2]
+            ):
                 facts.append(f"{head}: {texts[0]}")
             else:
                 columns.append(column)
         return replace(self.select(columns), caption="; ".join(facts)) if len(columns) > 1 else self
 
     def blocks(self, widths: Sequence[int], room: int) -> list[list[int]]:
-        """Return the columns in as few blocks as have room, each with the labels; published values stay with their column."""
+        """Return the columns in as few blocks as have room, each with the labels; published values stay with
+        their column.
+        """
         blocks: list[list[int]] = []
         used = room
         for column in range(1, len(widths)):

@@ -32,12 +32,14 @@ from recstudy.report.study_records import StudyRecords
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
 NOTHING = "nothing here says that the settings are the paper's"
-TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train.epochs")  # without which no training is said
+# without which no training is said
+TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train.epochs")
 PAPER = "paper"  # the preset that is as a paper has it
 SHARDS = "batch norm by the statistics of each worker's share of a batch"
 SHORT = 12  # characters of a checksum that tell it apart
 MOST = 6  # settings that a reason gives with their values
-APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
+# one has words of its own, the other scores the test set at more depths
+APART = ("data.limit", "train.evaluation_depths")
 DATA_SET = {"data.name", "data.version"}  # which data set a published value is of
 TRAINED = ("model.weights", "model.tuned")  # how a model was trained, and not which one it is
 AT_TEST = (  # what `train.at_test` decides, and nothing else
@@ -63,10 +65,20 @@ class Placed:
 
     @property
     def assumed(self) -> str:
-        """What a verdict assumes: `if N_sup was 16, which the paper does not say`; empty if it assumes nothing."""
-        blank = [f"{_subject(stated)} was {plain(stated.ours)}" for stated in self.deviations if stated.paper is None]
+        """What a verdict assumes: `if N_sup was 16, which the paper does not say`; empty if it assumes
+        nothing.
+        """
+        blank = [
+            f"{_subject(stated)} was {plain(stated.ours)}"
+            for stated in self.deviations
+            if stated.paper is None
+        ]
         assumptions = [] if self.reasons else [*filter(None, [self.target.assumed]), *blank]
-        words = " and ".join(assumptions) if len(assumptions) <= FEW else f"{len(assumptions)} settings were as assumed"
+        words = (
+            " and ".join(assumptions)
+            if len(assumptions) <= FEW
+            else f"{len(assumptions)} settings were as assumed"
+        )
         return f"if {words}, which the paper does not say" if assumptions else ""
 
     @property
@@ -87,7 +99,11 @@ class Placed:
 
     @property
     def decimals(self) -> int:
-        return len(repr(self.target.value).partition(".")[2]) if self.target.decimals is None else self.target.decimals
+        return (
+            len(repr(self.target.value).partition(".")[2])
+            if self.target.decimals is None
+            else self.target.decimals
+        )
 
     @property
     def text(self) -> str:
@@ -97,13 +113,22 @@ class Placed:
         text, std = number(self.target.metric, self.value), self.target.std
         if std is None:
             return text
-        return f"{text} ± {number(self.target.metric, in_own_unit(self.target.metric, std, self.target.unit))}"
+        return (
+            f"{text} ± {number(self.target.metric, in_own_unit(self.target.metric, std, self.target.unit))}"
+        )
 
 
 def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
-    """Return how the settings of compared values differ from the paper: the counts, and each difference in words."""
-    assumed = {deviation_text(stated): stated.paper is None for value in placed for stated in value.deviations}
-    counts = [(len(assumed) - sum(assumed.values()), "stated deviation"), (sum(assumed.values()), "assumption")]
+    """Return how the settings of compared values differ from the paper: the counts, and each difference in
+    words.
+    """
+    assumed = {
+        deviation_text(stated): stated.paper is None for value in placed for stated in value.deviations
+    }
+    counts = [
+        (len(assumed) - sum(assumed.values()), "stated deviation"),
+        (sum(assumed.values()), "assumption"),
+    ]
     words = " and ".join(plural(count, what) for count, what in counts if count)
     return (f"comparable, with {words}:", *assumed) if assumed else ()
 
@@ -134,12 +159,21 @@ class Placement:
 
 def unmatched_notes(placement: Placement) -> list[str]:
     """Return how many published values are not shown, by source and reason."""
-    counts = Counter((target.cited.partition(" (")[0], reason) for target, reason in placement.unmatched_targets)
-    return [f"not shown: {plural(count, 'published value')} of {source} ({reason})" for (source, reason), count in counts.items()]
+    counts = Counter(
+        (target.cited.partition(" (")[0], reason) for target, reason in placement.unmatched_targets
+    )
+    return [
+        f"not shown: {plural(count, 'published value')} of {source} ({reason})"
+        for (source, reason), count in counts.items()
+    ]
 
 
-def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:
-    """Match published values with variants of the same data set and model; a count must be of the same network."""
+def place(
+    records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]
+) -> Placement:
+    """Match published values with variants of the same data set and model; a count must be of the same
+    network.
+    """
     placed: dict[tuple[int, str], list[Placed]] = {}
     unmatched: list[tuple[Target, str]] = []
     for target in targets:
@@ -152,21 +186,30 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             problem = "; ".join(("not measured here", *map(by_name, target.against)))
         else:
             matches, references = _homes(records, stated, target.metric)
-            unlike = {index: _other_identity(records, index, stated) for index in matches if index in variants}
+            unlike = {
+                index: _other_identity(records, index, stated) for index in matches if index in variants
+            }
             homes = [index for index, identity in unlike.items() if not identity]
-            problem = next((f"its {identity} is not run here" for identity in unlike.values() if identity), problem)
+            problem = next(
+                (f"its {identity} is not run here" for identity in unlike.values() if identity), problem
+            )
         sourced = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
         stated_fields = {deviation.field for deviation in records.plan.deviations}
         unstated = [deviation for deviation in assumptions(target) if deviation.field not in stated_fields]
         deviations = (*records.plan.deviations, *unstated)
         is_placed = False
         for index in homes:
-            reasons = (*map(by_name, target.against), *_reasons(records, index, target, stated, sourced, deviations, references))
+            reasons = (
+                *map(by_name, target.against),
+                *_reasons(records, index, target, stated, sourced, deviations, references),
+            )
             if reasons and metric(target.metric).computed:
                 problem = f"a count of other settings: {'; '.join(reasons)}"
                 continue
             config = records.configs[index]
-            applied = tuple(deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced))
+            applied = tuple(
+                deviation for deviation in deviations if _applies(deviation, config, target.metric, sourced)
+            )
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
             value = Placed(target, reasons, () if reasons else applied, late)
             placed.setdefault((index, target.metric), []).append(value)
@@ -177,8 +220,8 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
 
 
 def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], list[Json] | None]:
-    """Return the variants with these settings, or else the namesakes of those in the `paper` preset; and the settings of the
-    latter, None if the study runs that preset."""
+    """Return the variants with these settings, or else the namesakes of those in the `paper` preset; and the
+    settings of the latter, None if the study runs that preset."""
     decides = partial(_decides, name)
     homes, reference = records.design.homes(stated, decides), records.reference
     if reference is None or reference is records.design:
@@ -191,9 +234,15 @@ def _homes(records: StudyRecords, stated: Json, name: str) -> tuple[list[int], l
 
 
 def _other_identity(records: StudyRecords, index: int, stated: Json) -> str:
-    """Return `data set` or `model` if a published value is of another than this variant. A user's own program may lack both."""
+    """Return `data set` or `model` if a published value is of another than this variant. A user's own program
+    may lack both.
+    """
     unknown = [path for path in stated if path not in records.configs[index]] if records.is_own else []
-    paths = [path for path, value in stated.items() if path not in unknown and not records.design.agrees(index, path, value)]
+    paths = [
+        path
+        for path, value in stated.items()
+        if path not in unknown and not records.design.agrees(index, path, value)
+    ]
     if not DATA_SET.isdisjoint(paths):
         return "data set"
     is_other_model = any(path.startswith("model") and path not in TRAINED for path in paths)
@@ -201,9 +250,13 @@ def _other_identity(records: StudyRecords, index: int, stated: Json) -> str:
 
 
 def _decides(name: str, path: str) -> bool:
-    """Return whether a setting decides this metric: a parameter count does not depend on how the training began and went."""
+    """Return whether a setting decides this metric: a parameter count does not depend on how the training
+    began and went.
+    """
     aside = ("place",) if name.partition(".")[0] in AT_TEST else ("place", "train.at_test")
-    return not path.startswith(aside) and not (metric(name).computed and path.startswith(("train", "model.weights")))
+    return not path.startswith(aside) and not (
+        metric(name).computed and path.startswith(("train", "model.weights"))
+    )
 
 
 def _compared(name: str, path: str) -> bool:
@@ -221,20 +274,26 @@ def _reasons(
     deviations: Sequence[Deviation],
     references: Sequence[Json] | None,
 ) -> list[str]:
-    """Return why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it
-    (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has it; and, if that is none, settings
-    that no source of a table of recstudy states.
+    """Return why the two cannot be compared: each setting that is not as the target states it, as its paper
+    or code has it (`sourced`), as a deviation or an assumption states it, or else as the paper's preset has
+    it; and, if that is none, settings that no source of a table of recstudy states.
     """
     design, plan, reference, name = records.design, records.plan, records.plan.reference, target.metric
     config = design.configs[index]
     reasons = [LEAK] * records.leaks(index) + [IMPORTED] * (index in records.imported and not records.is_own)
     different = {path: value for path, value in stated.items() if not design.agrees(index, path, value)}
-    reasons += [f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}" for path, value in different.items()]
+    reasons += [
+        f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}"
+        for path, value in different.items()
+    ]
     deviating = {deviation.field for deviation in deviations if _excuses(deviation, config, sourced)}
     sourced = dict(sourced)
-    for deviation in deviations:  # so that another value than the one stated is a reason, in the `paper` preset as well
+    # so that another value than the one stated is a reason, in the `paper` preset as well
+    for deviation in deviations:
         if deviation.field not in stated:
-            sourced.setdefault(deviation.field, deviation.ours if deviation.paper is None else deviation.paper)
+            sourced.setdefault(
+                deviation.field, deviation.ours if deviation.paper is None else deviation.paper
+            )
     compared = _settings(config, name)
     unlike = {}
     followed = {}  # where text and code differ: which of them the setting is from
@@ -245,7 +304,10 @@ def _reasons(
         sources = [source for source, setting in alternatives.items() if _as_sourced(config[path], setting)]
         if not sources:
             # `adamw (text) or adam_atan2 (code)`
-            words = [f"{plain(setting)} ({source})" if source else plain(setting) for source, setting in alternatives.items()]
+            words = [
+                f"{plain(setting)} ({source})" if source else plain(setting)
+                for source, setting in alternatives.items()
+            ]
             unlike[path] = f"{plain(config[path])}, not {' or '.join(words)}"
         elif sources != [*alternatives]:
             followed[path] = sources[0]
@@ -269,14 +331,19 @@ def _reasons(
         "another machine": metric(name).timed,
         f"only {limit} images of each split": limit not in (None, stated.get("data.limit")),
         SHARDS: max(workers, default=1) > 1 and records.variants[index].batch_norm,
-        "data of several checksums: " + " and ".join(checksum[:SHORT] for checksum in checksums): len(checksums) > 1,
+        "data of several checksums: " + " and ".join(checksum[:SHORT] for checksum in checksums): len(
+            checksums
+        )
+        > 1,
         "smoke run": plan.smoke,
     }
     return [*reasons, *(reason for reason, holds in checks.items() if holds)]
 
 
 def _excuses(stated: Deviation, config: Json, sourced: Json) -> bool:
-    """Return whether a deviation says why a setting is not as sourced: it may be of another number of the table."""
+    """Return whether a deviation says why a setting is not as sourced: it may be of another number of the
+    table.
+    """
     if stated.field not in config or not same(config[stated.field], stated.ours):
         return False
     value = sourced.get(stated.field, stated.paper)
@@ -285,7 +352,9 @@ def _excuses(stated: Deviation, config: Json, sourced: Json) -> bool:
 
 
 def _as_sourced(value: Any, sourced: Any) -> bool:
-    return same(value, sourced) or (isinstance(value, float) and isinstance(sourced, float) and isclose(value, sourced))
+    return same(value, sourced) or (
+        isinstance(value, float) and isinstance(sourced, float) and isclose(value, sourced)
+    )
 
 
 def _settings(config: Json, name: str) -> Json:
@@ -294,17 +363,23 @@ def _settings(config: Json, name: str) -> Json:
 
 
 def _applies(stated: Deviation, config: Json, name: str, sourced: Json) -> bool:
-    """Return whether a deviation is one of this config and matters for this metric; not if the paper has our value."""
+    """Return whether a deviation is one of this config and matters for this metric; not if the paper has our
+    value.
+    """
     if not stated.of_config:
         return not metric(name).computed
-    if not _excuses(stated, config, sourced) or (stated.field in sourced and same(stated.ours, sourced[stated.field])):
+    if not _excuses(stated, config, sourced) or (
+        stated.field in sourced and same(stated.ours, sourced[stated.field])
+    ):
         return False
     return _compared(name, stated.field)
 
 
-def _unlike(ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:
-    """Return the settings that are `unlike` what the paper or its code states, and those of which neither says anything and that
-    differ from the nearest reference, many at their end in short.
+def _unlike(
+    ours: Json, known_paths: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]
+) -> list[str]:
+    """Return the settings that are `unlike` what the paper or its code states, and those of which neither
+    says anything and that differ from the nearest reference, many at their end in short.
     """
     if references:
         theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))

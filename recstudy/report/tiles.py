@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 SIDE = 128  # pixels of a tile's image
 WIDTH = 460  # pixels of all tiles in a row; page.js makes a figure lower where the page has less
-TITLE, LINE, FILLED = 0.11, 0.039, 0.92  # parts of the width: a panel's title, a line of words; and an image's part of its tile
+# parts of the width: a panel's title, a line of words; and an image's part of its tile
+TITLE, LINE, FILLED = 0.11, 0.039, 0.92
 LETTERS = 34  # of a line of a title
 SMALL, LARGEST = 64, 256  # pixels: up to here an image is a PNG, which is exact; and of an image in a page
 PICTURE = Markup('<img{} src="{}" width="{}" height="{}" alt="{}" loading="lazy">')
@@ -49,21 +50,32 @@ def tile_figure(panels: Sequence[Tiles]) -> go.Figure:
     figure, y = go.Figure(layout={"margin": dict.fromkeys("tlrb", 10), "meta": {"width": WIDTH}}), 0.0
     for panel in panels:
         y += TITLE
-        title = {"text": f"<b>{folded(panel.title, LETTERS)}</b>", "xanchor": "left", "align": "left", "font_size": 13}
+        title = {
+            "text": f"<b>{folded(panel.title, LETTERS)}</b>",
+            "xanchor": "left",
+            "align": "left",
+            "font_size": 13,
+        }
         figure.add_annotation(x=0, y=y, yanchor="bottom", showarrow=False, **title)
         side = 1 / panel.columns
         height = side + LINE * max(words.count("<br>") + 1 for words in panel.words)
-        for position, (image, words, hover) in enumerate(zip(panel.images, panel.words, panel.hover, strict=True)):
+        for position, (image, words, hover) in enumerate(
+            zip(panel.images, panel.words, panel.hover, strict=True)
+        ):
             row, column = divmod(position, panel.columns)
             x, size = column * side, FILLED * side
             top = y + row * height
-            figure.add_layout_image(source=picture_uri(image), x=x, y=top, sizex=size, sizey=size, xref="x", yref="y")
+            figure.add_layout_image(
+                source=picture_uri(image), x=x, y=top, sizex=size, sizey=size, xref="x", yref="y"
+            )
             label = {"text": words, "hovertext": hover, "font_size": 10, "yanchor": "top", "yshift": -2}
             figure.add_annotation(x=x + size / 2, y=top + size, showarrow=False, **label)
         y = top + height
     figure.update_layout(height=WIDTH * y)
     figure.update_xaxes(visible=False, range=[0, 1], constrain="domain", constraintoward="left")
-    return figure.update_yaxes(visible=False, range=[y, 0], constrain="domain", constraintoward="top", scaleanchor="x")
+    return figure.update_yaxes(
+        visible=False, range=[y, 0], constrain="domain", constraintoward="top", scaleanchor="x"
+    )
 
 
 def tile(image: Image) -> Image:
@@ -99,7 +111,9 @@ SHORT = 3  # letters of classes of which ten have room side by side
 
 @PARTS.add("mistakes")
 class Mistakes(FigurePart, OfVariants):
-    """Test images that a model misclassified, with their true and their predicted class: one seed of a variant."""
+    """Test images that a model misclassified, with their true and their predicted class: one seed of a
+    variant.
+    """
 
     name: str = "mistakes"
     most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
@@ -119,24 +133,38 @@ class Mistakes(FigurePart, OfVariants):
 
     def describe(self, data: pd.DataFrame) -> str:
         answers = "T " + data["true"] + ", P " + data["predicted"]
-        return " ".join(f"{label}: {', '.join(part)}." for label, part in answers.groupby(data["label"], sort=False))
+        return " ".join(
+            f"{label}: {', '.join(part)}." for label, part in answers.groupby(data["label"], sort=False)
+        )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a panel for each variant."""
         classes = data[["true", "predicted"]]
         short = classes.map(lambda name: clipped(name.replace("_", " "), CLASS_LETTERS))
         words = "T " + short["true"] + "<br>P " + short["predicted"]
-        hover = "test image " + data["row"].astype(str) + ": true " + data["true"] + ", predicted " + data["predicted"]
+        hover = (
+            "test image "
+            + data["row"].astype(str)
+            + ": true "
+            + data["true"]
+            + ", predicted "
+            + data["predicted"]
+        )
         columns = 10 if bool(classes.map(len).le(SHORT).all(axis=None)) else 5
         tiles = pd.DataFrame({"image": data["_image"].map(tile), "words": words, "hover": hover})
         groups = tiles.groupby([data["variant"], data["label"]], sort=False)
         return tile_figure(
-            [Tiles(str(label), [*group["image"]], [*group["words"]], [*group["hover"]], columns) for (_, label), group in groups]
+            [
+                Tiles(str(label), [*group["image"]], [*group["words"]], [*group["hover"]], columns)
+                for (_, label), group in groups
+            ]
         )
 
     def _read(self, path: Path) -> list[Json]:
         archive = arrays(path)
-        rows, labels, predicted, images = (archive[key][: self.most] for key in ("rows", "labels", "predicted", "images"))
+        rows, labels, predicted, images = (
+            archive[key][: self.most] for key in ("rows", "labels", "predicted", "images")
+        )
         names = [" ".join(str(name).split()) for name in archive["names"]]
         mistakes = zip(rows.tolist(), labels, predicted, to_images(images, rows), strict=True)
         return [

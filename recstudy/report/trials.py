@@ -43,7 +43,8 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     """
     rows = []
     for trial in search.trials:
-        run = records.by_variant[trial.variant][0]  # the search's own run; runs with fresh seeds come after it
+        # the search's own run; runs with fresh seeds come after it
+        run = records.by_variant[trial.variant][0]
         facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, run.id]
         reached = run.stopped.score if run.stopped else None
         values = [run.objective(name) if run.done else None for name in search.objectives]
@@ -53,7 +54,8 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
 
 
 def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
-    """Sort the finished trials by the first objective, the best first; if there are several, the Pareto front comes first.
+    """Sort the finished trials by the first objective, the best first; if there are several, the Pareto front
+    comes first.
 
     Of trials with the same settings only the first is kept.
     """
@@ -94,7 +96,8 @@ PARETO = "Rows are ordered by the first objective, those on the Pareto front bef
 class Best(TablePart):
     """The best trials of a search, each metric over fresh seeds, which the search did not choose by.
 
-    Trials are ordered by the first objective; if there are several, the Pareto front comes first. `score` is the families' own.
+    Trials are ordered by the first objective; if there are several, the Pareto front comes first. `score` is
+    the families' own.
     """
 
     name: str = "best"
@@ -107,7 +110,8 @@ class Best(TablePart):
         return replace(self, metrics=tuple(score if name == "score" else name for name in self.metrics))
 
     def cells(self, records: StudyRecords) -> TableData:
-        """Return a row per trial, the best first: each objective as the search saw it, then the metrics over the fresh seeds.
+        """Return a row per trial, the best first: each objective as the search saw it, then the metrics over
+        the fresh seeds.
 
         Raises:
             ConfigError: The study is no search.
@@ -120,13 +124,18 @@ class Best(TablePart):
         for trial, index in zip(trials["trial"], variants, strict=True):
             run, *fresh = records.by_variant[index]
             more = len(search.confirm.seeds) - len(fresh) if index in search.confirmed else 0
-            cells = [cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})]) for name in objectives]
+            cells = [
+                cell_of(records, [index], name, [replace(run, added={name: run.objective(name)})])
+                for name in objectives
+            ]
             for name in self.metrics:  # a count follows from the settings, without a fresh seed
                 number = cell_of(records, [index], name, [run, *fresh] if metric(name).computed else fresh)
                 cells.append(number if metric(name).computed else replace(number, more_planned=max(0, more)))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
-        heads += [metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics]
+        heads += [
+            metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics
+        ]
         seeds = ", ".join(map(str, search.confirm.seeds))
         luck = f"{LUCKY}. The best {search.confirm.best} are run again with {'seeds' if ',' in seeds else 'seed'} {seeds}"
         notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
@@ -134,5 +143,11 @@ class Best(TablePart):
         notes += [luck if seeds else "No fresh seeds are planned, so no score here is free of luck"]
         warnings = () if rows else ("no trial has finished yet",)
         return TableData(
-            self.name, self.heading, tuple(heads), tuple(rows), corner="trial", warnings=warnings, notes=tuple(notes)
+            self.name,
+            self.heading,
+            tuple(heads),
+            tuple(rows),
+            corner="trial",
+            warnings=warnings,
+            notes=tuple(notes),
         )

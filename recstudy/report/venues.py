@@ -12,7 +12,8 @@ NARROWEST, WIDEST = 2.5, 20.0
 
 @dataclass(frozen=True)
 class Paper:
-    """A page: widths of a column and of the text, and the text's height, in inches; the size of its letters in points.
+    """A page: widths of a column and of the text, and the text's height, in inches; the size of its letters
+    in points.
 
     `without`: columns that its tables leave out, by head or a glob of it.
     """
@@ -33,21 +34,26 @@ VENUES: dict[str, Paper] = {
     "article": Paper(6.5, 6.5),  # LaTeX's own class on letter paper with margins of an inch
     "neurips": Paper(5.5, 5.5),  # neurips_2024.sty: textwidth=5.5in, textheight=9in
     "icml": Paper(3.25, 6.75),  # icml2025.sty: \textwidth 6.75in, \columnsep 0.25in, \textheight 9in
-    "cvpr": Paper(3.28, 6.875, 8.875),  # cvpr.sty: \textwidth 6.875in, \columnsep 0.3125in, \textheight 8.875in
-    "acl": Paper(7.7 / 2.54, 16 / 2.54, 24.7 / 2.54, 11, "a4"),  # acl.sty: a4paper, margin=2.5cm, \columnsep 0.6cm
+    # cvpr.sty: \textwidth 6.875in, \columnsep 0.3125in, \textheight 8.875in
+    "cvpr": Paper(3.28, 6.875, 8.875),
+    # acl.sty: a4paper, margin=2.5cm, \columnsep 0.6cm
+    "acl": Paper(7.7 / 2.54, 16 / 2.54, 24.7 / 2.54, 11, "a4"),
     "ieee": Paper(252 / POINTS, 516 / POINTS, 9.0),  # IEEEtran.cls: columns of 21 picas, text of 43
 }
 ARTICLE = VENUES["article"]
 
 
 def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) -> Paper:
-    """Return the page of a venue, or one whose only column is so wide; LaTeX's article where neither is given.
+    """Return the page of a venue, or one whose only column is so wide; LaTeX's article where neither is
+    given.
 
     Raises:
         ConfigError: no such venue, no width, or both.
     """
     if venue and width:
-        raise ConfigError(f"a paper has the widths of a venue or one of its own, but got --venue {venue} and --width {width}")
+        raise ConfigError(
+            f"a paper has the widths of a venue or one of its own, but got --venue {venue} and --width {width}"
+        )
     if venue and venue not in VENUES:
         raise ConfigError(f"no venue {venue!r}: there are {choices(VENUES)}.{nearest(venue, VENUES)}")
     page = VENUES[venue or "article"]
@@ -61,5 +67,7 @@ def inches(width: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
     size = float(match[1]) * INCHES[match[2]] if match else 0.0
     if not NARROWEST <= size <= WIDEST:
-        raise ConfigError(f"a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got {width!r}")
+        raise ConfigError(
+            f"a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got {width!r}"
+        )
     return size

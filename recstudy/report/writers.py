@@ -1,4 +1,6 @@
-"""Writers of a table: HTML, Markdown, LaTeX and the terminal. Each escapes words and formats numbers in its own way."""
+"""Writers of a table: HTML, Markdown, LaTeX and the terminal. Each escapes words and formats numbers in its
+own way.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def markdown(table: PrintedTable) -> str:
 
 def md(words: object) -> str:
     """Return Markdown that shows the words as they are, in one line."""
-    escaped = "".join("\\" + character if character in "\\`*_[]|~#$!" else character for character in str(words))
+    escaped = "".join(
+        "\\" + character if character in "\\`*_[]|~#$!" else character for character in str(words)
+    )
     return " ".join(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
 
 
@@ -93,14 +97,21 @@ class TerminalTable:
             for place, (head, column) in enumerate(zip(block.heads, columns, strict=True)):
                 is_text = block.is_text(place)
                 words = head if is_text else "\n".join(wrap(head, max(1, widths[column])))
-                shown.add_column(Text(words), justify="left" if is_text else "right", overflow="fold", min_width=widths[column])
+                shown.add_column(
+                    Text(words),
+                    justify="left" if is_text else "right",
+                    overflow="fold",
+                    min_width=widths[column],
+                )
             for line in block.lines:
                 styles = ["bold" * entry.bold or "underline" * entry.underlined for entry in line]
                 shown.add_row(*map(Text, [entry.text for entry in line], styles))
             yield shown
         notes = [*table.warnings, *table.small_print]
         if len(table.lines) < len(self.table.lines):
-            notes.append(f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md")
+            notes.append(
+                f"the first {self.MOST_LINES} of {len(self.table.lines)} lines; all are in {table.name}.md"
+            )
         yield Text("\n".join(notes))
 
 
@@ -108,7 +119,9 @@ class TerminalTable:
 
 
 def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str:
-    """Return the table as LaTeX floats, in parts where a page has no room. Comments name the runs behind each number."""
+    """Return the table as LaTeX floats, in parts where a page has no room. Comments name the runs behind each
+    number.
+    """
     table = table.without(paper.without)
     letters = paper.letters - 1
     widths = [min(PROSE_WIDTH, width) + BETWEEN_COLUMNS for width in table.widths()]
@@ -126,13 +139,17 @@ def latex(table: PrintedTable, paper: Paper = ARTICLE, finding: str = "") -> str
         of = f", part {number} of {len(parts)}" if len(parts) > 1 else ""
         caption = breakable(sentence(table.title + of, finding if number == 1 else ""))
         name = label(table.name) + (f"-{number}" if number > 1 else "")
-        floats.append({"caption": caption, "label": name, "tabular": _tabular(part), "comments": _origins(part)})
+        floats.append(
+            {"caption": caption, "label": name, "tabular": _tabular(part), "comments": _origins(part)}
+        )
     notes = note_lines([table.whole_caption, *table.notes], table.warnings)
     return render("table.tex.jinja", packages=PACKAGES, kind=places[place][0], parts=floats, notes=notes)
 
 
 def sentence(title: str, finding: str = "") -> str:
-    """Return the caption of a float: a title, without the number of another paper's table, and what was found."""
+    """Return the caption of a float: a title, without the number of another paper's table, and what was
+    found.
+    """
     name = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
     name = name[:1].upper() + name[1:]
     finding = "" if name[1:] == finding[1:] else finding
@@ -147,14 +164,21 @@ def note_lines(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
 
 def tex(text: str) -> str:
     """Return LaTeX that shows the text as it is."""
-    text = re.sub(r'(^|[\s(\[])"', "\\1\N{LEFT DOUBLE QUOTATION MARK}", text).replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}")
+    text = re.sub(r'(^|[\s(\[])"', "\\1\N{LEFT DOUBLE QUOTATION MARK}", text).replace(
+        '"', "\N{RIGHT DOUBLE QUOTATION MARK}"
+    )
     escaped = " ".join("".join(TEX.get(character, character) for character in text).split())
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", escaped))
 
 
 def breakable(text: str, longest: int = 20) -> str:
-    """Return LaTeX in which words of more than `longest` characters, such as `model.latent_steps=3`, may be broken."""
-    return " ".join(BREAKABLE.sub(r"\1\\penalty500 ", word) if len(word) > longest else word for word in tex(text).split(" "))
+    """Return LaTeX in which words of more than `longest` characters, such as `model.latent_steps=3`, may be
+    broken.
+    """
+    return " ".join(
+        BREAKABLE.sub(r"\1\\penalty500 ", word) if len(word) > longest else word
+        for word in tex(text).split(" ")
+    )
 
 
 def label(name: str) -> str:
@@ -174,7 +198,9 @@ def _number(piece: Piece) -> str:
 
 
 def _tabular(table: PrintedTable) -> str:
-    """Return the `tabular` of a table. A column of numbers becomes two where words or an interval follow some of them."""
+    """Return the `tabular` of a table. A column of numbers becomes two where words or an interval follow some
+    of them.
+    """
     columns: dict[tuple[int, int], list[str]] = {}  # (column of the table, column beside it) -> cells
     formats, widths = [], [min(PROSE_WIDTH, width) for width in table.widths()]
     for column in range(len(table.heads)):
@@ -187,15 +213,22 @@ def _tabular(table: PrintedTable) -> str:
             pairs = list(zip(entries, numbers, strict=True))
             forms = {(True, False): r"\bfseries {}", (False, True): r"{{\underline{{{}}}}}"}
             marks = [forms.get((entry.bold, entry.underlined), "{}") for entry in entries]
-            columns[column, 0] = [mark.format(number) if number else "" for mark, (_, number) in zip(marks, pairs, strict=True)]
+            columns[column, 0] = [
+                mark.format(number) if number else "" for mark, (_, number) in zip(marks, pairs, strict=True)
+            ]
             formats.append(f"S[table-format={digits}]")
-            beside = ["".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip() for entry, number in pairs]
+            beside = [
+                "".join(map(str, entry.pieces[1:] if number else entry.pieces)).strip()
+                for entry, number in pairs
+            ]
             if any(beside):
                 columns[column, 1] = [breakable(words, 0) for words in beside]
                 formats.append("@{~}" + _text_format(beside, "l"))
         else:
             styles = [r"\textbf{{{}}}" if entry.bold else "{}" for entry in entries]
-            columns[column, 0] = [style.format(breakable(entry.text, 0)) for style, entry in zip(styles, entries, strict=True)]
+            columns[column, 0] = [
+                style.format(breakable(entry.text, 0)) for style, entry in zip(styles, entries, strict=True)
+            ]
             side = "l" if table.is_text(column) else "r"
             formats.append(_text_format([entry.text for entry in entries], side))
     for place, line in enumerate(table.lines):
@@ -227,4 +260,7 @@ def _origins(table: PrintedTable) -> list[str]:
         for head, entry in zip(table.heads, line, strict=True):
             if entry.origin:
                 comments.setdefault((line[0].text, entry.origin), []).append(head)
-    return [" ".join(f"% {row}: {'; '.join(heads)}: {origin}".split()) for (row, origin), heads in comments.items()]
+    return [
+        " ".join(f"% {row}: {'; '.join(heads)}: {origin}".split())
+        for (row, origin), heads in comments.items()
+    ]

@@ -1,4 +1,5 @@
-"""A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX document of them.
+"""A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX
+document of them.
 
 The page is written last and whole, so that it never speaks of files that are not there yet.
 """
@@ -52,13 +53,15 @@ def show_report(
 ) -> Path:  # fmt: skip
     """Write a study's report, print its findings and tables, and return the page.
 
-    The report is `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` below `report/`, of a finished study or not.
+    The report is `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` below `report/`, of a
+    finished study or not.
 
     Args:
         results: The results folder.
         name: Of the study.
         preset: Its preset.
-        export: Also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
+        export: Also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a
+            warning.
         out: The terminal.
         paper: Gives LaTeX's tables and exported figures their widths, of `VENUES` or `paper_of`.
         trust: Import the study's own modules as they are now.
@@ -72,7 +75,9 @@ def show_report(
         out.print(Text(line), soft_wrap=True)
 
     records = load_study(results, name, preset, trust)
-    gc.freeze()  # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of the time
+    # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of
+    # the time
+    gc.freeze()
     with records.standing():
         page = write_files(records, results.study(name, preset), export, paper, say, price)
         for finding in findings(records):
@@ -91,14 +96,16 @@ def show_report(
 
 
 def check_drawable(plan: PlanRecord) -> list[str]:
-    """Refuse a report with a part that could never be drawn, whatever its runs give: each is drawn of none, in memory.
+    """Refuse a report with a part that could never be drawn, whatever its runs give: each is drawn of none,
+    in memory.
 
     Returns:
         A line for each part of a user's own kind that raises something then, as it may well need runs.
 
     Raises:
         ConfigError: such as a field that the study does not have, or a base that no variant is.
-        Exception: what a part of recstudy's own raises is a fault of ours, better known before any run than after.
+        Exception: what a part of recstudy's own raises is a fault of ours, better known before any run than
+            after.
     """
     records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
     said = []
@@ -138,15 +145,25 @@ def write_files(
     sections = []
     for part, file in zip(records.parts, files, strict=True):
         if part in figures:
-            tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
+            tell(
+                f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}"
+            )
         write = partial(Shown.write, out=out, file=file, export=export, paper=paper)
         sections.append(section(records, part, write))
     out.finish()
-    tables = [(folder / table).read_text(encoding="utf-8") for file in files if (table := f"tables/{file}.md") in out.written]
+    tables = [
+        (folder / table).read_text(encoding="utf-8")
+        for file in files
+        if (table := f"tables/{file}.md") in out.written
+    ]
     words = {"plan": records.plan, "question": by_name(records.plan.question), "findings": findings(records)}
     write_whole(folder / "report.md", render("report.md.jinja", **words, tables=tables, md=md))
     write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
-    pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
+    pages = [
+        one.printed
+        for part in records.parts
+        if paper.without and (one := no_figure(records, part)) and one.printed
+    ]
     for column in paper.without:
         if not any(matches(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
@@ -154,7 +171,9 @@ def write_files(
     return folder / "report.html"
 
 
-def page_content(records: StudyRecords, sections: Sequence[Section], price: Price | None = None) -> PageContent:
+def page_content(
+    records: StudyRecords, sections: Sequence[Section], price: Price | None = None
+) -> PageContent:
     """Return the page of a study.
 
     Args:
@@ -175,7 +194,9 @@ def page_content(records: StudyRecords, sections: Sequence[Section], price: Pric
     }
     last_sections = [Section(title, content) for title, content in last.items() if content]
     head = [question(records), answer(records), overview(records)]
-    return PageContent(f"{records.plan.study} ({records.plan.folder})", head, [*sections, *last_sections], picture)
+    return PageContent(
+        f"{records.plan.study} ({records.plan.folder})", head, [*sections, *last_sections], picture
+    )
 
 
 def section(
@@ -207,7 +228,9 @@ def section(
 
 
 def no_figure(records: StudyRecords, part: Part) -> Shown | None:
-    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log say."""
+    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log
+    say.
+    """
     try:
         return None if isinstance(part, FigurePart) else shown(records, part)
     except Exception:
@@ -215,7 +238,9 @@ def no_figure(records: StudyRecords, part: Part) -> Shown | None:
 
 
 def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str], paper: Paper) -> str:
-    """Return question and findings, then what was written in LaTeX of these parts: tables, and figures exported as PDF."""
+    """Return question and findings, then what was written in LaTeX of these parts: tables, and figures
+    exported as PDF.
+    """
     plan = records.plan
     return render(
         "paper.tex.jinja",
@@ -223,6 +248,13 @@ def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str]
         packages=PACKAGES,
         title=breakable(f"{plan.study} ({plan.folder})".replace("_", " ")),
         question=breakable(by_name(plan.question)),
-        findings=[(breakable(finding.word), breakable(sentence(finding.said))) for finding in findings(records)],
-        parts=[part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if part in written],
+        findings=[
+            (breakable(finding.word), breakable(sentence(finding.said))) for finding in findings(records)
+        ],
+        parts=[
+            part
+            for file in files
+            for part in (f"tables/{file}.tex", f"figures/{file}.tex")
+            if part in written
+        ],
     )

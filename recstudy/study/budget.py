@@ -20,7 +20,8 @@ BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(runs?|min|h|gpuh)?\s*")
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a search may spend, fresh seeds for its best included: runs, hours that it takes, or hours of its GPUs.
+    """How much a search may spend, fresh seeds for its best included: runs, hours that it takes, or hours of
+    its GPUs.
 
     >>> Budget.parse("40gpuh")
     Budget(amount=40.0, unit='gpuh')
@@ -42,11 +43,17 @@ class Budget:
         if unit in ("h", "gpuh"):
             return cls(amount, unit)
         if amount > MOST_RUNS or amount != int(amount):
-            raise ConfigError(f"a budget in runs is a whole number of {MOST_RUNS:,} at most, but got {text!r}")
+            raise ConfigError(
+                f"a budget in runs is a whole number of {MOST_RUNS:,} at most, but got {text!r}"
+            )
         return cls(amount, "runs")
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {UNITS[self.unit]}" if self.amount != 1 else f"1 {UNITS[self.unit].removesuffix('s')}"
+        return (
+            f"{self.amount:g} {UNITS[self.unit]}"
+            if self.amount != 1
+            else f"1 {UNITS[self.unit].removesuffix('s')}"
+        )
 
 
 class Meter:
@@ -87,7 +94,10 @@ class Meter:
     def now(self) -> dict[str, float]:
         """Return this session's hours and GPU hours so far."""
         running = sum(self.clock() - began for began in self.running.values())
-        return {"h": (self.clock() - self.began) / 3600, "gpuh": (self.gpu_seconds + self.gpus * running) / 3600}
+        return {
+            "h": (self.clock() - self.began) / 3600,
+            "gpuh": (self.gpu_seconds + self.gpus * running) / 3600,
+        }
 
     @property
     def spent(self) -> float:

@@ -43,9 +43,13 @@ class Shared:
         """
         family = getattr(model, "family", None)
         if family is None:
-            raise ConfigError("Shared levels go by a variant's family: give the grid an axis 'model' of model configs")
+            raise ConfigError(
+                "Shared levels go by a variant's family: give the grid an axis 'model' of model configs"
+            )
         if family not in self.fields:
-            raise ConfigError(f"Shared levels have no field for the family {family!r}, only for {choices(self.fields)}")
+            raise ConfigError(
+                f"Shared levels have no field for the family {family!r}, only for {choices(self.fields)}"
+            )
         field = self.fields[family]
         return {field: level} if isinstance(field, str) else field(level)
 
@@ -75,15 +79,17 @@ class Variant:
     def __post_init__(self) -> None:
         fields = self.changes if isinstance(self.changes, Mapping) else [None]
         if not all(isinstance(word, str) for word in (self.label, *fields)):
-            raise ConfigError(f"a variant is a label and {{field: value}}, but got {self.label!r} and {self.changes!r}")
+            raise ConfigError(
+                f"a variant is a label and {{field: value}}, but got {self.label!r} and {self.changes!r}"
+            )
 
 
 @explained
 def grid(axes: Axes) -> list[Variant]:
     """Return every combination of the axes' levels, the last axis fastest.
 
-    An axis is a field with a list of values, or with named levels: a value each, or several changes at once; or a word of yours
-    with `Shared` levels, which set another field in each family of the axis `model`.
+    An axis is a field with a list of values, or with named levels: a value each, or several changes at once;
+    or a word of yours with `Shared` levels, which set another field in each family of the axis `model`.
 
     Example:
         >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
@@ -91,17 +97,22 @@ def grid(axes: Axes) -> list[Variant]:
     """
     named = _all_named(axes)
     if (cells := prod(map(len, named.values()))) > MOST_RUNS:
-        raise ConfigError(f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most")
+        raise ConfigError(
+            f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most"
+        )
     short = _axes(named)
-    return [_variant(dict(zip(short, names, strict=True)), named, short) for names in product(*named.values())]
+    return [
+        _variant(dict(zip(short, names, strict=True)), named, short) for names in product(*named.values())
+    ]
 
 
 @explained
 def leave_one_out(parts: Mapping[str, Changes], *, base: str = "full") -> list[Variant]:
     """Return the preset as it is, called `base`, and for each part a variant whose changes take it away.
 
-    All run on the same seeds, which alone decide the order of the data, so that their differences to the base are paired.
-    The base is the preset itself: it needs no more than a name, and the parts come first because they are the question.
+    All run on the same seeds, which alone decide the order of the data, so that their differences to the base
+    are paired. The base is the preset itself: it needs no more than a name, and the parts come first because
+    they are the question.
 
     Example:
         >>> parts = {"without MoE": {"model.experts": 1}, "without load balancing": {"model.balance_weight": 0.0}}
@@ -109,17 +120,23 @@ def leave_one_out(parts: Mapping[str, Changes], *, base: str = "full") -> list[V
         [('full', ''), ('without MoE', 'full'), ('without load balancing', 'full')]
     """
     if not parts or base in parts:
-        raise ConfigError(f"leave_one_out needs parts, none of them called {base!r} as the base is: {list(parts)}")
+        raise ConfigError(
+            f"leave_one_out needs parts, none of them called {base!r} as the base is: {list(parts)}"
+        )
     axes = _axes(path for changes in parts.values() for path in changes)
-    return [Variant(base, {}, {}, axes), *(Variant(label, changes, {}, axes, base) for label, changes in parts.items())]
+    return [
+        Variant(base, {}, {}, axes),
+        *(Variant(label, changes, {}, axes, base) for label, changes in parts.items()),
+    ]
 
 
 @explained
 def one_at_a_time(factors: Axes, *, base: str = "base") -> list[Variant]:
-    """Return the preset as it is, called `base`, and for each level of each axis a variant that changes nothing else.
+    """Return the preset as it is, called `base`, and for each level of each axis a variant that changes
+    nothing else.
 
-    Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the preset's own levels,
-    which would be the base once more.
+    Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the
+    preset's own levels, which would be the base once more.
 
     Example:
         >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
@@ -145,7 +162,9 @@ def factorial(factors: Axes) -> list[Variant]:
     variants = grid(factors)
     for axis, levels in _all_named(factors).items():
         if len(levels) != 2:
-            raise ConfigError(f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number")
+            raise ConfigError(
+                f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number"
+            )
     return variants
 
 
@@ -167,9 +186,13 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
         return {level: partial(levels.changes, level) for level in _named(axis, levels.levels)}
     levels = python_value(levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
-        raise ConfigError(f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}")
+        raise ConfigError(
+            f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}"
+        )
     if isinstance(levels, Mapping):
-        return {name: level if isinstance(level, Mapping) else {axis: level} for name, level in levels.items()}
+        return {
+            name: level if isinstance(level, Mapping) else {axis: level} for name, level in levels.items()
+        }
     levels = list(map(python_value, levels))
     if len(set(map(str, levels))) < len(levels):
         raise ConfigError(f"the axis {axis!r} lists a level twice: {list(levels)}")
@@ -179,7 +202,9 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
     return {title: {axis: level} for title, level in zip(titles, levels, strict=True)}
 
 
-def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]) -> Variant:
+def _variant(
+    levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]
+) -> Variant:
     """Return the variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
     given = [named[axes[short]][level] for short, level in levels.items()]
@@ -189,7 +214,8 @@ def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], 
 
 
 def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
-    """Return each of the variants at every combination of these axes' levels, in place of the levels that it has of them itself.
+    """Return each of the variants at every combination of these axes' levels, in place of the levels that it
+    has of them itself.
 
     Variants that differ in these fields alone become one.
 
@@ -201,7 +227,11 @@ def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
     for variant in variants:
         changes = {field: value for field, value in variant.changes.items() if field not in axes}
         other_axes = {name: field for name, field in variant.axes.items() if field not in axes}
-        levels = {axis: level for axis, level in variant.levels.items() if axis in other_axes or axis not in variant.axes}
+        levels = {
+            axis: level
+            for axis, level in variant.levels.items()
+            if axis in other_axes or axis not in variant.axes
+        }
         label = _label(levels) if variant.label == _label(variant.levels) else variant.label
         rest = replace(variant, label=label, changes=changes, levels=levels, axes=other_axes)
         reduced[variant.label] = distinct.setdefault(repr(sorted(changes.items())), rest)
@@ -210,7 +240,9 @@ def crossed(variants: Iterable[Variant], axes: Axes) -> list[Variant]:
     for own, new in product(distinct.values(), grid(axes)):
         compared = reduced.get(own.base) if own.base else None
         # One that differs from its base in these fields alone is that base now.
-        base = own.base if compared is None else "" if compared is own else _both(compared, new, several).label
+        base = (
+            own.base if compared is None else "" if compared is own else _both(compared, new, several).label
+        )
         combinations.append(replace(_both(own, new, several), base=base))
     return combinations
 

@@ -31,9 +31,16 @@ COSTS = ("parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB")
 
 
 def print_plan(
-    plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool = False, until: "Until | None" = None
+    plan: Plan,
+    runs: Sequence[Run],
+    outdated: Outdated,
+    results: Results,
+    as_json: bool = False,
+    until: "Until | None" = None,
 ) -> None:
-    """Print the runs of a study, or the ranges and first runs of a search, with what they cost and whether they are finished."""
+    """Print the runs of a study, or the ranges and first runs of a search, with what they cost and whether
+    they are finished.
+    """
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.again
     shown = [plan.run(0, params) for params in plan.first] if log else runs
@@ -41,28 +48,52 @@ def print_plan(
     for run in shown:
         cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
         counts = {name: cost and getattr(cost, name) for name in ("params", "gflops", "train_gflops")}
-        ended = {"cached": run.id in finished, "changed": outdated.kinds(run.id)}  # since it was finished: code, data
-        rows.append({"label": run.label, "seed": run.seed, "id": run.id, **counts, "memory_gb": memory and memory / 1e9, **ended})
+        # since it was finished: code, data
+        ended = {"cached": run.id in finished, "changed": outdated.kinds(run.id)}
+        rows.append(
+            {
+                "label": run.label,
+                "seed": run.seed,
+                "id": run.id,
+                **counts,
+                "memory_gb": memory and memory / 1e9,
+                **ended,
+            }
+        )
     if as_json:
         summary: Any = rows
         if log:
-            summary = {"definition": plan.definition, "first": plan.first, "tried": len(log.params), "made": log.made}
+            summary = {
+                "definition": plan.definition,
+                "first": plan.first,
+                "tried": len(log.params),
+                "made": log.made,
+            }
             summary |= dumped(search_record(plan))
         print(json.dumps(summary, indent=1))
         return
     out, table = console(), Table(box=None)
-    is_priced = any(row["params"] is not None for row in rows)  # a user's own program states no parameters and FLOPs
+    # a user's own program states no parameters and FLOPs
+    is_priced = any(row["params"] is not None for row in rows)
     for name in ("run", "seed", *(COSTS if is_priced else ()), "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
     for run, row in zip(shown, rows, strict=True):
         changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-        state = f"finished{changed}" if row["cached"] else "to run again" if run.id in outdated.again else "to run"
+        state = (
+            f"finished{changed}"
+            if row["cached"]
+            else "to run again"
+            if run.id in outdated.again
+            else "to run"
+        )
         costs = [_words(row["params"], ","), _count(row["gflops"]), _count(row["train_gflops"])]
         costs += [_words(plan.base.program.pflop(run.config), ".3g"), _words(row["memory_gb"], ".2g")]
         table.add_row(*map(Text, (run.label, str(run.seed), *(costs if is_priced else ()), state)))
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
-        out.print(f"{heading}by {plan.sampler}, stopping {plan.stopping}\nBudget: {plan.split}.", soft_wrap=True)
+        out.print(
+            f"{heading}by {plan.sampler}, stopping {plan.stopping}\nBudget: {plan.split}.", soft_wrap=True
+        )
         out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
         tried = f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds."
         out.print(_ranges(plan.space), table, tried)
@@ -79,7 +110,9 @@ def _ranges(space: Space) -> Table:
         for path, range in ranges.items():
             conditions = space.when.get(path, {}).items()
             where = " and ".join(f"{other} is {choices(map(str, values))}" for other, values in conditions)
-            table.add_row(*map(Text, (family, setting_name(path), f"{range}, where {where}" if where else str(range))))
+            table.add_row(
+                *map(Text, (family, setting_name(path), f"{range}, where {where}" if where else str(range)))
+            )
     return table
 
 
@@ -91,8 +124,11 @@ def _count(value: float | None) -> str:
     return _words(value, ",.0f" if value and value >= 1000 else ".4g")
 
 
-def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results) -> Iterator[str]:
-    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took if there are any.
+def price_lines(
+    plan: Plan, runs: Sequence[Run], finished: Collection[str], results: Results
+) -> Iterator[str]:
+    """Return what is left to run in plain units: FLOPs, memory, and the time, by what finished runs took if
+    there are any.
 
     Args:
         plan: The plan.
@@ -107,14 +143,20 @@ def price_lines(plan: Plan, runs: Sequence[Run], finished: Collection[str], resu
         count = int(plan.budget.amount) - len(runs) if plan.budget.unit == "runs" else 0
     if not todo or count <= 0:
         return
-    costs = {run_id: result.cost for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))}
-    took = sum(float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds"))
+    costs = {
+        run_id: result.cost for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))
+    }
+    took = sum(
+        float(cost.get(name) or 0.0) for cost in costs.values() for name in ("seconds", "evaluation_seconds")
+    )
     price, made = f"Price: {plural(count, 'run')}", plural(len(costs), "finished run")
     pflop = {run.id: program.pflop(run.config) or 0.0 for run in (*runs, *todo)}
     if not all(pflop.values()):
         why = ""
         if program.name == RECURSIVE:
-            names = choices({run.config.description.data: None for run in (*runs, *todo) if not pflop[run.id]})
+            names = choices(
+                {run.config.description.data: None for run in (*runs, *todo) if not pflop[run.id]}
+            )
             why = f" The data config of {names} states no `train_size` (the number of training images)."
         mean = duration(count * took / len(costs)) if costs else ""
         time = f", about {mean} one after another, by {made}. Their FLOPs are unknown."
@@ -140,7 +182,9 @@ def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
 
 
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
-    """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs by those so far."""
+    """Return what `--until decided` may cost beyond these runs, and how many more seeds each open claim needs
+    by those so far.
+    """
     from recstudy.report.family import family
     from recstudy.report.findings import open_questions
     from recstudy.report.study_records import records_of
@@ -154,7 +198,11 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
         runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.maximum} seeds of"
         pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
         known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
-        time = ", about {} on a core, {} on a GPU".format(*_times(sum(known))) if len(known) == len(pflop) else ""
+        time = (
+            ", about {} on a core, {} on a GPU".format(*_times(sum(known)))
+            if len(known) == len(pflop)
+            else ""
+        )
         within = f"; the budget for all runs is {until.budget}" if until.budget else ""
         yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
     for row in (row for part in plan.claims for row in family(records, part).rows):

@@ -122,11 +122,19 @@ class Plan:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Return a study's runs in seed blocks, seed 0 of every variant first, so that a half-finished table is whole."""
+        """Return a study's runs in seed blocks, seed 0 of every variant first, so that a half-finished table
+        is whole.
+        """
         most = max(self.seeds_each, default=0)
         ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
         return [
-            Run(number, variant.label, seed, self.configs[number].model_copy(update={"seed": seed}), ids[number][seed])
+            Run(
+                number,
+                variant.label,
+                seed,
+                self.configs[number].model_copy(update={"seed": seed}),
+                ids[number][seed],
+            )
             for seed in range(most)
             for number, variant in enumerate(self.variants)
             if seed < self.seeds_each[number]
@@ -134,19 +142,25 @@ class Plan:
 
     @cached_property
     def _deciding(self) -> list[Json]:
-        """Return what the digests of each variant are made of; it is that of all its runs, except for the seed."""
+        """Return what the digests of each variant are made of; it is that of all its runs, except for the
+        seed.
+        """
         return [config.deciding for config in self.configs]
 
     @cached_property
     def definition(self) -> str:
-        """Return a digest of what is compared or searched, whatever is claimed of it and however it is searched.
+        """Return a digest of what is compared or searched, whatever is claimed of it and however it is
+        searched.
 
         The plans and trials of each definition have their own files.
         """
         if not self.is_search:
             labels = [variant.label for variant in self.variants]
             return digest(list(zip(labels, self._deciding, strict=True)), 12)
-        ranges = {family: {path: range.record for path, range in of.items()} for family, of in self.space.ranges.items()}
+        ranges = {
+            family: {path: range.record for path, range in of.items()}
+            for family, of in self.space.ranges.items()
+        }
         bases = {family: base.deciding for family, base in self.space.bases.items()}
         return digest([bases, ranges, self.objectives, *([self.space.when] if self.space.when else [])], 12)
 
@@ -175,18 +189,24 @@ class Plan:
     def names(self) -> list[str]:
         """Return what a part of the report may name.
 
-        The axes; a variant by its label; model and data by their titles; every field of the settings; the depth at which the
-        test set is answered, and the part of it.
+        The axes; a variant by its label; model and data by their titles; every field of the settings; the
+        depth at which the test set is answered, and the part of it.
         """
         axes = [name for variant in self.variants for name in (*variant.axes, *variant.levels)]
         if self.is_search:
-            axes = ["family", *(path.rpartition(".")[2] for ranges in self.space.ranges.values() for path in ranges)]
+            axes = [
+                "family",
+                *(path.rpartition(".")[2] for ranges in self.space.ranges.values() for path in ranges),
+            ]
         kinds = {config.kind: config for config in self.configs or self.space.bases.values()}
         fields = [path for config in kinds.values() for path in flatten(config.values)]
         own = [name for path in fields if path.startswith(PREFIX) for name in (setting_name(path), path)]
-        return list(dict.fromkeys([*axes, "variant", "model", "data", *(own or [*fields, "eval.depth", "eval.part"])]))
+        return list(
+            dict.fromkeys([*axes, "variant", "model", "data", *(own or [*fields, "eval.depth", "eval.part"])])
+        )
 
-    # ------------------------------------------------------------------------------------------------- of a search alone
+    # ------------------------------------------------------------------------------------------------- of a
+    # search alone
 
     @property
     def objectives(self) -> dict[str, Direction]:
@@ -198,11 +218,14 @@ class Plan:
 
     @property
     def kept(self) -> int:
-        """Return how many runs are kept for fresh seeds: what the search wants, but at most half of a budget in runs."""
+        """Return how many runs are kept for fresh seeds: what the search wants, but at most half of a budget
+        in runs.
+        """
         wanted, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
         if self.budget.unit != "runs" or wanted <= half:
             return wanted
-        return half - half % self.seeds if half > self.seeds else half  # each of the best with all of its seeds
+        # each of the best with all of its seeds
+        return half - half % self.seeds if half > self.seeds else half
 
     @property
     def confirm(self) -> int:
@@ -217,7 +240,9 @@ class Plan:
         again = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
         if self.budget.unit != "runs":
             return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
-        return f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
+        return (
+            f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
+        )
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         """Return a run of a trial (ConfigError: its settings do not fit together)."""
@@ -231,7 +256,9 @@ class Plan:
         changes, values = fields_of(params), run.config.values
         if run.config.family != self.base.family:
             changes = {part: values[part] for part in run.config.parts} | changes
-        return Variant(run.label, changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
+        return Variant(
+            run.label, changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()}
+        )
 
 
 def make_plan(
@@ -258,8 +285,9 @@ def make_plan(
         options: Of a study `seeds_at_most`; of a search `budget`, `sampler` and `stopping`.
 
     Raises:
-        ConfigError: no such preset or field; a value out of range; a change to a field that is swept or searched; a label or
-            name that cannot be used; a report or a claim that names what the study has not; nothing to run, or too much.
+        ConfigError: no such preset or field; a value out of range; a change to a field that is swept or
+            searched; a label or name that cannot be used; a report or a claim that names what the study has
+            not; nothing to run, or too much.
     """
     with using_metrics(study.metrics):
         preset = study.preset_named(preset)
@@ -326,7 +354,9 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
     space = space_of(search, plan.preset, plan.space.bases)
     for path in plan.changes:
         if any(path in ranges for ranges in space.ranges.values()):
-            raise ConfigError(f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of `vary`")
+            raise ConfigError(
+                f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of `vary`"
+            )
     for family, ranges in space.ranges.items():
         for path, stated in ranges.items():
             for value in map(readable, stated.samples):
@@ -335,7 +365,9 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
                 except ConfigError as error:
                     if error.is_combination:  # which other settings may fit
                         continue
-                    raise ConfigError(f"{search.name} searches {setting_name(path)} over {stated}: {error}") from None
+                    raise ConfigError(
+                        f"{search.name} searches {setting_name(path)} over {stated}: {error}"
+                    ) from None
     check_objectives(search, space.bases, stopping)
     return replace(
         plan,
@@ -349,7 +381,9 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
 
 def _check_name(option: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        raise ConfigError(f"{option} must be one of {choices(known)}, but got {name!r}.{nearest(name, known)}")
+        raise ConfigError(
+            f"{option} must be one of {choices(known)}, but got {name!r}.{nearest(name, known)}"
+        )
 
 
 def variant_record(variant: Variant, config: RunSettings, **known: Any) -> VariantRecord:
@@ -360,7 +394,8 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
     description = config.description
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     levels = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
-    own = flatten(config.values) if config.metrics else {}  # as the program's types make it, which decides the id
+    # as the program's types make it, which decides the id
+    own = flatten(config.values) if config.metrics else {}
     changes = json_value({**variant.changes}, f"the variant {variant.label!r}")
     words = [LEAKY] * description.leaks + [IMPORTED] * description.is_imported
     return VariantRecord(
@@ -377,7 +412,9 @@ def variant_record(variant: Variant, config: RunSettings, **known: Any) -> Varia
 
 
 def check_variants(study: Study, preset: str, changes: Changes) -> None:
-    """Refuse (ConfigError) labels that are no names, and changes to what tells variants apart, whose labels would be wrong."""
+    """Refuse (ConfigError) labels that are no names, and changes to what tells variants apart, whose labels
+    would be wrong.
+    """
     variants, name = study.by_preset(study.variants, preset), f"{study.name}, preset {preset}"
     labels = Counter(variant.label for variant in variants)
     if not labels:
@@ -394,7 +431,8 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
     swept = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
-    apart: dict[str, str] = {}  # other field that variants do not set alike -> the label of the first that sets it
+    # other field that variants do not set alike -> the label of the first that sets it
+    apart: dict[str, str] = {}
     for path in dict.fromkeys(path for variant in variants for path in variant.changes if path not in swept):
         setting = [variant for variant in variants if path in variant.changes]
         if len(setting) < len(variants) or len({repr(variant.changes[path]) for variant in setting}) > 1:
@@ -431,7 +469,9 @@ def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
 
 
 def select(runs: Sequence[Run], patterns: Sequence[str], option: str = "--only") -> Sequence[Run]:
-    """Return the runs whose label matches any of the globs, in which spaces do not count; all of them without globs."""
+    """Return the runs whose label matches any of the globs, in which spaces do not count; all of them without
+    globs.
+    """
     labels = {run.label.replace(" ", ""): run.label for run in runs}
     chosen: set[str] = set()
     for pattern in patterns:
@@ -448,6 +488,7 @@ def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
     """Return a hint of what stands before a level in labels and begins as the glob nearly does."""
     word = re.split(r"[=*?[]", pattern.lstrip("* "))[0]
     names = dict.fromkeys(part.partition("=")[0] for label in labels for part in label.split(", "))
-    begun = {name[: len(word) + 1]: name for name in reversed(names)}  # one letter more, as one may be missing
+    # one letter more, as one may be missing
+    begun = {name[: len(word) + 1]: name for name in reversed(names)}
     match = get_close_matches(word, begun, n=1)
     return f" Did you mean {begun[match[0]]!r}?" if match and word not in names else ""

@@ -43,7 +43,8 @@ PRICED = 300  # variants whose FLOPs are looked up, at some milliseconds each
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
-    """Return what `plan.json` holds, all that readers need of the study file. The trials of a search have their own file.
+    """Return what `plan.json` holds, all that readers need of the study file. The trials of a search have
+    their own file.
 
     Args:
         plan: The plan.
@@ -74,7 +75,9 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             reference=reference(plan),
             metrics={name: metric_record(metric) for name, metric in plan.base.metrics.items()},
             files=(files := user_files(plan.base.program)),
-            code_digests={digest: code_digests[digest] for digest in files.values() if digest in code_digests},
+            code_digests={
+                digest: code_digests[digest] for digest in files.values() if digest in code_digests
+            },
             axes=axes_of(plan.variants),
             deviations=tuple(study.deviations),
             variants=tuple(
@@ -102,7 +105,10 @@ def search_record(plan: Plan) -> SearchRecord:
     """Return how a search searches."""
     ranges = {
         family: {
-            path: Range(**stated.record, when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()})
+            path: Range(
+                **stated.record,
+                when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()},
+            )
             for path, stated in ranges.items()
         }
         for family, ranges in plan.space.ranges.items()
@@ -118,15 +124,21 @@ def search_record(plan: Plan) -> SearchRecord:
 
 
 def reference(plan: Plan) -> Reference:
-    """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
+    """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and
+    `--smoke`.
+    """
     study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
     bases = study.bases(preset)
-    variants = study.by_preset(study.variants, preset) or [Variant(base.description.model, base.parts) for base in bases]
+    variants = study.by_preset(study.variants, preset) or [
+        Variant(base.description.model, base.parts) for base in bases
+    ]
     records = None
     if preset != plan.preset or plan.changes or plan.is_search:
         configs = bases[0].with_each(variant.changes for variant in variants)
         records = tuple(map(variant_record, variants, configs))
-    return Reference(preset=preset, base=bases[0].model_dump(mode="json"), axes=axes_of(variants), variants=records)
+    return Reference(
+        preset=preset, base=bases[0].model_dump(mode="json"), axes=axes_of(variants), variants=records
+    )
 
 
 def axes_of(variants: Sequence[Variant]) -> dict[str, str]:
@@ -139,23 +151,36 @@ def metric_record(metric: Metric) -> MetricRecord:
 
 
 def effective(variant: Changes, command_line: Changes) -> Changes:
-    """Return a variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
-    within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
+    """Return a variant's changes, with what the command line changes within them; the rest of that stands in
+    `base`.
+    """
+    within = {
+        field: value
+        for field, value in command_line.items()
+        if any(f"{field}.".startswith(f"{own}.") for own in variant)
+    }
     return {**variant, **within}
 
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
-    """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the study."""
-    kept = [word for before, word in pairwise(sys.argv) if not word.startswith(left_out) and before not in left_out]
+    """Return the typed command line, without secrets, choice of variants and `--rerun`, as it finishes the
+    study.
+    """
+    kept = [
+        word
+        for before, word in pairwise(sys.argv)
+        if not word.startswith(left_out) and before not in left_out
+    ]
     return shlex.join([*program(), *map(without_secrets, kept)])
 
 
 def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
-    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone.
+    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition
+    leaves alone.
 
-    The caller locks the study (`Results.holding`). When a study, a claim, a margin was first there, later plans keep. One of
-    fewer seeds than the one before it keeps those others of which a run has begun: what is run stays in the report, and no run
-    loses the plan that names it.
+    The caller locks the study (`Results.holding`). When a study, a claim, a margin was first there, later
+    plans keep. One of fewer seeds than the one before it keeps those others of which a run has begun: what is
+    run stays in the report, and no run loses the plan that names it.
     """
     whole = resumed(plan, results)
     record, files = plan_record(whole, data), _files(plan, results)
@@ -170,11 +195,15 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
         stated=first_dates(record, definitions),
-        dropped=dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs)) if newest else {},
-        registered=registration(record)[1] or next((plan.registered for plan in definitions if plan.registered), None),
+        dropped=dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
+        if newest
+        else {},
+        registered=registration(record)[1]
+        or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
         variants=tuple(replace(variant, pflop=known.get(variant.label)) for variant in record.variants),
-        command=last.command if last and whole.extended != plan.extended else record.command,  # which finishes those runs too
+        # which finishes those runs too
+        command=last.command if last and whole.extended != plan.extended else record.command,
     )
     with results.changing(*files):
         for file in files:
@@ -182,17 +211,25 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
 
 
 def earlier_code(plan: Plan, results: Results) -> dict[str, str]:
-    """Return SHA-256 -> that of its code, for each user file of the study's last plan and of those before it."""
+    """Return SHA-256 -> that of its code, for each user file of the study's last plan and of those before
+    it.
+    """
     last = _readable(_files(plan, results)[0])
     return last.code_digests if last else {}
 
 
 def namesake_note(plan: Plan, results: Results) -> str:
-    """Return a note that another file has a study of this name here, with other runs; empty if none has or it is gone."""
+    """Return a note that another file has a study of this name here, with other runs; empty if none has or it
+    is gone.
+    """
     last, file = _readable(_files(plan, results)[0]), study_file()
     if last is None or file is None or not is_user_study(file):
         return ""
-    if last.definition == plan.definition or last.file in ("", str(file.path)) or not Path(last.file).is_file():
+    if (
+        last.definition == plan.definition
+        or last.file in ("", str(file.path))
+        or not Path(last.file).is_file()
+    ):
         return ""
     return (
         f"Note: {last.file} and {file.path} both have a study {plan.study.name!r} in {results.root}. The report of the "
@@ -206,11 +243,15 @@ def recorded(plan: Plan, results: Results) -> bool:
     if last is None or last.definition != plan.definition:
         return False
     claims = [part for part in last.report if part.get("kind") == "claims"]
-    return claims == dump_report(plan.claims) and {run.id for run in last.runs} >= {run.id for run in plan.runs}
+    return claims == dump_report(plan.claims) and {run.id for run in last.runs} >= {
+        run.id for run in plan.runs
+    }
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
-    """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
+    """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were
+    planned for.
+    """
     last = _readable(_files(plan, results)[1])
     seeds = dict(plan.extended)
     runs = [run for run in last.runs if run.seed >= plan.seeds] if last and plan.variants else []
@@ -251,7 +292,9 @@ def register(plan: PlanRecord) -> str:
         by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
         stated = registrable(plan, now(), by)
         write_whole(
-            file, HEAD.format(plan.study) + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100)
+            file,
+            HEAD.format(plan.study)
+            + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100),
         )
         return f"{file}: {plural(len(stated.stated), 'statement')}"
     if changed := differences(plan, before):
@@ -277,8 +320,12 @@ def registration(plan: PlanRecord) -> tuple[Path | None, Registered | None]:
     try:
         if not file.exists():
             return file, None
-        refuse_repeated_keys(text := file.read_text(encoding="utf-8"))  # which a merge of two branches may leave
-        return file, record_of(Registered, yaml.safe_load(text))  # digests such as 12e345678901 are texts in YAML 1.1 only
+        # which a merge of two branches may leave
+        refuse_repeated_keys(text := file.read_text(encoding="utf-8"))
+        # digests such as 12e345678901 are texts in YAML 1.1 only
+        return file, record_of(Registered, yaml.safe_load(text))
     except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{file} is damaged: {reason}. Take it from where it was committed, or remove it") from None
+        raise ConfigError(
+            f"{file} is damaged: {reason}. Take it from where it was committed, or remove it"
+        ) from None

@@ -1,4 +1,6 @@
-"""The code of a study: commits of its own repository, and of recstudy's if that is another one; the SHA-256 of user files."""
+"""The code of a study: commits of its own repository, and of recstudy's if that is another one; the SHA-256
+of user files.
+"""
 
 import os
 import subprocess
@@ -20,9 +22,11 @@ class CodeVersion(NamedTuple):
     """What each attempt records.
 
     Args:
-        commit: of the study's repository; of a copy outside of one, such as a job's, what RECSTUDY_COMMIT says.
+        commit: of the study's repository; of a copy outside of one, such as a job's, what RECSTUDY_COMMIT
+            says.
         dirty: whether that, or the repository that recstudy runs from, was changed since its commit.
-        recstudy: its commit, where it runs from another repository than the study; its version stands among the packages'.
+        recstudy: its commit, where it runs from another repository than the study; its version stands among
+            the packages'.
     """
 
     commit: str | None
@@ -33,8 +37,9 @@ class CodeVersion(NamedTuple):
 def code_version(package: Path = PACKAGE) -> CodeVersion:
     """Return the code version of the study that this process runs, with the recstudy in `package`.
 
-    At a prompt the study's repository is that of the current folder; a study that is installed has none, wherever it is. Nor
-    has a recstudy in an environment inside of a user's repository, which does not know its files.
+    At a prompt the study's repository is that of the current folder; a study that is installed has none,
+    wherever it is. Nor has a recstudy in an environment inside of a user's repository, which does not know
+    its files.
     """
     file = study_file()
     folder = Path.cwd() if file is None else None if file.installed else file.path.parent
@@ -46,7 +51,8 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
 
 
 def user_files(program: Program) -> dict[str, str]:
-    """Return the SHA-256 of the study's file, of the modules that it needs and of its program's files, by their paths.
+    """Return the SHA-256 of the study's file, of the modules that it needs and of its program's files, by
+    their paths.
 
     A study that comes with recstudy has none of its own: version and commit identify it.
 
@@ -64,19 +70,27 @@ def user_files(program: Program) -> dict[str, str]:
 
 
 def is_user_study(file: StudyFile) -> bool:
-    """Return whether the file that Python was started with is a user's, and neither recstudy's nor an installed command."""
+    """Return whether the file that Python was started with is a user's, and neither recstudy's nor an
+    installed command.
+    """
     is_shipped = file.path.is_relative_to(PACKAGE) or file.path.parent in SHIPPED
     return file.path.suffix == ".py" and not file.installed and not is_shipped
 
 
 def told_version() -> str:
-    """Return what --version says: `recstudy 0.1.0`, with the commit where it runs from a repository of its own."""
+    """Return what --version says: `recstudy 0.1.0`, with the commit where it runs from a repository of its
+    own.
+    """
     commit, changed = _own_commit(PACKAGE)
-    return f"recstudy {version('recstudy')}" + (f", commit {commit[:12]}{' with changes' * changed}" if commit else "")
+    return f"recstudy {version('recstudy')}" + (
+        f", commit {commit[:12]}{' with changes' * changed}" if commit else ""
+    )
 
 
 def program() -> list[str]:
-    """Return the words that start this program, as one may type them again in this folder; of a file elsewhere its name."""
+    """Return the words that start this program, as one may type them again in this folder; of a file
+    elsewhere its name.
+    """
     script, here = Path(sys.argv[0]), Path.cwd()
     if script.name == "recstudy":
         return ["recstudy"]  # its own commands
@@ -86,13 +100,17 @@ def program() -> list[str]:
 
 
 def _own_commit(package: Path) -> tuple[str | None, bool]:
-    """Return the commit of recstudy's own repository; None in an environment inside of another one, which does not know it."""
+    """Return the commit of recstudy's own repository; None in an environment inside of another one, which
+    does not know it.
+    """
     tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None
     return _commit(package) if tracked else (None, False)
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:
-    """Return a repository's commit, and whether it was changed since; of files that it does not know only Python's count."""
+    """Return a repository's commit, and whether it was changed since; of files that it does not know only
+    Python's count.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
     unknown = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ":/*.py")
@@ -103,7 +121,13 @@ def _git(folder: Path, *words: str) -> str | None:
     """Return what git says in this folder; None where it fails, is missing or does not answer."""
     try:
         done = subprocess.run(
-            ["git", *words], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=10
+            ["git", *words],
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -1,4 +1,6 @@
-"""Finished runs that were made with other user files or data than the present ones, and which of them `--rerun` repeats."""
+"""Finished runs that were made with other user files or data than the present ones, and which of them
+`--rerun` repeats.
+"""
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -34,7 +36,9 @@ class Outdated:
             for name in self.unread
         ]
         if self.earlier:
-            lines.append(f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used.")
+            lines.append(
+                f"{plural(self.earlier, 'finished run')} of earlier definitions: kept in runs/, and not used."
+            )
         if self.again:
             runs = plural(len(self.again), "finished run")
             lines.append(f"{runs} to run again; the records so far are kept in runs/ID/attempt-N.")
@@ -42,10 +46,14 @@ class Outdated:
 
     def refuse_edited(self) -> None:
         """Refuse to answer from finished runs of other code, unless they are run again (ConfigError)."""
-        edited = [change for change in self.changes if change.kind == "code" and change.run_id not in self.again]
+        edited = [
+            change for change in self.changes if change.kind == "code" and change.run_id not in self.again
+        ]
         if edited:
             lines = "; ".join(change_lines(edited))
-            raise ConfigError(f"{lines}. Repeat them with --rerun changed, or answer from them as they are with --keep")
+            raise ConfigError(
+                f"{lines}. Repeat them with --rerun changed, or answer from them as they are with --keep"
+            )
 
     def kinds(self, run_id: str) -> list[str]:
         """Return what has changed of a run: `code`, `data`."""
@@ -73,7 +81,10 @@ def outdated(
     Raises:
         ConfigError: no label matches.
     """
-    made = {run_id: result.provenance for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))}
+    made = {
+        run_id: result.provenance
+        for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))
+    }
     finished = {run.id: run.config for run in runs if run.id in made}
     changes: list[Change] = []
     unread: list[str] = []

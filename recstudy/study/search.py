@@ -1,4 +1,6 @@
-"""A search: a study whose variants a sampler proposes, within the ranges that stand beside the fields. Pure data."""
+"""A search: a study whose variants a sampler proposes, within the ranges that stand beside the fields. Pure
+data.
+"""
 
 import fnmatch
 import itertools
@@ -21,7 +23,8 @@ from recstudy.study.study import ByPreset, Stated
 Direction = Literal["max", "min"]
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
 Ranges = Mapping[str, Mapping[str, Tunable]]  # family -> path of a field -> its range
-Conditions = Mapping[str, Mapping[str, Sequence[Any]]]  # field -> other field -> the values of that at which it is searched
+# field -> other field -> the values of that at which it is searched
+Conditions = Mapping[str, Mapping[str, Sequence[Any]]]
 COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the settings
 MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisecond each
 
@@ -33,27 +36,29 @@ class Search(Stated):
 
     Args:
         name: of its folder of results.
-        presets: name -> run config, or a list of them, one a model family; the first preset is the default, and so is its first
-            family.
+        presets: name -> run config, or a list of them, one a model family; the first preset is the default,
+            and so is its first family.
         vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
-        ranges: other ranges for some of them, for every preset, by preset, or both; those of a preset count first.
-        objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on the selection
-            split; always the way in which that metric is better), `gflops`, `params`, `train_gflops`. The first is the one that
-            rankings use.
-        first: settings to try first, such as a paper's, for every preset or by preset; the preset's own settings always come
-            before them. Those with a `family` are for that family.
-        budget: what the search may spend in all (`24 runs`, `2h`, `40gpuh`), for every preset or by preset; no more than half
-            of it goes to `confirm`.
+        ranges: other ranges for some of them, for every preset, by preset, or both; those of a preset count
+            first.
+        objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on
+            the selection split; always the way in which that metric is better), `gflops`, `params`,
+            `train_gflops`. The first is the one that rankings use.
+        first: settings to try first, such as a paper's, for every preset or by preset; the preset's own
+            settings always come before them. Those with a `family` are for that family.
+        budget: what the search may spend in all (`24 runs`, `2h`, `40gpuh`), for every preset or by preset;
+            no more than half of it goes to `confirm`.
         sampler: one of `SAMPLERS`, such as one of your own.
-        stopping: one of `PRUNERS` stops runs early: `asha` or `median` those that look poor beside the others at the same epoch.
+        stopping: one of `PRUNERS` stops runs early: `asha` or `median` those that look poor beside the others
+            at the same epoch.
         confirm: how many of the best are run again with fresh seeds, as far as half of the budget allows.
         seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
-        report: tables and figures in their order, for every preset or by preset; by default the progress, a table of the best
-            settings, parameter importances, and the score against each parameter.
+        report: tables and figures in their order, for every preset or by preset; by default the progress, a
+            table of the best settings, parameter importances, and the score against each parameter.
         question: by default the docstring of the file that is run.
         program, settings, metrics: of a program of your own, as in `Study`; `ranges` then says what varies.
-        when: field -> {another field that is varied: the values at which the first is searched}; at others it stays as the
-            preset has it, as `{"model.balance_weight": {"model.experts": [2, 4]}}`.
+        when: field -> {another field that is varied: the values at which the first is searched}; at others it
+            stays as the preset has it, as `{"model.balance_weight": {"model.experts": [2, 4]}}`.
     """
 
     name: str
@@ -83,23 +88,36 @@ class Search(Stated):
             Budget.parse(budget)
         self.check_lists("vary", str)
         self.check_lists("first", Mapping, whole=False)
-        if not isinstance(self.objectives, Mapping) or not {*self.objectives.values()} <= {"max", "min"} or not self.objectives:
-            raise ConfigError(f"the objectives of {self.name} are {{name: 'max' or 'min'}}, but got {brief(self.objectives)}")
+        if (
+            not isinstance(self.objectives, Mapping)
+            or not {*self.objectives.values()} <= {"max", "min"}
+            or not self.objectives
+        ):
+            raise ConfigError(
+                f"the objectives of {self.name} are {{name: 'max' or 'min'}}, but got {brief(self.objectives)}"
+            )
         self._check_ranges(self.ranges)
         for name, conditions in self.when.items() if isinstance(self.when, Mapping) else (("when", None),):
-            if not isinstance(conditions, Mapping) or not all(isinstance(values, list | tuple) for values in conditions.values()):
+            if not isinstance(conditions, Mapping) or not all(
+                isinstance(values, list | tuple) for values in conditions.values()
+            ):
                 raise ConfigError(
                     f"the `when` of {self.name} is {{field: {{other field: [values]}}}}, but got {name!r}: {conditions!r}"
                 )
         self._name_fields()
 
     def _name_fields(self) -> None:
-        """Name the fields of a user's own program as records do, and give each preset its ranges. By default these are varied."""
+        """Name the fields of a user's own program as records do, and give each preset its ranges. By default
+        these are varied.
+        """
         path = next((base.path for base in self.bases(self.preset_named())), str)
 
         def named(given: Any) -> Any:
             if isinstance(given, Mapping):
-                return {name if name in (FAMILY, *self.presets) else path(name): named(value) for name, value in given.items()}
+                return {
+                    name if name in (FAMILY, *self.presets) else path(name): named(value)
+                    for name, value in given.items()
+                }
             return [*map(named, given)] if isinstance(given, list | tuple) else given
 
         stated = named(self.ranges)
@@ -107,11 +125,18 @@ class Search(Stated):
         ranges = {preset: {**of_all, **stated.get(preset, {})} for preset in self.presets}
         fields = [name for given in ranges.values() for name in given]
         vary = self.vary or [*(self.program.ranges if self.program else ()), *fields]
-        self._replace(ranges=ranges, vary=list(dict.fromkeys(map(path, vary))), when=named(self.when), first=named(self.first))
+        self._replace(
+            ranges=ranges,
+            vary=list(dict.fromkeys(map(path, vary))),
+            when=named(self.when),
+            first=named(self.first),
+        )
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
-            raise ConfigError(f"the ranges of {self.name} are {{field: Tunable(...)}}, but got {brief(ranges)}")
+            raise ConfigError(
+                f"the ranges of {self.name} are {{field: Tunable(...)}}, but got {brief(ranges)}"
+            )
         for name, given in ranges.items():
             if name in self.presets and isinstance(given, Mapping):
                 self._check_ranges(given)
@@ -119,7 +144,8 @@ class Search(Stated):
                 raise ConfigError(f"{self.name} gives {name!r} a range that is no Tunable: {given!r}")
 
     def varied(self, preset: str, axes: Mapping[str, Any]) -> Self:
-        """Return the search with these fields tried at these values. Nothing but the preset's own settings is tried first then.
+        """Return the search with these fields tried at these values. Nothing but the preset's own settings is
+        tried first then.
 
         Args:
             preset: The preset whose ranges they replace.
@@ -132,7 +158,8 @@ class Search(Stated):
 
 @dataclass(frozen=True)
 class Space:
-    """What a search may try: the ranges of each model family's fields, some of them only beside certain values of others.
+    """What a search may try: the ranges of each model family's fields, some of them only beside certain
+    values of others.
 
     Args:
         bases: Family -> the settings that the fields are changed in.
@@ -145,11 +172,16 @@ class Space:
     when: Conditions = field(default_factory=dict)
 
     def settings(self, family: str, choose: Callable[[str], Any]) -> dict[str, Any]:
-        """Return settings of a family, by what is chosen for each field that is searched beside those before it."""
+        """Return settings of a family, by what is chosen for each field that is searched beside those before
+        it.
+        """
         params = {FAMILY: family} if len(self.bases) > 1 else {}
         base = flatten(self.bases[family].values) if self.when else {}
         for path in self.ranges[family]:
-            if all(params.get(other, base.get(other)) in values for other, values in self.when.get(path, {}).items()):
+            if all(
+                params.get(other, base.get(other)) in values
+                for other, values in self.when.get(path, {}).items()
+            ):
                 params[path] = choose(path)
         return params
 
@@ -186,7 +218,9 @@ def label(params: Params) -> str:
 
 
 def readable(value: Any) -> Any:
-    """Return a real number at `DIGITS` significant digits, so that a run has the value that a table prints."""
+    """Return a real number at `DIGITS` significant digits, so that a run has the value that a table
+    prints.
+    """
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
@@ -200,7 +234,9 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
     for path in given:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
             raise ConfigError(f"{search.name} gives a range for {path!r}, which it does not vary")
-    known = dict.fromkeys(path for name in search.presets for base in search.bases(name) for path in base.ranges)
+    known = dict.fromkeys(
+        path for name in search.presets for base in search.bases(name) for path in base.ranges
+    )
     for pattern in search.vary:
         if not fnmatch.filter([*known, *given], pattern):
             raise ConfigError(
@@ -221,7 +257,9 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
 
 
 def _check_when(search: Search, ranges: Ranges) -> None:
-    """Refuse conditions on what is not varied, or that no setting fulfils; one on a field that has conditions itself, too."""
+    """Refuse conditions on what is not varied, or that no setting fulfils; one on a field that has conditions
+    itself, too.
+    """
     varied = {path: range for fields in ranges.values() for path, range in fields.items()}
     for path, conditions in search.when.items():
         for other, values in {path: [], **conditions}.items():
@@ -239,7 +277,8 @@ def _check_when(search: Search, ranges: Ranges) -> None:
 
 
 def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
-    """Return by family the preset's own settings, if the ranges have them, and then those to try first, with the preset's own.
+    """Return by family the preset's own settings, if the ranges have them, and then those to try first, with
+    the preset's own.
 
     Raises:
         ConfigError: settings that no trial of the search could have.
@@ -257,10 +296,14 @@ def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
             whole = space.settings(family, (base | settings).__getitem__)
             for path, value in (fields_of(whole) | settings).items():
                 if path not in ranges:
-                    raise ConfigError(f"{search.name} tries {path!r} first, but {family} varies {choices(ranges)}")
+                    raise ConfigError(
+                        f"{search.name} tries {path!r} first, but {family} varies {choices(ranges)}"
+                    )
                 first = f"{search.name} tries {path}={value} first"
                 if path not in whole:
-                    raise ConfigError(f"{first}, beside settings at which its `when` does not search {path!r}")
+                    raise ConfigError(
+                        f"{first}, beside settings at which its `when` does not search {path!r}"
+                    )
                 if value not in ranges[path]:
                     whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
                     raise ConfigError(f"{first}{whose}, which is not in its range ({ranges[path]})")
@@ -269,7 +312,9 @@ def first_settings(search: Search, preset: str, space: Space) -> list[Params]:
 
 
 def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping: str) -> None:
-    """Refuse (ConfigError) objectives that are not known, that a pruner cannot rank by, or that families do not share."""
+    """Refuse (ConfigError) objectives that are not known, that a pruner cannot rank by, or that families do
+    not share.
+    """
     if stopping != "none" and len(search.objectives) > 1:
         raise ConfigError(
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"

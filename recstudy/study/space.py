@@ -1,7 +1,7 @@
 """Optuna's side of a search: what to try next, given what the records say of the trials before.
 
-The records are the truth. An Optuna study is made anew from them each time a search begins, in memory or in the storage
-that optuna-dashboard reads; trials that a killed driver left open there are told FAIL.
+The records are the truth. An Optuna study is made anew from them each time a search begins, in memory or in
+the storage that optuna-dashboard reads; trials that a killed driver left open there are told FAIL.
 """
 
 import warnings
@@ -51,7 +51,8 @@ class Optimizer:
     Args:
         plan: The plan of the search.
         tried: Its trials so far, from the records.
-        storage: A journal file or a database URL in which optuna-dashboard finds every trial; none by default.
+        storage: A journal file or a database URL in which optuna-dashboard finds every trial; none by
+            default.
     """
 
     def __init__(self, plan: Plan, tried: Sequence[Tried], storage: str = "") -> None:
@@ -59,13 +60,19 @@ class Optimizer:
         self._open: dict[str, Trial] = {}  # by run id
         self._reported: dict[str, int] = {}  # the last epoch of each
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)  # TPE in groups, GP and QMC are called so since Optuna 3
-            sampler = SAMPLERS[plan.sampler](plan, len(tried))  # by another seed once it goes on: it then draws something else
+            # TPE in groups, GP and QMC are called so since Optuna 3
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            # by another seed once it goes on: it then draws something else
+            sampler = SAMPLERS[plan.sampler](plan, len(tried))
         if not isinstance(sampler, BaseSampler):
-            raise ConfigError(f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}")
+            raise ConfigError(
+                f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}"
+            )
         try:
             self.study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(storage)) if storage and "://" not in storage else storage or None,
+                storage=JournalStorage(JournalFileBackend(storage))
+                if storage and "://" not in storage
+                else storage or None,
                 sampler=RandomSampler(),  # until all trials so far are in the study
                 study_name=f"{plan.study.name} {plan.folder} {plan.definition}",
                 directions=["maximize" if way == "max" else "minimize" for way in plan.objectives.values()],
@@ -82,13 +89,18 @@ class Optimizer:
         self.study.stop = lambda: None  # type: ignore[method-assign]  # by a sampler with nothing left: it may draw again
 
     def _add(self, tried: Sequence[Tried]) -> None:
-        """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is added."""
-        for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):  # killed before it was asked for
+        """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is
+        added.
+        """
+        # killed before it was asked for
+        for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             self.study.ask()
         for ghost in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             self.study.tell(ghost.number, state=TrialState.FAIL)
         ended = (TrialState.COMPLETE, TrialState.PRUNED)
-        known = {trial.user_attrs.get(RUN_ID) for trial in self.study.get_trials(deepcopy=False, states=ended)}
+        known = {
+            trial.user_attrs.get(RUN_ID) for trial in self.study.get_trials(deepcopy=False, states=ended)
+        }
         for trial in (trial for trial in tried if trial.run_id not in known):
             self.begun(self.ask(trial.params)[0], trial.run_id, label(trial.params))
             for epoch, score in trial.scores.items():
@@ -102,7 +114,9 @@ class Optimizer:
         trial, families = self.study.ask(), tuple(self.plan.space.bases)
         family = str(trial.suggest_categorical(FAMILY, families)) if len(families) > 1 else families[0]
         ranges = self.plan.space.ranges[family]
-        return trial, self.plan.space.settings(family, lambda path: readable(_suggest(trial, path, ranges[path])))
+        return trial, self.plan.space.settings(
+            family, lambda path: readable(_suggest(trial, path, ranges[path]))
+        )
 
     def begun(self, trial: Trial, run_id: str, label: str) -> None:
         """Hear that a trial's run is under way."""
@@ -134,9 +148,12 @@ class Optimizer:
         self.study.tell(trial, numbers if state == "done" else None, STATES[state])
 
     def importance(self) -> ImportanceRecord:
-        """Return the share of each field in the variance of each objective, as far as it can be computed, with its interval."""
+        """Return the share of each field in the variance of each objective, as far as it can be computed,
+        with its interval.
+        """
         trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        count = len({tuple(sorted(trial.params.items())) for trial in trials})  # a repeated proposal is one trial
+        # a repeated proposal is one trial
+        count = len({tuple(sorted(trial.params.items())) for trial in trials})
         shares: dict[str, dict[str, Shares]] = {name: {} for name in self.plan.objectives}  # by method
         ends: dict[str, dict[str, Any]] = {name: {} for name in shares}
         missing: dict[str, str] = {}
@@ -144,7 +161,8 @@ class Optimizer:
             few = f"too few trials: {count} finished, and it takes {FEWEST_TRIALS}"
             return ImportanceRecord(trials=count, importance=shares, missing=dict.fromkeys(EVALUATORS, few))
         for (index, (name, way)), method in product(enumerate(self.plan.objectives.items()), EVALUATORS):
-            compute = partial(self._shares, method, index, 1 if way == "min" else -1)  # PED-ANOVA: what makes it small
+            # PED-ANOVA: what makes it small
+            compute = partial(self._shares, method, index, 1 if way == "min" else -1)
             try:
                 shares[name][method] = compute(trials)
                 ends[name][method] = intervals(shares[name][method], compute, trials)
@@ -171,7 +189,8 @@ def intervals(
 ) -> dict[str, tuple[float, float]]:
     """Return the 95 % interval of each share, from 0 to 1: what random halves of the trials give instead.
 
-    With half of the trials left out, the mean square of how far the halves are off is the variance itself (Shao and Wu 1989).
+    With half of the trials left out, the mean square of how far the halves are off is the variance itself
+    (Shao and Wu 1989).
     """
     generator, halves = np.random.default_rng(0), list[Shares]()
     for _ in range(HALVES):

@@ -1,7 +1,9 @@
-"""How a search chooses what to try next, and which runs it stops early: samplers and pruners, ours and a user's.
+"""How a search chooses what to try next, and which runs it stops early: samplers and pruners, ours and a
+user's.
 
-A sampler is a function of the search's plan and a seed that gives one of Optuna's samplers. A pruner is a function that looks at
-the scores of a run, epoch by epoch, and at those of the others, and says whether the run is stopped:
+A sampler is a function of the search's plan and a seed that gives one of Optuna's samplers. A pruner is a
+function that looks at the scores of a run, epoch by epoch, and at those of the others, and says whether the
+run is stopped:
 
     @PRUNERS.add("hopeless")
     def hopeless(run, others, epochs):
@@ -32,7 +34,9 @@ def _add(name: str, kind: str, **options: Any) -> None:
         import optuna.samplers  # half a second, which only a search that runs is to wait for
 
         if name == "cmaes" and len(plan.objectives) > 1:
-            raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
+            raise ConfigError(
+                f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}"
+            )
         if name == "tpe":  # settings differ in which fields they have
             options["group"] = len(plan.space.bases) > 1 or bool(plan.space.when)
         return getattr(optuna.samplers, kind)(seed=seed, **options)
@@ -41,21 +45,25 @@ def _add(name: str, kind: str, **options: Any) -> None:
 _add("tpe", "TPESampler", multivariate=True)
 _add("gp", "GPSampler")
 _add("cmaes", "CmaEsSampler", warn_independent_sampling=False)
-_add("nsgaii", "NSGAIISampler", population_size=16)  # its own 50 would be most of a budget of tens to hundreds of runs
+# its own 50 would be most of a budget of tens to hundreds of runs
+_add("nsgaii", "NSGAIISampler", population_size=16)
 _add("qmc", "QMCSampler", scramble=True, warn_independent_sampling=False, warn_asynchronous_seeding=False)
 _add("random", "RandomSampler")
 
 
 @PRUNERS.add("asha")
 def asha(run: Scores, others: Sequence[Scores], epochs: int) -> bool:
-    """Stop a run that reaches a rung below the best quarter of those that were there before it (ASHA; Li et al. 2020).
+    """Stop a run that reaches a rung below the best quarter of those that were there before it (ASHA; Li et
+    al. 2020).
 
     Rungs are at a ninth of the epochs, and at four times as many.
     """
     rung, now = grace(epochs), max(run)
     while rung * ETA <= min(now, epochs):
         rung *= ETA
-    reached = [other[min(epoch for epoch in other if epoch >= rung)] for other in others if max(other) >= rung]
+    reached = [
+        other[min(epoch for epoch in other if epoch >= rung)] for other in others if max(other) >= rung
+    ]
     if now < rung or not reached or any(rung <= epoch < now for epoch in run):
         return False
     from numpy import percentile
@@ -65,9 +73,15 @@ def asha(run: Scores, others: Sequence[Scores], epochs: int) -> bool:
 
 @PRUNERS.add("median")
 def below_median(run: Scores, others: Sequence[Scores], epochs: int) -> bool:
-    """Stop a run whose best score is below the median of the others' means up to the same epoch (Golovin et al. 2017)."""
+    """Stop a run whose best score is below the median of the others' means up to the same epoch (Golovin et
+    al. 2017).
+    """
     least, now = grace(epochs), max(run)
-    past = [[score for epoch, score in other.items() if least <= epoch <= now] for other in others if max(other) >= now]
+    past = [
+        [score for epoch, score in other.items() if least <= epoch <= now]
+        for other in others
+        if max(other) >= now
+    ]
     means = [fmean(scores) for scores in past if scores]
     return now >= least and len(means) >= SAMPLES and max(run.values()) < median(means)
 

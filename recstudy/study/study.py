@@ -1,4 +1,6 @@
-"""What a user states in one file: a study, its variants and seeds, and the reports to make of them. Pure data."""
+"""What a user states in one file: a study, its variants and seeds, and the reports to make of them. Pure
+data.
+"""
 
 import re
 from collections import Counter
@@ -28,7 +30,9 @@ ByPreset: TypeAlias = T | Mapping[str, T]  # for every preset, or by its name
 
 
 class Stated:
-    """What studies and searches have in common: values for every preset or by preset, and the user's own program, if any."""
+    """What studies and searches have in common: values for every preset or by preset, and the user's own
+    program, if any.
+    """
 
     name: str
     presets: Mapping[str, Any]
@@ -59,7 +63,9 @@ class Stated:
         if self.program is None:
             for name in ("settings", "metrics"):
                 if getattr(self, name):
-                    raise ConfigError(f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs")
+                    raise ConfigError(
+                        f"{self.name} has {name} but no program: give program=train, or presets of RunConfigs"
+                    )
             return
         program = self.program
         if not isinstance(program, OwnProgram):
@@ -96,20 +102,28 @@ class Stated:
                     f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and "
                     f"last, but got {name!r}"
                 )
-        folders = Counter(folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True)))
+        folders = Counter(
+            folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True))
+        )
         for preset, settings in presets.items():
             if folders[preset.lower()] > 1:
-                raise ConfigError(f"{self.name}: the preset {preset!r} and another one would share a folder. Rename it")
+                raise ConfigError(
+                    f"{self.name}: the preset {preset!r} and another one would share a folder. Rename it"
+                )
             if self.has_families:
                 check_list(f"the preset {preset!r} of {self.name}", settings, RunSettings, "RunConfig")
             elif not isinstance(settings, RunSettings):
                 fix = ". Write the other configs as variants" if isinstance(settings, list | tuple) else ""
-                raise ConfigError(f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(settings)}{fix}")
+                raise ConfigError(
+                    f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(settings)}{fix}"
+                )
 
     def preset_named(self, name: str = "") -> str:
         """Return the preset of this name, by default the first one (ConfigError: there is none)."""
         if name and name not in self.presets:
-            raise ConfigError(f"no preset {name!r}: {self.name} has {choices(self.presets)}.{nearest(name, self.presets)}")
+            raise ConfigError(
+                f"no preset {name!r}: {self.name} has {choices(self.presets)}.{nearest(name, self.presets)}"
+            )
         return name or next(iter(self.presets))
 
     def bases(self, preset: str) -> list[RunSettings]:
@@ -118,11 +132,14 @@ class Stated:
         return list(settings) if self.has_families else [settings]
 
     def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
-        """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or `otherwise`."""
+        """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or
+        `otherwise`.
+        """
         return part.get(self.preset_named(preset), otherwise) if isinstance(part, Mapping) else part
 
     def each(self, part: str, whole: bool = True) -> list[Any]:
-        """Return what is stated of a part: once for all presets, or by preset, and, if it must be `whole`, of all of them.
+        """Return what is stated of a part: once for all presets, or by preset, and, if it must be `whole`, of
+        all of them.
 
         Raises:
             ConfigError: a preset is missing, or there is none of that name.
@@ -153,24 +170,30 @@ class Study(Stated):
 
     Args:
         name: of its folder of results.
-        presets: name -> run config that the variants change, or a list of one; the first preset is the default. With a program
-            of your own: name -> changes of its settings; none are needed.
+        presets: name -> run config that the variants change, or a list of one; the first preset is the
+            default. With a program of your own: name -> changes of its settings; none are needed.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
-        seeds_at_most: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so that the first look
-            has the whole error. A study that is read at 3 seeds and again at 5 has two chances to be wrong, so each look
-            spends a part of the 5 %. A study that goes beyond its maximum may err in 7.5 %.
-        learned: metric -> the value above which a seed has learned, where some seeds do and others do not (`2 of 3 learned`);
-            without it one wide gap between the seeds tells.
-        paired: whether variants of the same seed share data order and initialization, so that differences are taken per seed.
-        report: the tables and figures in their order, for every preset or by preset; by default a table of results and the
-            learning curves.
+        seeds_at_most: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so
+            that the first look has the whole error. A study that is read at 3 seeds and again at 5 has two
+            chances to be wrong, so each look spends a part of the 5 %. A study that goes beyond its maximum
+            may err in 7.5 %.
+        learned: metric -> the value above which a seed has learned, where some seeds do and others do not (`2
+            of 3 learned`); without it one wide gap between the seeds tells.
+        paired: whether variants of the same seed share data order and initialization, so that differences are
+            taken per seed.
+        report: the tables and figures in their order, for every preset or by preset; by default a table of
+            results and the learning curves.
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
-        question: what the study asks and what an answer costs; by default the docstring of the file that is run.
-        deviations: where the preset `paper` knowingly is not as its paper, said under every table that compares with it.
-        program: what runs execute, in place of the recursive models: a training function, a `Function` or a `Command`.
+        question: what the study asks and what an answer costs; by default the docstring of the file that is
+            run.
+        deviations: where the preset `paper` knowingly is not as its paper, said under every table that
+            compares with it.
+        program: what runs execute, in place of the recursive models: a training function, a `Function` or a
+            `Command`.
         settings: of that program: names with defaults, a dataclass or a pydantic model.
-        metrics: of that program: name -> how it is read, such as `Metric("%", items=10_000)`; the first one is the score.
+        metrics: of that program: name -> how it is read, such as `Metric("%", items=10_000)`; the first one
+            is the score.
     """
 
     name: str
@@ -198,9 +221,13 @@ class Study(Stated):
                     f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
                 )
         if not isinstance(self.paired, bool):
-            raise ConfigError(f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}")
+            raise ConfigError(
+                f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}"
+            )
         if not isinstance(self.learned, Mapping):
-            raise ConfigError(f"the `learned` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.learned)}")
+            raise ConfigError(
+                f"the `learned` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.learned)}"
+            )
         with using_metrics(self.metrics):
             for name, value in self.learned.items():
                 low, high = METRICS[name].bounds or (-inf, inf)
@@ -215,17 +242,22 @@ class Study(Stated):
             path = self.bases(self.preset_named())[0].path
             variants = {}
             for preset in self.presets:
-                variants[preset] = [with_paths(variant, path) for variant in self.by_preset(self.variants, preset)]
+                variants[preset] = [
+                    with_paths(variant, path) for variant in self.by_preset(self.variants, preset)
+                ]
             names = flatten(self.program.defaults)  # what a deviation is about may also stand in words
             deviations = []
             for stated in self.deviations:
-                deviations.append(replace(stated, field=path(stated.field)) if stated.field in names else stated)
+                deviations.append(
+                    replace(stated, field=path(stated.field)) if stated.field in names else stated
+                )
             self._replace(variants=variants, deviations=deviations)
 
     def varied(self, preset: str, axes: Axes) -> Self:
         """Return the study with each variant of a preset at every combination of these axes' levels.
 
-        The levels replace those of an axis that the study sweeps itself. Its claims are about its own variants, and are dropped.
+        The levels replace those of an axis that the study sweeps itself. Its claims are about its own
+        variants, and are dropped.
 
         Args:
             preset: The preset whose variants are varied.
@@ -235,7 +267,8 @@ class Study(Stated):
         return replace(self, variants={**variants, preset: crossed(variants[preset], axes)}, claims=())
 
 
-# ----------------------------------- what a file states is checked where it states it, so that an error names the line
+# ----------------------------------- what a file states is checked where it states it, so that an error names
+# the line
 
 
 def check_list(what: str, given: Any, kind: type, name: str = "") -> None:

@@ -1,7 +1,8 @@
-"""The trials of a search on disk: one line each, appended before its run starts, so that a killed driver forgets none.
+"""The trials of a search on disk: one line each, appended before its run starts, so that a killed driver
+forgets none.
 
-`trials-DEFINITION.jsonl` in the study's folder also says which of the best are run again with fresh seeds, and how much
-time the search has used (`budget.py`).
+`trials-DEFINITION.jsonl` in the study's folder also says which of the best are run again with fresh seeds,
+and how much time the search has used (`budget.py`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,7 +43,9 @@ class TrialLog:
         self.plan, self.results = plan, results
         self.path = results.study(plan.study.name, plan.folder) / f"trials-{plan.definition}.jsonl"
         lines = read_trials(self.path)
-        self.params: dict[str, Params] = {line.id: line.params for line in lines if isinstance(line, TrialLine)}
+        self.params: dict[str, Params] = {
+            line.id: line.params for line in lines if isinstance(line, TrialLine)
+        }
         self.meter = Meter(self.path, plan.budget)
         self.fresh = {line.id: line for line in lines if isinstance(line, ConfirmLine)}
 
@@ -67,14 +70,22 @@ class TrialLog:
             if run_id in without or ended not in ("done", "stopped"):
                 continue
             status, values = self.measured(run_id)
-            state: State = "stopped" if ended == "stopped" else "failed" if status != "done" or None in values else "done"
+            state: State = (
+                "stopped"
+                if ended == "stopped"
+                else "failed"
+                if status != "done" or None in values
+                else "done"
+            )
             lines = read_log(self.results.run(run_id).epochs, EpochLine)
             scores = {line.epoch: line.values.get(self.plan.base.objective) for line in lines}
             tried.append(Tried(params, run_id, state, values if state == "done" else (), scores))
         return tried
 
     def measured(self, run_id: str) -> tuple[str, list[float | None]]:
-        """Return the status of a run that has a result, and its objectives, each None if the run does not have it."""
+        """Return the status of a run that has a result, and its objectives, each None if the run does not
+        have it.
+        """
         result = dict(self.results.finished([run_id])).get(run_id)
         if result is None:
             return "", [None for _ in self.plan.objectives]
@@ -83,7 +94,9 @@ class TrialLog:
         return result.status, [measured.get(name) for name in self.plan.objectives]
 
     def best(self) -> list[Run]:
-        """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs pays for them."""
+        """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs
+        pays for them.
+        """
         wanted = self._wanted()
         new = [run.id for run in wanted if run.id not in self.fresh]
         left = int(self.plan.budget.amount) - self.made if self.plan.budget.unit == "runs" else len(new)
@@ -100,7 +113,11 @@ class TrialLog:
         table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
         best = ranked(table, self.plan.objectives)["id"][: self.plan.confirm]
         numbers, seeds = list(self.params), range(1, self.plan.seeds + 1)
-        runs = [self.plan.run(numbers.index(run_id), self.params[run_id], seed) for seed in seeds for run_id in best]
+        runs = [
+            self.plan.run(numbers.index(run_id), self.params[run_id], seed)
+            for seed in seeds
+            for run_id in best
+        ]
         return runs[: self.plan.kept]
 
     @property
@@ -109,7 +126,8 @@ class TrialLog:
         return len(self.params) + len(self.fresh)
 
     def room(self, under_way: int = 0) -> bool:
-        """Tell whether the budget pays for one more setting, and then for the fresh seeds that it and the best may need.
+        """Tell whether the budget pays for one more setting, and then for the fresh seeds that it and the
+        best may need.
 
         Hours are kept for those by what a run has taken so far.
 
@@ -121,7 +139,9 @@ class TrialLog:
             left = int(budget.amount) - self.made - 1
             if left >= kept:
                 return True
-            needed = sum(run.id not in self.fresh for run in self._wanted()) + self.plan.seeds * (under_way + 1)
+            needed = sum(run.id not in self.fresh for run in self._wanted()) + self.plan.seeds * (
+                under_way + 1
+            )
             return left >= min(kept, needed)
         spent, ended = self.meter.spent, self.made - under_way
         price = spent / ended if ended > 0 else 0.0
@@ -139,7 +159,9 @@ class TrialLog:
         return runs
 
     def settled(self) -> bool:
-        """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed has its numbers."""
+        """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed
+        has its numbers.
+        """
         if self.room():
             return False
         if any(self.results.state(run_id) not in ("done", "stopped") for run_id in self.params):
@@ -153,4 +175,7 @@ def runs_of(plan: Plan, results: Results) -> list[Run]:
         return plan.runs
     log = TrialLog(plan, results)
     params = list(log.params.values())
-    return [*log.runs, *(plan.run(line.confirms, params[line.confirms], line.seed) for line in log.fresh.values())]
+    return [
+        *log.runs,
+        *(plan.run(line.confirms, params[line.confirms], line.seed) for line in log.fresh.values()),
+    ]

@@ -1,8 +1,10 @@
-"""`--until decided`: further seeds for the open questions of a study, from look to look, until further seeds decide none.
+"""`--until decided`: further seeds for the open questions of a study, from look to look, until further seeds
+decide none.
 
-A block brings the variants of open questions to the next look of the schedule. It follows from the records, so that a study that
-was stopped goes on with the same block. A question is given up only if the chance to decide it at the maximum is below one half
-even when the true effect is the estimate plus one standard error: a plan by the estimate alone gives up true effects.
+A block brings the variants of open questions to the next look of the schedule. It follows from the records,
+so that a study that was stopped goes on with the same block. A question is given up only if the chance to
+decide it at the maximum is below one half even when the true effect is the estimate plus one standard error:
+a plan by the estimate alone gives up true effects.
 """
 
 from collections import Counter
@@ -39,7 +41,9 @@ class Ending(StrEnum):
 
 
 def ending(question: OpenQuestion, seeds: Sequence[int], maximum: int, spent: bool = False) -> Ending:
-    """Return the state of a question if its variants have so many seeds of `maximum`, and if the budget is `spent`."""
+    """Return the state of a question if its variants have so many seeds of `maximum`, and if the budget is
+    `spent`.
+    """
     if question.is_decided:
         return Ending.DECIDED
     is_unlikely = question.chance < LEAST_CHANCE or seeds_left(question, seeds, maximum) == 0
@@ -54,12 +58,17 @@ def seeds_left(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> in
 
 
 def next_block(
-    questions: Sequence[OpenQuestion], seeds: Sequence[int], maximum: int, prices: Sequence[float], budget: float = inf
+    questions: Sequence[OpenQuestion],
+    seeds: Sequence[int],
+    maximum: int,
+    prices: Sequence[float],
+    budget: float = inf,
 ) -> dict[int, int]:
-    """Return the variants that get further seeds, each with its number of seeds at the next look; empty if nothing is open.
+    """Return the variants that get further seeds, each with its number of seeds at the next look; empty if
+    nothing is open.
 
-    The question that costs least to decide goes first. A question whose next look the budget does not pay for, after those
-    before it, waits.
+    The question that costs least to decide goes first. A question whose next look the budget does not pay
+    for, after those before it, waits.
 
     Args:
         questions: The questions.
@@ -82,7 +91,11 @@ def next_block(
     block: dict[int, int] = {}
     for question in sorted(open_now, key=cost):
         look = next_look(question)
-        wanted = {variant: max(look, block.get(variant, 0)) for variant in question.variants if seeds[variant] < look}
+        wanted = {
+            variant: max(look, block.get(variant, 0))
+            for variant in question.variants
+            if seeds[variant] < look
+        }
         paid = {variant: block.get(variant, seeds[variant]) for variant in wanted}
         price = sum(prices[variant] * (wanted[variant] - paid[variant]) for variant in wanted)
         if price <= budget:
@@ -92,7 +105,8 @@ def next_block(
 
 
 def with_maximum(plan: Plan, results: Results) -> Plan:
-    """Return the plan of a study that states no maximum with four times its seeds, if no verdict was read yet.
+    """Return the plan of a study that states no maximum with four times its seeds, if no verdict was read
+    yet.
 
     If the command was stopped and typed again, the recorded maximum stays.
     """
@@ -161,7 +175,8 @@ class Until:
         records = load_study(results, plan.study.name, plan.folder)
         seeds = plan.seeds_each
         prices = [1.0] * len(seeds)
-        if self.meter:  # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
+        # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
+        if self.meter:
             hours = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
             known = [price for price in hours if price is not None]
             mean = sum(known) / len(known) if known else 0.0
@@ -184,7 +199,8 @@ class Until:
             yield f"- {end}: {question.text}: {_outlook(question, seeds, self.maximum)}"
         # What the runs cost against the most seeds for every variant, at the mean device time of its runs.
         made = distinct(row for row in records.rows if row.status != "not run")
-        first = distinct(row for rows in records.by_variant for row in rows[:1])  # each variant once, whatever its labels
+        # each variant once, whatever its labels
+        first = distinct(row for rows in records.by_variant for row in rows[:1])
         hours = [_hours(records.by_variant[row.variant], wall=False) for row in first]
         fixed = f"{plural(self.maximum, 'seed')} of every variant would be {plural(self.maximum * len(first), 'run')}"
         if None not in hours:
@@ -194,7 +210,9 @@ class Until:
 
 
 def _hours(rows: Sequence[Row], wall: bool) -> float | None:
-    """Average the hours of a variant's finished runs, on the wall with their evaluation, or of their devices in training."""
+    """Average the hours of a variant's finished runs, on the wall with their evaluation, or of their devices
+    in training.
+    """
     seconds = [row.paid if wall else float(row.value("device_seconds") or 0.0) for row in rows if row.result]
     return sum(seconds) / len(seconds) / 3600 if seconds else None
 
@@ -209,4 +227,6 @@ def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:
         return f"{verdict}, and runs of it have not ended"
     if question.more is None:
         return f"{verdict}, {question.why}" if question.why else verdict
-    return f"{verdict}, would take about {question.more:,} more, {seeds_left(question, seeds, maximum)} are left"
+    return (
+        f"{verdict}, would take about {question.more:,} more, {seeds_left(question, seeds, maximum)} are left"
+    )

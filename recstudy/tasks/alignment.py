@@ -1,4 +1,6 @@
-"""Images and captions brought together: features of both, by which each is to find the other. The network has its own loss."""
+"""Images and captions brought together: features of both, by which each is to find the other. The network has
+its own loss.
+"""
 
 from typing import TYPE_CHECKING, ClassVar
 

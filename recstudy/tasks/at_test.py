@@ -1,4 +1,5 @@
-"""More thinking at test, from the same weights: the surest of noisy trajectories, the vote of copies under symmetries.
+"""More thinking at test, from the same weights: the surest of noisy trajectories, the vote of copies under
+symmetries.
 
     z <- z + sigma N(0, 1)     before each of D segments                                              (1)
     the answer of the trajectory whose halting head is surest, of the first 1, 2, 4, ..., K           (2)
@@ -6,10 +7,11 @@
     that whose copies are surest on average; the first copy is the puzzle itself                      (3)
     pass@k = 1 - C(K - c, k) / C(K, k)      where c of a puzzle's K trajectories are right            (4)
 
-(1)-(2) are PTRM (arXiv:2605.19943), which needs no training of its own. z is the last of a network's states, TRM's latent and
-HRM's lower one; on request y, the first of them, is noisy as well, or alone. Beside (2) and (3) stands how often any of the same
-trajectories or copies is right; (4) is the estimator without bias (arXiv:2107.03374), from all trajectories for every k. Copies
-flip a puzzle where some of them solve it and others do not.
+(1)-(2) are PTRM (arXiv:2605.19943), which needs no training of its own. z is the last of a network's states,
+TRM's latent and HRM's lower one; on request y, the first of them, is noisy as well, or alone. Beside (2) and
+(3) stands how often any of the same trajectories or copies is right; (4) is the estimator without bias
+(arXiv:2107.03374), from all trajectories for every k. Copies flip a puzzle where some of them solve it and
+others do not.
 
 Every score is a mean over puzzles: however often a puzzle is answered, it counts once.
 
@@ -38,7 +40,9 @@ from recstudy.train.process import draw
 
 @torch.no_grad()
 def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, float]:
-    """Return shares of the puzzles in percent by `METRIC.COUNT`; nothing where `train.at_test` answers none more than once."""
+    """Return shares of the puzzles in percent by `METRIC.COUNT`; nothing where `train.at_test` answers none
+    more than once.
+    """
     if not config.train.at_test.repeats:
         return {}
     network.eval()
@@ -59,13 +63,18 @@ def spread(batches: Batches, config: AtTest) -> Batches:
 
 
 def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Iterator[tuple[str, Tensor]]:
-    """Return by (1), (2) and (4), by metric, which puzzles are solved, (B,). More trajectories are those of fewer, and others."""
+    """Return by (1), (2) and (4), by metric, which puzzles are solved, (B,). More trajectories are those of
+    fewer, and others.
+    """
     count, device = config.train.at_test.trajectories, batch.images.device
     noise = torch.Generator(device).manual_seed(draw(config.seed, "trajectories", number))
     thought = [think(network, batch.images, batch, config, noise) for _ in range(count)]
     solved = [exact(cells, batch.labels) for cells, _ in thought]
     for many in doubled(count):
-        right_BK, sure_BK = torch.stack(solved[:many], 1), torch.stack([halt for _, halt in thought[:many]], 1)
+        right_BK, sure_BK = (
+            torch.stack(solved[:many], 1),
+            torch.stack([halt for _, halt in thought[:many]], 1),
+        )
         yield f"noisy_exact_accuracy.{many}", right_BK.gather(1, sure_BK.argmax(1, keepdim=True))[:, 0]
         yield f"any_exact_accuracy.{many}", right_BK.any(1)
     right_B = torch.stack(solved, 1).sum(1).tolist() if solved else []
@@ -74,7 +83,9 @@ def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Ite
 
 
 def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> Iterator[tuple[str, Tensor]]:
-    """Return by (3), by metric, which puzzles are solved, (B,). Symmetries follow from the run's seed and the puzzle's row."""
+    """Return by (3), by metric, which puzzles are solved, (B,). Symmetries follow from the run's seed and the
+    puzzle's row.
+    """
     assert isinstance(config.data, Puzzles)
     count, given = config.train.at_test.copies, batch.images.flatten(1).long()
     answers, sure = [], []
@@ -114,12 +125,16 @@ def shaken(carry: Carry, config: AtTest, noise: torch.Generator) -> Carry:
     new = list(carry)
     for at in noisy:
         state = carry[at]
-        new[at] = state + config.noise * torch.randn(state.shape, generator=noise, device=state.device, dtype=state.dtype)
+        new[at] = state + config.noise * torch.randn(
+            state.shape, generator=noise, device=state.device, dtype=state.dtype
+        )
     return tuple(new)
 
 
 def pass_at(count: int, right: int, trajectories: int) -> float:
-    """Return (4): the chance that any of `count` is right that are drawn from so many trajectories, `right` of which are."""
+    """Return (4): the chance that any of `count` is right that are drawn from so many trajectories, `right`
+    of which are.
+    """
     return 1 - math.comb(trajectories - right, count) / math.comb(trajectories, count)
 
 

@@ -44,9 +44,13 @@ class Classification(Task):
         return loss_of(self.config.train)(logits, targets, batch.smoothing)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether the most likely class is the image's, or its mixture's largest part (`train.halting_target`)."""
+        """Return whether the most likely class is the image's, or its mixture's largest part
+        (`train.halting_target`).
+        """
         mixed = self.config.train.halting_target == "mixed" and batch.targets is not None
-        return output.logits.argmax(-1) == (batch.targets.argmax(-1) if mixed and batch.targets is not None else batch.labels)
+        return output.logits.argmax(-1) == (
+            batch.targets.argmax(-1) if mixed and batch.targets is not None else batch.labels
+        )
 
     def shown(self, answers: Answers, split: "Split") -> "Files":
         """Return the first misclassified images, with what they are and what they were taken for."""
@@ -54,8 +58,13 @@ class Classification(Task):
 
         at = (answers.predicted != answers.labels).nonzero()[0][:MISTAKES]
         rows, names = split.rows[at], [*answers.class_names]
-        names += [f"token {at}" for at in range(len(names), answers.logits.shape[1])]  # of a vocabulary larger than the classes
-        seen: dict[str, Any] = {"rows": rows, "labels": answers.labels[at], "predicted": answers.predicted[at]}
+        # of a vocabulary larger than the classes
+        names += [f"token {at}" for at in range(len(names), answers.logits.shape[1])]
+        seen: dict[str, Any] = {
+            "rows": rows,
+            "labels": answers.labels[at],
+            "predicted": answers.predicted[at],
+        }
         images = np.asarray(split.images[rows])
         if images.dtype != np.uint8 and len(images):  # to look at: the lowest value black, the highest white
             images = (255 * (images - images.min()) / max(np.ptp(images), 1e-12)).astype(np.uint8)

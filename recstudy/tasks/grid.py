@@ -1,4 +1,5 @@
-"""Puzzles: a token in every cell of a grid. Label 0 says that a cell is not asked for; it counts neither as right nor as wrong.
+"""Puzzles: a token in every cell of a grid. Label 0 says that a cell is not asked for; it counts neither as
+right nor as wrong.
 
     L = mean over the cells that are asked for of CE(p, token)        (1)
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from recstudy.metrics import Answers
     from recstudy.models.networks.contract import Output
 
-PIECE = 2**15  # answers that are held to the rules at a time: of Sudoku-Extreme's 423,000 at once the rows alone take 0.3 GB
+# answers that are held to the rules at a time: of Sudoku-Extreme's 423,000 at once the rows alone take 0.3 GB
+PIECE = 2**15
 
 
 @TASKS.add("grid")
@@ -50,9 +52,13 @@ class Grid(Task):
         if config.train.augment != Augment():
             raise ValueError(f"train.augment must be off for {cls.augments}")
         if at_test.on and not config.model.halts:
-            raise ValueError(f"train.at_test must be off for {config.model.title}, which has no halting head to choose by")
+            raise ValueError(
+                f"train.at_test must be off for {config.model.title}, which has no halting head to choose by"
+            )
         if at_test.copies > 1 and not getattr(config.data, "draws", 0):
-            raise ValueError(f"train.at_test.copies must be 0 for {config.data.title}, whose symmetries nobody knows")
+            raise ValueError(
+                f"train.at_test.copies must be 0 for {config.data.title}, whose symmetries nobody knows"
+            )
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
         """Equation (1) in nats a cell."""
@@ -61,7 +67,9 @@ class Grid(Task):
         return token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether every cell that is asked for is; of a model that learns to halt by shares, the share that is."""
+        """Return whether every cell that is asked for is; of a model that learns to halt by shares, the share
+        that is.
+        """
         from recstudy.train.losses import token_share
 
         return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
@@ -82,6 +90,8 @@ class Grid(Task):
         assert isinstance(data, Puzzles)
         for start in range(0, len(rows), PIECE):
             cells = told.cells[start : start + PIECE]
-            verdicts.append(data.lawful(np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape), cells))
+            verdicts.append(
+                data.lawful(np.asarray(split.images[rows[start : start + PIECE]]).reshape(cells.shape), cells)
+            )
         known = [one for one in verdicts if one is not None]
         return replace(told, labels=np.asarray(told.labels), lawful=np.concatenate(known) if known else None)

@@ -1,7 +1,8 @@
-"""What a network has learned of puzzles: exact accuracy on the selection split after each epoch, all scores at the end.
+"""What a network has learned of puzzles: exact accuracy on the selection split after each epoch, all scores
+at the end.
 
-Answers are read in every cell after each segment, from one chain of segments. Of the logits nothing is kept but the loss and the
-most likely token of each cell, so that a test set of any size streams through.
+Answers are read in every cell after each segment, from one chain of segments. Of the logits nothing is kept
+but the loss and the most likely token of each cell, so that a test set of any size streams through.
 
 Shapes: N puzzles, S cells, T segments.
 """
@@ -37,7 +38,8 @@ WATCHED = 256  # test puzzles over which states are compared from segment to seg
 TAUGHT = 1000  # training puzzles that are judged at the end
 
 
-Sums = dict[str, Tensor]  # `sums_of` several batches are added up, so that nothing grows with puzzles times segments
+# `sums_of` several batches are added up, so that nothing grows with puzzles times segments
+Sums = dict[str, Tensor]
 
 
 @dataclass
@@ -61,8 +63,10 @@ def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
         last: the segment at which every puzzle halts at the latest.
 
     Returns:
-        By segment, (T,): puzzles that are `exact`, shares of `cells`, and puzzles that are `lost`, which an earlier segment had
-        right. By rule, (H,): puzzles that are right where they halt, `halted`, and the segments `used` until then.
+        By segment, (T,): puzzles that are `exact`, shares of `cells`, and puzzles that are `lost`, which an
+            earlier segment had
+        right. By rule, (H,): puzzles that are right where they halt, `halted`, and the segments `used` until
+        then.
     """
     right = hits == asked[:, None]
     ends = halts[..., :last].clone()
@@ -79,14 +83,22 @@ def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
 
 @torch.no_grad()
 def solve(
-    task: "Grid", network: Network, batches: Batches, segments: int = 0, most: int | None = None, watch: "Watch | None" = None
+    task: "Grid",
+    network: Network,
+    batches: Batches,
+    segments: int = 0,
+    most: int | None = None,
+    watch: "Watch | None" = None,
 ) -> Solved:
-    """Answers of this worker's share, or of the first `most` puzzles, after each of so many segments (`evaluation_steps`)."""
+    """Answers of this worker's share, or of the first `most` puzzles, after each of so many segments
+    (`evaluation_steps`).
+    """
     config, last = task.config, task.config.train.evaluation_steps
     segments, size = max(segments, last), own_batch(config) * batches.world
     network.eval()
     made = partial(torch.empty, len(batches.seen(size)), device=batches.device)
-    # Made before the first batch: small parts that are kept between large ones that are freed took 1 GB of 423,000 puzzles.
+    # Made before the first batch: small parts that are kept between large ones that are freed took 1 GB of
+    # 423,000 puzzles.
     columns = made(config.data.cells, dtype=torch.uint8), made(), made(dtype=torch.bool), made()
     done, seen, sums = 0, 0, Sums()
     for batch in batches.plain(size):
@@ -96,7 +108,9 @@ def solve(
         count, seen, batch = len(batch.images), seen + batch.total, filled(batch)
         carry = network.start(batch.images, batch.told)
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=batch.images.device)
-        ended = torch.zeros(1 + len(config.train.at_test.halts), *hits.shape, dtype=torch.bool, device=hits.device)
+        ended = torch.zeros(
+            1 + len(config.train.at_test.halts), *hits.shape, dtype=torch.bool, device=hits.device
+        )
         for step in range(1, segments + 1):
             before = carry
             with autocast(batch.images.device, config.train):
@@ -108,11 +122,18 @@ def solve(
             halt = torch.zeros(len(hits), device=hits.device) if output.halt is None else output.halt.float()
             ended[..., step - 1] = halts(halt, output.proceed, config)
             if step == last:
-                own = task.kept(output, batch)["cells"], task.loss(output, batch), hits[:, step - 1] == asked, halt
+                own = (
+                    task.kept(output, batch)["cells"],
+                    task.loss(output, batch),
+                    hits[:, step - 1] == asked,
+                    halt,
+                )
                 for column, part in zip(columns, own, strict=True):
                     column[done : done + count] = part[:count]
         done += count
-        for name, value in sums_of(hits[:count].cpu(), asked[:count].cpu(), ended[:, :count].cpu(), last).items():
+        for name, value in sums_of(
+            hits[:count].cpu(), asked[:count].cpu(), ended[:, :count].cpu(), last
+        ).items():
             sums[name] = sums[name] + value if name in sums else value
     cells, loss, right, sure = (column[:done] for column in columns)
     return Solved(cells, loss, right, sure, sums)
@@ -142,7 +163,9 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     """
     config, more = task.config, task.config.train.at_test
     watch = Watch()
-    found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0, watch=watch)
+    found = solve(
+        task, network, test, config.train.evaluation_depths if config.model.recursive else 0, watch=watch
+    )
     told = _told(task, found, test)
     judged, files = stated(told)
     own = {}
@@ -154,12 +177,16 @@ def findings(task: "Grid", network: Network, test: Batches, train: Batches, data
     assert isinstance(config.data, Puzzles)
     ids = None if test.split.ids is None else test.split.ids[told.rows]
     verdict, shown = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
-    groups = None if config.data.synthetic else told.groups  # those of generated puzzles are classes, not copies
+    # those of generated puzzles are classes, not copies
+    groups = None if config.data.synthetic else told.groups
     draws = {} if groups is None else {"draws": len(np.unique(groups))}
     draws |= {"repeated": more.scored(len(told))} if more.repeats else {}
     judged["metrics"] |= own | verdict
     judged["answers"] |= draws
-    judged["depths"] = {**by_depth(found, config), "residual": defined(watch.residual) if config.model.recursive else {}}
+    judged["depths"] = {
+        **by_depth(found, config),
+        "residual": defined(watch.residual) if config.model.recursive else {},
+    }
     return judged, {**files, "thinking.npz": watch.kept(test, config), **shown}
 
 
@@ -179,8 +206,8 @@ def _told(task: "Grid", found: Solved, test: Batches) -> Answers:
 
 
 def by_depth(found: Solved, config: RunConfig) -> dict[str, dict[str, float]]:
-    """Return in percent, after 1, 2, ... segments of the same weights: exact and cell accuracy, and the puzzles that were right
-    after fewer and are not any more; none without recursion."""
+    """Return in percent, after 1, 2, ... segments of the same weights: exact and cell accuracy, and the
+    puzzles that were right after fewer and are not any more; none without recursion."""
     depths = range(1, config.train.evaluation_depths + 1) if config.model.recursive else ()
     names = {"exact_accuracy": "exact", "cell_accuracy": "cells", "lost_puzzles": "lost"}
     shares = {name: (100 * (found.sums[part] / len(found.right))).tolist() for name, part in names.items()}
@@ -190,10 +217,11 @@ def by_depth(found: Solved, config: RunConfig) -> dict[str, dict[str, float]]:
 def halting(found: Solved, config: RunConfig) -> dict[str, float]:
     """Return what the halting head is worth; nothing of models that never halt by themselves.
 
-    Exact accuracy in percent where each puzzle ends at the first segment after which the model would halt, the last of
-    `evaluation_steps` at the latest, and how many segments that takes; the same, by `METRIC.THRESHOLD`, where its halting
-    probability is first above each of `train.at_test.halts`. And the AUROC in percent of its logit after `evaluation_steps` as
-    a verifier of the answer, where some answers are right and others are not.
+    Exact accuracy in percent where each puzzle ends at the first segment after which the model would halt,
+    the last of `evaluation_steps` at the latest, and how many segments that takes; the same, by
+    `METRIC.THRESHOLD`, where its halting probability is first above each of `train.at_test.halts`. And the
+    AUROC in percent of its logit after `evaluation_steps` as a verifier of the answer, where some answers are
+    right and others are not.
     """
     if not config.model.halts or not config.model.recursive:
         return {}
@@ -204,17 +232,22 @@ def halting(found: Solved, config: RunConfig) -> dict[str, float]:
     if 0 < found.right.sum() < len(found.right):
         from sklearn.metrics import roc_auc_score
 
-        told["halting_auroc"] = 100 * float(roc_auc_score(found.right.cpu().numpy(), found.sure.cpu().numpy()))
+        told["halting_auroc"] = 100 * float(
+            roc_auc_score(found.right.cpu().numpy(), found.sure.cpu().numpy())
+        )
     return told
 
 
 class Watch:
-    """What the first test puzzles do from segment to segment, seen while they are solved: the first batch of a pass."""
+    """What the first test puzzles do from segment to segment, seen while they are solved: the first batch of
+    a pass.
+    """
 
     def __init__(self) -> None:
         self.cells: list[Tensor] = []  # (SHOWN, S) after each of the first segments
         self.halt: list[Tensor] = []  # (SHOWN,) how sure the model is then
-        self.residual: dict[str, float] = {}  # by segment, how far the states move: the mean over some puzzles of
+        # by segment, how far the states move: the mean over some puzzles of
+        self.residual: dict[str, float] = {}
         # |z_t - z_(t-1)| / |z_t|, over all states together
         self.given, self.answers = torch.empty(0), torch.empty(0)
 
@@ -241,7 +274,9 @@ class Watch:
             "given": self.given.flatten(1).byte().cpu().numpy(),
             "answers": self.answers.byte().cpu().numpy(),
             "cells": torch.stack(self.cells, 1).cpu().numpy(),
-            "halt": torch.stack(self.halt, 1).cpu().numpy() if self.halt else np.empty((len(self.given), 0), np.float32),
+            "halt": torch.stack(self.halt, 1).cpu().numpy()
+            if self.halt
+            else np.empty((len(self.given), 0), np.float32),
         }
 
 

@@ -1,8 +1,9 @@
-"""A task: what a label is, how an answer is scored against it, which answers are kept, what selects epochs, what a reader sees.
+"""A task: what a label is, how an answer is scored against it, which answers are kept, what selects epochs,
+what a reader sees.
 
-The loop, the evaluation, the records and the pages ask the run's task, and know none by its name. One of your own is a class
-with a `loss` and a `right`, registered as recstudy's are, in the study's file or in a module beside it; docs/how-to/task.md has
-three.
+The loop, the evaluation, the records and the pages ask the run's task, and know none by its name. One of your
+own is a class with a `loss` and a `right`, registered as recstudy's are, in the study's file or in a module
+beside it; docs/how-to/task.md has three.
 
 Shapes: B items of a batch, N items of a split.
 """
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Labels:
-    """What the labels of a split are: an array of N rows, of this type, of this shape behind the first dimension.
+    """What the labels of a split are: an array of N rows, of this type, of this shape behind the first
+    dimension.
 
-    A word stands for what the data set states: `classes`, `tokens` (of a caption), `cells` (rows x columns of an image).
+    A word stands for what the data set states: `classes`, `tokens` (of a caption), `cells` (rows x columns of
+    an image).
     """
 
     dtype: str
@@ -59,15 +62,17 @@ class Task(ABC):
 
     Attributes:
         labels: what the labels are; data of another kind are refused before anything is trained.
-        output: what kind of answer a network must give (`ModelConfig.outputs`): `image` has logits (B, K), `cells` (B, S, V),
-            `caption` (B, T, V); a task and a family of your own may name another.
+        output: what kind of answer a network must give (`ModelConfig.outputs`): `image` has logits (B, K),
+            `cells` (B, S, V), `caption` (B, T, V); a task and a family of your own may name another.
         score: the metric that selects epochs, unless `train.score` names another; it follows from answers.
         metrics: further metrics that its answers are judged by, which do not name it themselves.
-        takes: parts of the data beside images, labels and groups: `captions` (which must be there), `puzzles`, `ids`.
+        takes: parts of the data beside images, labels and groups: `captions` (which must be there),
+            `puzzles`, `ids`.
         mixes: whether Mixup and CutMix can mix its labels.
         augments: why its images cannot be augmented; empty where they can.
         registered_loss: whether its loss is the registered one that `train.loss` names.
-        evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` judge a network.
+        evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` judge a
+            network.
         example: a small run, part by part, on which `recstudy contract` checks it.
     """
 
@@ -86,7 +91,8 @@ class Task(ABC):
     def __init__(self, config: RunConfig) -> None:
         self.config = config
 
-    # ------------------------------------------------------------------------------------------ a step on a batch
+    # ------------------------------------------------------------------------------------------ a step on a
+    # batch
 
     @abstractmethod
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
@@ -94,10 +100,13 @@ class Task(ABC):
 
     @abstractmethod
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return which items are answered exactly, (B,), or how far each is from 0 to 1: what a halting head learns."""
+        """Return which items are answered exactly, (B,), or how far each is from 0 to 1: what a halting head
+        learns.
+        """
 
     def kept(self, output: "Output", batch: "Batch") -> dict[str, "Tensor"]:
-        """Return what is kept of the answers, B rows each, by name, in the precision in which it is to be kept.
+        """Return what is kept of the answers, B rows each, by name, in the precision in which it is to be
+        kept.
 
         `logits` and `cells` are fields of `Answers`; any other name is found under `Answers.kept`.
         """
@@ -105,7 +114,9 @@ class Task(ABC):
 
     @staticmethod
     def told(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
-        """Return what a network is told beside the image: by default its group (patient), where the data have such."""
+        """Return what a network is told beside the image: by default its group (patient), where the data have
+        such.
+        """
         return groups
 
     @staticmethod
@@ -113,7 +124,8 @@ class Task(ABC):
         """Return what cut the texts that a metric compares into words; empty where nothing did."""
         return ""
 
-    # ------------------------------------------------------------------------------------------ what goes with it
+    # ------------------------------------------------------------------------------------------ what goes
+    # with it
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
@@ -122,9 +134,13 @@ class Task(ABC):
         if cls.augments and train.augment != Augment():
             raise ValueError(f"train.augment must be off for {cls.augments}")
         if not cls.mixes and (train.augment.mixup or train.augment.cutmix):
-            raise ValueError(f"train.augment.mixup and cutmix must be 0 for {title}, whose labels cannot be mixed")
+            raise ValueError(
+                f"train.augment.mixup and cutmix must be 0 for {title}, whose labels cannot be mixed"
+            )
         if not cls.registered_loss and train.loss != type(train).model_fields["loss"].default:
-            raise ValueError(f"train.loss {train.loss!r} is for one label an image or token, but {title} has a loss of its own")
+            raise ValueError(
+                f"train.loss {train.loss!r} is for one label an image or token, but {title} has a loss of its own"
+            )
         if train.at_test.on:
             raise ValueError(f"train.at_test must be off for {title}: it is for puzzles")
 
@@ -137,7 +153,9 @@ class Task(ABC):
         known = METRICS[name]
         if not is_for(name, cls.name):
             tasks = " and ".join(known.tasks) or "no"
-            raise ValueError(f"train.score {name!r} is for {tasks} data, but those of {config.data.title} are {cls.name}")
+            raise ValueError(
+                f"train.score {name!r} is for {tasks} data, but those of {config.data.title} are {cls.name}"
+            )
         if known.of is None:
             raise ValueError(f"train.score {name!r} must follow from answers, which {known.title} does not")
 
@@ -149,7 +167,9 @@ class Task(ABC):
         return True
 
     def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, dict[str, Any]]":
-        """Return how a split is read, and what the result must state of that (`tokenizer`): by default as it is."""
+        """Return how a split is read, and what the result must state of that (`tokenizer`): by default as it
+        is.
+        """
         return lambda split: split, {}
 
     def equip(  # noqa: B027  most tasks need nothing
@@ -204,7 +224,9 @@ class Task(ABC):
         return named(f"{self.evaluation}:findings")(self, network, test, train, data)
 
     def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:  # noqa: B027
-        """Do what the other workers of a group do while the first one calls `findings`: by default nothing."""
+        """Do what the other workers of a group do while the first one calls `findings`: by default
+        nothing.
+        """
 
     def shown(self, answers: Answers, split: "Split") -> "Files":
         """Return what a reader is shown of the answers beside the metrics, by file."""

@@ -1,7 +1,8 @@
-"""What a network has learned, as its task asks: the selection split after each epoch, the test set once, at the end.
+"""What a network has learned, as its task asks: the selection split after each epoch, the test set once, at
+the end.
 
-Every function takes the network with the weights to be judged and leaves it in evaluation mode. Prediction is shared by a
-group's workers as training is; the test set is looked at by one of them.
+Every function takes the network with the weights to be judged and leaves it in evaluation mode. Prediction is
+shared by a group's workers as training is; the test set is looked at by one of them.
 
 Shapes: N items.
 """
@@ -57,9 +58,11 @@ class Step(NamedTuple):
 
 @torch.no_grad()
 def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence[int]) -> Iterator[Step]:
-    """Yield, batch by batch of this worker's share, what the network says after each of `depths` supervision steps.
+    """Yield, batch by batch of this worker's share, what the network says after each of `depths` supervision
+    steps.
 
-    Depths are counted from 1 and come from one chain of steps. Nothing is kept of a step but the states after it.
+    Depths are counted from 1 and come from one chain of steps. Nothing is kept of a step but the states after
+    it.
     """
     network.eval()
     for whole in batches.plain(own_batch(config) * batches.world):
@@ -74,8 +77,11 @@ def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence
 
 
 @torch.no_grad()
-def predict(task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Kept], Tensor]:
-    """Return what the task keeps of this worker's share after each of `depths` supervision steps, and the last one's loss (N,).
+def predict(
+    task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()
+) -> tuple[list[Kept], Tensor]:
+    """Return what the task keeps of this worker's share after each of `depths` supervision steps, and the
+    last one's loss (N,).
 
     Without depths: after `evaluation_steps`.
     """
@@ -86,7 +92,9 @@ def predict(task: "Task", network: Network, batches: Batches, depths: Sequence[i
         kept[depth].append(_rows(task, output, batch, count))
         if depth == max(depths):
             losses.append(item_loss(output, batch, task)[:count])
-    whole = [{name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in kept.values()]
+    whole = [
+        {name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in kept.values()
+    ]
     return whole, torch.cat(losses)
 
 
@@ -113,7 +121,9 @@ def selection_scores(task: "Task", network: Network, batches: Batches, data: Dat
 
 
 def answers(task: "Task", kept: Kept, batches: Batches, rows: Labels | None = None) -> Answers:
-    """Return what metrics look at: what was kept of the images in these rows, by default of all in their order."""
+    """Return what metrics look at: what was kept of the images in these rows, by default of all in their
+    order.
+    """
     arrays = {name: part.cpu().numpy() for name, part in kept.items()}
     if "logits" in arrays:
         arrays["logits"] = arrays["logits"].astype(np.float64)
@@ -167,11 +177,11 @@ def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> An
 
 
 def by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
-    """Return the score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
-    the whole image on; none without recursion.
+    """Return the score on the test set after 1, 2, ... supervision steps of the same weights, from the first
+    that has seen the whole image on; none without recursion.
 
-    A score that is a mean over items is summed up batch by batch, so that more depths take no more memory. Of another one the
-    answers of `KEPT` depths are kept at a time, and the steps before them are taken again.
+    A score that is a mean over items is summed up batch by batch, so that more depths take no more memory. Of
+    another one the answers of `KEPT` depths are kept at a time, and the steps before them are taken again.
     """
     config, each = task.config, METRICS[task.config.score].each
     depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
@@ -181,7 +191,10 @@ def by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
     if each is None:
         for some in (depths[first : first + KEPT] for first in range(0, len(depths), KEPT)):
             kept, _ = predict(task, network, test, some)
-            scores |= {depth: score(config.score, answers(task, one, test)) for depth, one in zip(some, kept, strict=True)}
+            scores |= {
+                depth: score(config.score, answers(task, one, test))
+                for depth, one in zip(some, kept, strict=True)
+            }
         return defined({str(depth): value for depth, value in scores.items()})
     rows, seen = test.rows.numpy(), 0
     for depth, batch, output, count in read(network, test, config, depths):

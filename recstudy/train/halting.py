@@ -1,7 +1,8 @@
 """Halting by sample (adaptive computation time of HRM, simplified in TRM): a batch is a row of slots.
 
-A slot whose sample has halted takes the sample that the next batch has in its place, with fresh states; the others go on
-with theirs, and what the batch had for them is dropped. One supervision step, and one optimiser step, a batch.
+A slot whose sample has halted takes the sample that the next batch has in its place, with fresh states; the
+others go on with theirs, and what the batch had for them is dropped. One supervision step, and one optimiser
+step, a batch.
 
     steps <- steps + 1
     halted = steps >= M  or  (halt > proceed  and  steps >= M_min)                       (1)  TRM: halt > 0
@@ -55,7 +56,9 @@ def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
 
 
 def halted(output: Output, steps: Tensor, config: TrainConfig, unseen: int = 0) -> Tensor:
-    """Return by (1)-(2) which samples halt, (B,). None halts within its first `unseen` steps, before all of its image is seen."""
+    """Return by (1)-(2) which samples halt, (B,). None halts within its first `unseen` steps, before all of
+    its image is seen.
+    """
     assert output.halt is not None, "the config lets no model without a halting head come here"
     most = config.supervision_steps
     if most == 1:

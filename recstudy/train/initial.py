@@ -1,7 +1,8 @@
-"""Weights that runs start from: kept in the results folder under their digest, with where they were taken from.
+"""Weights that runs start from: kept in the results folder under their digest, with where they were taken
+from.
 
-Every worker finds them there, on a shared file system or an object store, and the digest is part of the run's id
-(`train.init_from`). A file is read without executing anything in it.
+Every worker finds them there, on a shared file system or an object store, and the digest is part of the run's
+id (`train.init_from`). A file is read without executing anything in it.
 """
 
 import hashlib
@@ -24,7 +25,8 @@ from recstudy.records import Results, read_json, read_record, write_record, writ
 from recstudy.records.schema import Initial, now
 
 DIGITS = 20  # of a digest, as of a run's id
-FILES = ("model.safetensors", "weights.safetensors")  # in a folder that `recstudy weights export` wrote, and in a run's own
+# in a folder that `recstudy weights export` wrote, and in a run's own
+FILES = ("model.safetensors", "weights.safetensors")
 FIX = "Give them by --init-from RUN|FILE|DIR, or take them in with `recstudy weights import`"
 
 
@@ -34,7 +36,8 @@ class Weights:
 
     state: Mapping[str, Tensor]
     about: Initial
-    data: Mapping[str, Any] | None = None  # the settings of the data set that they were trained on; None if nobody knows
+    # the settings of the data set that they were trained on; None if nobody knows
+    data: Mapping[str, Any] | None = None
 
     @property
     def content(self) -> bytes:
@@ -45,7 +48,9 @@ class Weights:
         return hashlib.sha256(self.content).hexdigest()[:DIGITS]
 
     def keep(self, results: Results) -> str:
-        """Keep it in the results folder, and return its digest. What was known before of the same weights stays."""
+        """Keep it in the results folder, and return its digest. What was known before of the same weights
+        stays.
+        """
         file = results.create().weights(self.digest)
         about = file.with_suffix(".json")
         if not results.fetched(file).exists():
@@ -57,7 +62,8 @@ class Weights:
 
 
 def taken_from(given: str, results: Results) -> Weights:
-    """Return the weights that `--init-from` names: a run's of this results folder, a file, or a folder with one.
+    """Return the weights that `--init-from` names: a run's of this results folder, a file, or a folder with
+    one.
 
     Raises:
         ConfigError: neither is there. DataError: the file cannot be read.
@@ -101,12 +107,15 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
         raise DataError(f"the weights {digest} of train.init_from are not in {file.parent}. {FIX}.")
     weights = Weights(read_weights(file), about)
     if weights.digest != digest:
-        raise DataError(f"{file} holds other weights than those of its name, {weights.digest}. Remove it. {FIX}.")
+        raise DataError(
+            f"{file} holds other weights than those of its name, {weights.digest}. Remove it. {FIX}."
+        )
     return weights
 
 
 def check_rows(weights: Weights, config: RunConfig, count: int) -> None:
-    """Refuse (ConfigError) a table of embeddings whose rows stand for other puzzles or patients than those of the data set.
+    """Refuse (ConfigError) a table of embeddings whose rows stand for other puzzles or patients than those of
+    the data set.
 
     Args:
         weights: Given to start from.
@@ -135,7 +144,9 @@ def check_initial(configs: Iterable[RunConfig], results: Results, given: Weights
         ConfigError, DataError.
     """
     known: dict[str, Weights | None] = {given.digest: given} if given else {}
-    for config in {(config.model, config.data, config.train.init_from): config for config in configs}.values():
+    for config in {
+        (config.model, config.data, config.train.init_from): config for config in configs
+    }.values():
         digest = config.train.init_from
         if digest and digest not in known:
             known[digest] = initial(config, results)

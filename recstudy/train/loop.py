@@ -3,14 +3,15 @@
     for each epoch
         for each batch
             for each supervision step, until the batch halts
-                forward, loss, backward, one optimiser step, one step of the moving average; the carry is detached
+                forward, loss, backward, one optimiser step, one step of the moving average; the carry is
+                detached
             or, with halting by sample, one such step on the samples in work (halting.py)
         evaluate on the selection split with the averaged weights; keep the best
     at the end: the test set, once
 
-Everything random is drawn from (seed, epoch), so that an epoch repeats bit for bit on a CPU whatever ran before it: a
-resumed run ends as one that was never interrupted. Losses stay on the device until the epoch ends; a halting decision
-is the one value read inside a step.
+Everything random is drawn from (seed, epoch), so that an epoch repeats bit for bit on a CPU whatever ran
+before it: a resumed run ends as one that was never interrupted. Losses stay on the device until the epoch
+ends; a halting decision is the one value read inside a step.
 """
 
 import logging
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What a run has used up: wall seconds of its epochs, those of the training passes, images begun, images x supervision steps,
-# and wall seconds of the evaluation at its end, in which captions are written.
+# What a run has used up: wall seconds of its epochs, those of the training passes, images begun, images x
+# supervision steps, and wall seconds of the evaluation at its end, in which captions are written.
 SPENT = ("seconds", "train_seconds", "images", "image_steps", "evaluation_seconds")
 TRACED = 200  # losses kept of an epoch, evenly spaced
 LAST = 3  # losses that a diverged run names
@@ -106,7 +107,9 @@ class Training:
         self._read, self.facts = self.task.reader(data, device)
         self.task.equip(network, data, self.facts, self._trained)
         if (initial is None) == bool(config.train.init_from):
-            raise ConfigError(f"train.init_from is {config.train.init_from!r}: its weights, and no others, must be given")
+            raise ConfigError(
+                f"train.init_from is {config.train.init_from!r}: its weights, and no others, must be given"
+            )
         if initial is not None:
             check_state(initial, network.state_dict(), config.model.title)
             network.load_state_dict(initial.state)
@@ -116,17 +119,23 @@ class Training:
         self.state.best.score = -np.inf * self._sign
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
         self._extras: list[Tensor] = []  # what the network added to this epoch's losses
-        self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
+        # what a person may look at, by file of the run's folder, after `finish`
+        self.kept: dict[str, Any] = {}
         self._train = self._batches(data.train)
         rest = 0 if self._by_sample else self._train.size % self._full_batch
         self._has_graphs = has_graphs(config, device, compile, rest)
         mode = config.place.compile_mode if self._has_graphs else None
         self._forward = torch.compile(network, dynamic=False, mode=mode) if compile else network
-        self._selection = self._batches(data.selection(config.train.selection), shared=self.task.shares_selection)
-        self._read(data.test)  # what is computed of its images is, before training is watched; `finish` finds it
+        self._selection = self._batches(
+            data.selection(config.train.selection), shared=self.task.shares_selection
+        )
+        # what is computed of its images is, before training is watched; `finish` finds it
+        self._read(data.test)
 
     def _trained(self, config: RunConfig) -> dict[str, Tensor]:
-        """Weights of what is trained on the same data before this run's network is, by one worker of a group."""
+        """Weights of what is trained on the same data before this run's network is, by one worker of a
+        group.
+        """
         with solo():
             training = Training(config, self.data, self.device)
             for _ in training.epochs():
@@ -134,9 +143,12 @@ class Training:
         return training.state.network.state_dict()
 
     def _batches(self, split: Split, shared: bool = True) -> Batches:
-        return batches(self.task, self._read(split), self.data, self.device, *(rank_and_world() if shared else ()))
+        return batches(
+            self.task, self._read(split), self.data, self.device, *(rank_and_world() if shared else ())
+        )
 
-    # ------------------------------------------------------------------------------------------------ training
+    # ------------------------------------------------------------------------------------------------
+    # training
 
     def epochs(self) -> Iterator[dict[str, float]]:
         """Train the epochs that are left; after each, what it gave: losses in nats, accuracy in percent."""
@@ -165,14 +177,17 @@ class Training:
         losses: list[Tensor] = []
         weights: list[float] = []  # of each loss: images it stands for
         begun = torch.zeros((), device=self.device)
-        ended = torch.zeros(2, device=self.device)  # samples that halted by themselves, and the steps that they took
+        # samples that halted by themselves, and the steps that they took
+        ended = torch.zeros(2, device=self.device)
         image_steps = 0
         for batch in self._train.epoch(self.state.epoch):
             alive()
             if self._by_sample and batch.total < self._full_batch:
-                continue  # every slot needs its sample; the next epoch's order gives these images another place
+                # every slot needs its sample; the next epoch's order gives these images another place
+                continue
             slots = self.state.slots
-            begun += len(batch.images) if slots is None else slots.halted.sum()  # images seen for the first time in this epoch
+            # images seen for the first time in this epoch
+            begun += len(batch.images) if slots is None else slots.halted.sum()
             new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
             if (slots := self.state.slots) is not None:
                 ended += torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
@@ -185,14 +200,23 @@ class Training:
         finite = int(np.isfinite(traced).argmin()) if not np.isfinite(traced).all() else len(traced)
         self.trace = trace(self.state.epoch, first, traced[:finite])
         if not np.isfinite(loss):
-            raise Diverged(f"the training loss is {loss} in epoch {self.state.epoch + 1}{_where(first, traced, finite)}")
+            raise Diverged(
+                f"the training loss is {loss} in epoch {self.state.epoch + 1}{_where(first, traced, finite)}"
+            )
         seconds = time.perf_counter() - started
         for name, value in {"train_seconds": seconds, "images": images, "image_steps": image_steps}.items():
             self.state.spent[name] += value
         halts, steps = total(ended).tolist()
-        used = steps / halts if halts else image_steps / (images or self._full_batch)  # none begins: steps of those in work
+        # none begins: steps of those in work
+        used = steps / halts if halts else image_steps / (images or self._full_batch)
         extra = {"extra_loss": total(torch.stack(self._extras)).mean().item()} if self._extras else {}
-        return {"train_loss": loss, **extra, "supervision_steps_used": used, "images": images, "train_seconds": seconds}
+        return {
+            "train_loss": loss,
+            **extra,
+            "supervision_steps_used": used,
+            "images": images,
+            "train_seconds": seconds,
+        }
 
     def train_batch(self, batch: Batch) -> list[Tensor]:
         """Supervision steps on one batch, until it halts; this worker's part of each step's mean loss."""
@@ -222,13 +246,16 @@ class Training:
         return losses
 
     def train_slots(self, batch: Batch) -> list[Tensor]:
-        """Take one supervision step on the samples in work, of which `batch` replaces those that have halted."""
+        """Take one supervision step on the samples in work, of which `batch` replaces those that have
+        halted.
+        """
         state, config = self.state, self.config.train
         slots = refilled(state.slots, batch, state.network)
         output, carry = self._one_step(slots.batch, slots.carry)
         carry, steps = detached(carry), slots.steps + 1
         done, target = halted(output, steps, config, self.config.model.unseen_steps), None
-        if output.proceed is not None and config.supervision_steps > 1:  # with one step there is nothing to proceed to
+        # with one step there is nothing to proceed to
+        if output.proceed is not None and config.supervision_steps > 1:
             with torch.no_grad():
                 following, _ = self._one_step(slots.batch, carry)
             target = proceed_target(following, steps, config.supervision_steps)
@@ -245,7 +272,9 @@ class Training:
         return output, carry
 
     def _losses(self, output: Output, batch: Batch, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return this worker's part of a step's mean loss, without and with what the network adds to the task's loss."""
+        """Return this worker's part of a step's mean loss, without and with what the network adds to the
+        task's loss.
+        """
         loss = step_loss(output, batch, self.task, target).sum() / batch.total
         if output.extra is None:
             return loss, loss
@@ -285,7 +314,11 @@ class Training:
         loss.backward()
         sum_gradients(state.network.parameters())
         if clip:
-            dense = [weight for weight in state.network.parameters() if weight.grad is None or not weight.grad.is_sparse]
+            dense = [
+                weight
+                for weight in state.network.parameters()
+                if weight.grad is None or not weight.grad.is_sparse
+            ]
             torch.nn.utils.clip_grad_norm_(dense, clip)
         for optimizer in state.optimizers:
             optimizer.step()
@@ -302,23 +335,29 @@ class Training:
         mean = total(output.halt.detach().float().sigmoid().sum() / batch.total)
         return bool(mean > threshold)
 
-    # ---------------------------------------------------------------------------------------------- evaluation
+    # ----------------------------------------------------------------------------------------------
+    # evaluation
 
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
         self._share_buffers()
         loss, reached = self.task.select(self.state.evaluated, self._selection, self.data)
         if not np.isfinite(loss):
-            raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update {self.state.updates}")
+            raise Diverged(
+                f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update {self.state.updates}"
+            )
         if self._sign * reached > self._sign * self.state.best.score:  # never, where it is not a number
-            weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
+            weights = {
+                name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()
+            }
             self.state.best = BestEpoch(self.state.epoch, reached, weights)
         return {"selection_loss": loss, **defined({f"selection_{self.config.score}": reached})}
 
     def finish(self) -> dict[str, Any]:
         """Load the selected weights and look at the test set, this once.
 
-        Every worker of a group calls this. The first gives what a result states; the others assist it, and give nothing.
+        Every worker of a group calls this. The first gives what a result states; the others assist it, and
+        give nothing.
         """
         state, config, started = self.state, self.config, time.perf_counter()
         if state.best.weights:
@@ -333,21 +372,29 @@ class Training:
             found["tokenizer"] = found.get("tokenizer", {}) | self.facts
         selected = {
             "split": "" if config.train.imported else config.train.selection,
-            "epoch": None if config.train.imported else state.best.epoch if state.best.weights else state.epoch - 1,
+            "epoch": None
+            if config.train.imported
+            else state.best.epoch
+            if state.best.weights
+            else state.epoch - 1,
             **({self.config.score: state.best.score} if state.best.weights else {}),
         }
         state.spent["evaluation_seconds"] = time.perf_counter() - started
         return {**found, "selected": selected}
 
     def _share_buffers(self) -> None:
-        """Batch norm's running statistics: the mean over the workers; and what the averaged network takes over."""
+        """Batch norm's running statistics: the mean over the workers; and what the averaged network takes
+        over.
+        """
         average_buffers(self.state.network)
         if self.state.average is not None:
             average_buffers(self.state.average.network)
             self.state.average.copy_buffers()
 
 
-def batches(task: "Task", split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1) -> Batches:
+def batches(
+    task: "Task", split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1
+) -> Batches:
     """Return the batches of a split as the network reads it (`Task.reader`), for one of `world` workers."""
     config, mean, std = task.config, data.mean, data.std
     if config.model.reads_pixels:
@@ -360,7 +407,8 @@ def batches(task: "Task", split: Split, data: DataSet, device: torch.device, ran
 
 
 def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int) -> bool:
-    """Return whether the network runs as CUDA graphs; a warning says why not, where `place.compile_mode` asks for them.
+    """Return whether the network runs as CUDA graphs; a warning says why not, where `place.compile_mode` asks
+    for them.
 
     Args:
         config: the run's.
@@ -384,9 +432,16 @@ def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """Return at most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
+    """Return at most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first
+    update.
+    """
     every = max(1, -(-len(losses) // TRACED))
-    return {"epoch": epoch, "first": first, "every": every, "losses": [float(f"{loss:.5g}") for loss in losses[::every]]}
+    return {
+        "epoch": epoch,
+        "first": first,
+        "every": every,
+        "losses": [float(f"{loss:.5g}") for loss in losses[::every]],
+    }
 
 
 def _where(first: int, losses: npt.NDArray[np.float64], finite: int) -> str:

@@ -5,7 +5,8 @@
     p = softmax(logits), or stablemax: p_k = s(l_k) / sum s(l), s(l) = l + 1 for l >= 0, else 1 / (1 - l), in float64   (3)
     of tokens, the mean over those that are asked for of (2): all but PAD                          (4)
 
-What a task's loss is and when an item is right stands in `recstudy.tasks`. Halting targets are not differentiated through.
+What a task's loss is and when an item is right stands in `recstudy.tasks`. Halting targets are not
+differentiated through.
 
 Shapes: B items, V logits, T tokens.
 """
@@ -41,10 +42,14 @@ def step_loss(output: Output, batch: Batch, task: "Task", proceed_target: Tensor
     loss, weight = item_loss(output, batch._replace(smoothing=train.label_smoothing), task), train.halt_weight
     if output.halt is None or weight == 0:
         return loss
-    correct = an_item("`right`", task.right(output._replace(logits=output.logits.detach()), batch), batch, task).float()
+    correct = an_item(
+        "`right`", task.right(output._replace(logits=output.logits.detach()), batch), batch, task
+    ).float()
     halting = F.binary_cross_entropy_with_logits(output.halt.float(), correct, reduction="none")
     if output.proceed is not None and proceed_target is not None:
-        halting = halting + F.binary_cross_entropy_with_logits(output.proceed.float(), proceed_target, reduction="none")
+        halting = halting + F.binary_cross_entropy_with_logits(
+            output.proceed.float(), proceed_target, reduction="none"
+        )
     return loss + weight * halting
 
 
@@ -57,19 +62,25 @@ def an_item(what: str, found: Tensor, batch: Batch, task: "Task") -> Tensor:
     """Return what a task gives of a batch (ConfigError: it is not one number an item)."""
     wanted = (len(batch.images),)
     if found.shape != wanted:
-        raise ConfigError(f"{what} of the task {task.name!r} must be {wanted}, one an item, but is {tuple(found.shape)}")
+        raise ConfigError(
+            f"{what} of the task {task.name!r} must be {wanted}, one an item, but is {tuple(found.shape)}"
+        )
     return found
 
 
 def loss_of(config: TrainConfig) -> Loss:
-    """Return the registered loss that a config names, with its options; it is held to give a number an item."""
+    """Return the registered loss that a config names, with its options; it is held to give a number an
+    item.
+    """
     loss, options = LOSSES[config.loss], config.loss_options.model_dump()
 
     def each(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         found = loss(logits, targets, smoothing, **options)
         if found.shape != logits.shape[:1]:
             shape = tuple(found.shape)
-            raise ConfigError(f"the loss {config.loss!r} must give one number a sample, {len(logits)} in all, but gives {shape}")
+            raise ConfigError(
+                f"the loss {config.loss!r} must give one number a sample, {len(logits)} in all, but gives {shape}"
+            )
         return found
 
     return each
@@ -100,7 +111,9 @@ def log_stablemax(logits: Tensor) -> Tensor:
 
 
 def token_loss(logits: Tensor, tokens: Tensor, loss: Loss = softmax, smoothing: float = 0.0) -> Tensor:
-    """Return (4), (B,), of logits (B, T, V): tokens (B, T), or those of a caption (B, T + 1), of which the first is given."""
+    """Return (4), (B,), of logits (B, T, V): tokens (B, T), or those of a caption (B, T + 1), of which the
+    first is given.
+    """
     tokens = _given(logits, tokens)
     there = tokens != PAD
     each = loss(logits.flatten(0, 1), tokens.flatten(), smoothing).view_as(tokens)
@@ -108,14 +121,18 @@ def token_loss(logits: Tensor, tokens: Tensor, loss: Loss = softmax, smoothing: 
 
 
 def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Return of each caption or puzzle, (B,), how many of its tokens are the most likely ones, and how many there are."""
+    """Return of each caption or puzzle, (B,), how many of its tokens are the most likely ones, and how many
+    there are.
+    """
     tokens = _given(logits, tokens)
     there = tokens != PAD
     return ((logits.argmax(-1) == tokens) & there).sum(-1), there.sum(-1)
 
 
 def token_share(logits: Tensor, tokens: Tensor, *, exact: bool) -> Tensor:
-    """Return which captions or puzzles have all of their tokens right, (B,); the share of them that are, where not `exact`."""
+    """Return which captions or puzzles have all of their tokens right, (B,); the share of them that are,
+    where not `exact`.
+    """
     hits, there = token_hits(logits, tokens)
     return hits == there if exact else hits / there.clamp(min=1)
 

@@ -2,7 +2,8 @@
 
 lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
       = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
-        e counts from 0, and with schedule `update` from 1, as HRM and TRM do; with `batch` the cosine is E long, not E - W
+        e counts from 0, and with schedule `update` from 1, as HRM and TRM do; with `batch` the cosine is E
+        long, not E - W
       = lr / 10^floor(e / S),  S = floor(E / 2)                         there, with schedule `step`  (6)
 shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
 
@@ -19,7 +20,8 @@ Muon (Jordan et al. 2024) of the hidden matrices, A x B, with updates as large a
 m <- mu m + (1 - mu) g;   p <- (1 - lr w) p                                                          (8)
 p <- p - 0.2 sqrt(max(A, B)) lr orthogonal((1 - mu) g + mu m)
 
-SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal ids:
+SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal
+ids:
 
 row <- (1 - lr w) row - lr sign(g)                                                                   (5)
 """
@@ -62,19 +64,25 @@ def by_update(config: TrainConfig, done: int, length: int) -> float:
 
 
 def by_batch(config: TrainConfig, done: int, length: int) -> float:
-    """Return the cosine of updates, against a length in batches, all of it after the warm-up (HRM-Small-Images)."""
+    """Return the cosine of updates, against a length in batches, all of it after the warm-up
+    (HRM-Small-Images).
+    """
     return _cosine(config, done, length, over=length)
 
 
 def by_step(config: TrainConfig, done: int, length: int) -> float:
-    """Return (1) and (6): a tenth of the rate from the middle epoch on, in place of the cosine (MicarVLMoE)."""
+    """Return (1) and (6): a tenth of the rate from the middle epoch on, in place of the cosine
+    (MicarVLMoE).
+    """
     if done < round(config.warmup * length):
         return _cosine(config, done, length)
     return config.learning_rate / 10 ** (done // max(1, length // 2))
 
 
 def _cosine(config: TrainConfig, done: int, length: int, over: int | None = None) -> float:
-    """Return (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it stays there."""
+    """Return (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it
+    stays there.
+    """
     warmup = round(config.warmup * length)
     if done < warmup:
         return config.learning_rate * done / warmup
@@ -86,8 +94,8 @@ def _cosine(config: TrainConfig, done: int, length: int, over: int | None = None
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Return one optimiser for the weights, and one for the puzzle embeddings where there are any.
 
-    Vision encoders are a group of their own where they have a rate of their own. Every group keeps its own peak rate as
-    `peak`, which the one schedule scales.
+    Vision encoders are a group of their own where they have a rate of their own. Every group keeps its own
+    peak rate as `peak`, which the one schedule scales.
     """
     sparse = [module.weight for module in network.modules() if is_table(module)]
     make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
@@ -96,16 +104,24 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
         groups = _split_hidden(groups, network)
     optimizers: list[torch.optim.Optimizer] = [make(groups, config, **options)]
     if sparse:
-        optimizers.append(SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay))
+        optimizers.append(
+            SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay)
+        )
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["peak"] = group["lr"]
     return optimizers
 
 
 def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> list[dict[str, Any]]:
-    """Return all weights but the `tables`, by learning rate and decay; the rate that the schedule is told of comes first."""
+    """Return all weights but the `tables`, by learning rate and decay; the rate that the schedule is told of
+    comes first.
+    """
     rate = config.backbone_learning_rate
-    encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)] if rate is not None else []
+    encoders = (
+        [module for module in network.modules() if isinstance(module, VisionEncoder)]
+        if rate is not None
+        else []
+    )
     seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
     dense = [weight for weight in network.parameters() if all(weight is not table for table in tables)]
     groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in seeing]}]
@@ -122,10 +138,11 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> li
 
 
 def _split_hidden(groups: list[dict[str, Any]], network: nn.Module) -> list[dict[str, Any]]:
-    """Return two groups for each: the other weights, which may be none, and the hidden matrices, marked `hidden`.
+    """Return two groups for each: the other weights, which may be none, and the hidden matrices, marked
+    `hidden`.
 
-    Hidden matrices are the weights of linear layers outside of `Network.outer_parts`. A weight that an embedding shares
-    is not hidden.
+    Hidden matrices are the weights of linear layers outside of `Network.outer_parts`. A weight that an
+    embedding shares is not hidden.
     """
     outer_parts = getattr(network, "outer_parts", Network.outer_parts)
     layers = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
@@ -164,7 +181,9 @@ def sgd(
 ) -> torch.optim.Optimizer:
     """Return stochastic gradient descent with momentum, whose weight decay is a part of the gradient."""
     rate, decay = config.learning_rate, config.weight_decay
-    return torch.optim.SGD(groups, lr=rate, weight_decay=decay, momentum=momentum, nesterov=nesterov, fused=True)
+    return torch.optim.SGD(
+        groups, lr=rate, weight_decay=decay, momentum=momentum, nesterov=nesterov, fused=True
+    )
 
 
 def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
@@ -219,7 +238,11 @@ def muon(
 
 
 def _rates(config: TrainConfig) -> dict[str, Any]:
-    return {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "weight_decay": config.weight_decay}
+    return {
+        "lr": config.learning_rate,
+        "betas": (config.beta1, config.beta2),
+        "weight_decay": config.weight_decay,
+    }
 
 
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:
@@ -237,7 +260,9 @@ def keep_bounds(network: Network) -> None:
 
 
 class _WithMomentum(torch.optim.Optimizer):
-    """The frame of (4) and (7): decay by the learning rate, two betas, one update for all the weights that have a gradient."""
+    """The frame of (4) and (7): decay by the learning rate, two betas, one update for all the weights that
+    have a gradient.
+    """
 
     def __init__(self, weights: Any, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
@@ -251,14 +276,18 @@ class _WithMomentum(torch.optim.Optimizer):
                 self._update(weights, [weight.grad for weight in weights], group["lr"], *group["betas"])
 
     @abstractmethod
-    def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
+    def _update(
+        self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
+    ) -> None:
         """Move the weights, which have decayed, by their gradients."""
 
 
 class AdamAtan2(_WithMomentum):
     """Equation (4)."""
 
-    def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
+    def _update(
+        self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
+    ) -> None:
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight] = {"step": 0, "m": torch.zeros_like(weight), "v": torch.zeros_like(weight)}
@@ -277,9 +306,11 @@ class AdamAtan2(_WithMomentum):
 
 
 def _atan2(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
-    """Return atan2 of each pair. torch has no _foreach_atan2, so on a GPU all pairs are one flat tensor and one launch.
+    """Return atan2 of each pair. torch has no _foreach_atan2, so on a GPU all pairs are one flat tensor and
+    one launch.
 
-    On a CPU each pair is computed on its own: there the last bit of a number depends on its place in the vector register.
+    On a CPU each pair is computed on its own: there the last bit of a number depends on its place in the
+    vector register.
     """
     if first[0].device.type == "cpu" or len({(tensor.dtype, tensor.device) for tensor in first}) > 1:
         return [torch.atan2(*pair) for pair in zip(first, second, strict=True)]
@@ -291,7 +322,9 @@ def _atan2(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
 class Lion(_WithMomentum):
     """Equation (7)."""
 
-    def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
+    def _update(
+        self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float
+    ) -> None:
         m = [self.state[weight].setdefault("m", torch.zeros_like(weight)) for weight in weights]
         steps = torch._foreach_lerp(m, gradients, 1 - b1)
         torch._foreach_sign_(steps)
@@ -332,14 +365,19 @@ class SignSGD(torch.optim.Optimizer):
                     continue
                 gradient = table.grad.coalesce()  # sums the rows of equal ids
                 ids = gradient.indices()[0]
-                rows = table[ids] * (1 - group["lr"] * group["weight_decay"]) - group["lr"] * gradient.values().sign()
+                rows = (
+                    table[ids] * (1 - group["lr"] * group["weight_decay"])
+                    - group["lr"] * gradient.values().sign()
+                )
                 table.index_copy_(0, ids, rows)
 
 
 def batch_statistics(network: nn.Module) -> list[Tensor]:
     """Batch norm's running means and variances."""
     norms = (module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
-    return [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None]
+    return [
+        buffer for norm in norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
+    ]
 
 
 def _other_buffers(network: nn.Module) -> list[Tensor]:
@@ -348,7 +386,8 @@ def _other_buffers(network: nn.Module) -> list[Tensor]:
 
 
 class MovingAverage:
-    """Equation (3), of batch norm's running statistics too: those of the weights of today do not fit their average.
+    """Equation (3), of batch norm's running statistics too: those of the weights of today do not fit their
+    average.
 
     `network` is a copy of the trained one, to evaluate with.
     """
@@ -358,10 +397,13 @@ class MovingAverage:
         self.network = copy.deepcopy(trained)
         self.network.requires_grad_(False).eval()
         both = self.network, trained
-        tables = [f"{name}.weight" for name, module in trained.named_modules() if is_table(module)]  # a buffer in HRM's code
+        # a buffer in HRM's code
+        tables = [f"{name}.weight" for name, module in trained.named_modules() if is_table(module)]
         names = [name for name, _ in trained.named_parameters()]
         averaged = [name for name in names if name not in tables]
-        self._shadow, self._weights = ([*map(network.get_parameter, averaged), *batch_statistics(network)] for network in both)
+        self._shadow, self._weights = (
+            [*map(network.get_parameter, averaged), *batch_statistics(network)] for network in both
+        )
         self._copied = [[*map(network.get_parameter, tables), *_other_buffers(network)] for network in both]
 
     @torch.no_grad()

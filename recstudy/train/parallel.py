@@ -1,9 +1,10 @@
 """Several workers that share each batch: sums and means over all of them, and nothing to do for one.
 
-Every worker computes its share of the global batch; gradients are summed once a step in one flat message. With the
-share weighted by its part of the global batch, k workers take the step that one worker would take, but for what is
-drawn or computed within a share: dropout masks; batch norm, which sees its worker's images alone; the pairs of a contrastive
-loss, where a caption is told apart from its share's other images only; and the balance of experts, whose loads are a share's.
+Every worker computes its share of the global batch; gradients are summed once a step in one flat message.
+With the share weighted by its part of the global batch, k workers take the step that one worker would take,
+but for what is drawn or computed within a share: dropout masks; batch norm, which sees its worker's images
+alone; the pairs of a contrastive loss, where a caption is told apart from its share's other images only; and
+the balance of experts, whose loads are a share's.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,8 @@ _alone = False  # in a `solo` block
 def solo() -> Iterator[None]:
     """Leave this worker alone within the block: it waits for no other one, and none waits for it.
 
-    For what one worker makes and the others find: they may wait for its file, and would never answer a message.
+    For what one worker makes and the others find: they may wait for its file, and would never answer a
+    message.
     """
     global _alone
     before, _alone = _alone, True
@@ -56,11 +58,14 @@ def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
         if weight.grad is not None and weight.grad.is_sparse:
             rows = weight.grad.coalesce()
             ids, values = concatenated(rows.indices()[0]), concatenated(rows.values())
-            weight.grad = torch.sparse_coo_tensor(ids[None], values, rows.shape)  # rows of equal ids stay apart
+            # rows of equal ids stay apart
+            weight.grad = torch.sparse_coo_tensor(ids[None], values, rows.shape)
         elif weight.grad is not None:
             gradients.append(weight.grad)
     flat = total(torch.cat([gradient.flatten() for gradient in gradients]))
-    for gradient, summed in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+    for gradient, summed in zip(
+        gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True
+    ):
         gradient.copy_(summed.view_as(gradient))
 
 

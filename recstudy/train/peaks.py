@@ -1,7 +1,8 @@
-"""Which precision a run's matrix products have, and its MFU: its training FLOP/s as a share of its card's peak.
+"""Which precision a run's matrix products have, and its MFU: its training FLOP/s as a share of its card's
+peak.
 
-The FLOPs are those of the model as its paper writes it (`recstudy.models.costs`), without what is computed anew or for nobody.
-The seconds are those of the training passes, with their data and with compiling.
+The FLOPs are those of the model as its paper writes it (`recstudy.models.costs`), without what is computed
+anew or for nobody. The seconds are those of the training passes, with their data and with compiling.
 """
 
 import re
@@ -11,9 +12,10 @@ import torch
 
 Products = Literal["bfloat16", "tf32", "float32"]
 
-# Card, as CUDA names it, less NVIDIA, Tesla and GeForce: the maker's dense TFLOP/s in bfloat16, TF32 and float32, None where the
-# card has no such units or the number is not certain. Sparse numbers of a data sheet are halved. A part of a card (MIG) and
-# variants of other clocks (RTX 4090 D, 4090 Laptop GPU, 3090 Ti, A10G) have other names, and none here.
+# Card, as CUDA names it, less NVIDIA, Tesla and GeForce: the maker's dense TFLOP/s in bfloat16, TF32 and
+# float32, None where the card has no such units or the number is not certain. Sparse numbers of a data sheet
+# are halved. A part of a card (MIG) and variants of other clocks (RTX 4090 D, 4090 Laptop GPU, 3090 Ti, A10G)
+# have other names, and none here.
 PEAKS: dict[str, tuple[float | None, float | None, float | None]] = {
     "B200": (2250, None, None),  # HGX B200 data sheet, an eighth
     "H200": (989, 494, 67),  # H200 data sheet, SXM
@@ -33,14 +35,18 @@ PEAKS: dict[str, tuple[float | None, float | None, float | None]] = {
 
 
 def products(precision: str) -> Products:
-    """Return what the matrix products of a run of this `train.precision` are computed in, as torch is set now."""
+    """Return what the matrix products of a run of this `train.precision` are computed in, as torch is set
+    now.
+    """
     if precision == "bfloat16":
         return "bfloat16"
     return "float32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 def products_in_words(precision: str, device: torch.device) -> str:
-    """Return the same for a reader; on CUDA with TF32, in which torch may compute products and convolutions of float32."""
+    """Return the same for a reader; on CUDA with TF32, in which torch may compute products and convolutions
+    of float32.
+    """
     if device.type != "cuda":
         return products(precision)
     products_have = torch.get_float32_matmul_precision() != "highest"
@@ -53,7 +59,9 @@ def products_in_words(precision: str, device: torch.device) -> str:
 def peak_tflops(card: str, kind: Products) -> float | None:
     """Return a card's dense peak in TFLOP/s; None for a card or precision that is not in `PEAKS`."""
     name = re.sub("NVIDIA |Tesla |GeForce ", "", card)
-    peaks = next((peaks for pattern, peaks in PEAKS.items() if re.fullmatch(pattern, name)), (None, None, None))
+    peaks = next(
+        (peaks for pattern, peaks in PEAKS.items() if re.fullmatch(pattern, name)), (None, None, None)
+    )
     return dict(zip(("bfloat16", "tf32", "float32"), peaks, strict=True))[kind]
 
 

@@ -18,17 +18,19 @@ _graphs = ""  # the network and batches that were compiled last
 def reset_process(config: RunConfig) -> torch.device:
     """Leave nothing of the run before, and give the device of this one.
 
-    Memory, generators, switches, threads and precision are reset; compiled graphs are kept for the same network on batches of
-    the same shape alone, where they give the same numbers for a hundredth of the time.
+    Memory, generators, switches, threads and precision are reset; compiled graphs are kept for the same
+    network on batches of the same shape alone, where they give the same numbers for a hundredth of the time.
     """
     global _graphs
     gc.collect()
     if config.place.compiles:
         graphs = config.graph + config.place.compile_mode
-        if graphs != _graphs or config.place.compile_mode != "default":  # a CUDA graph holds its run's own weights
+        # a CUDA graph holds its run's own weights
+        if graphs != _graphs or config.place.compile_mode != "default":
             torch.compiler.reset()  # torch compiles a function a few times at most, and then no more
             _graphs = graphs
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))  # of later commands too
+        # of later commands too
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
     trial.reset_process(draw(config.seed, "process"), config.place.cpus_per_run)
     torch.use_deterministic_algorithms(False)
     torch.set_autocast_cache_enabled(True)
@@ -51,12 +53,18 @@ def reset_process(config: RunConfig) -> torch.device:
 def check_apple() -> None:
     """Refuse `place.device` mps where it cannot be (ClusterError)."""
     if not torch.backends.mps.is_available():
-        raise ClusterError("place.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda.")
+        raise ClusterError(
+            "place.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda."
+        )
 
 
 def peak_memory_mb(device: torch.device) -> float | None:
-    """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None if nobody knows it."""
-    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else trial.peak_memory_mb()
+    """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None if
+    nobody knows it.
+    """
+    return (
+        torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else trial.peak_memory_mb()
+    )
 
 
 def draw(seed: int, *purpose: str | int) -> int:

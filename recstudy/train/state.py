@@ -1,9 +1,9 @@
 """Checkpoints: what an interrupted run needs to go on, and proof that it is unharmed.
 
-A checkpoint file is a torch archive followed by the sha256 of its bytes. Two are kept; where the newest fails its
-checksum, the one before is used, with a warning. Files are read with `weights_only=True`: nothing in them is executed.
-The epoch stands for the state of every random generator and for the position in the data: all of them are drawn anew
-from (seed, epoch).
+A checkpoint file is a torch archive followed by the sha256 of its bytes. Two are kept; where the newest fails
+its checksum, the one before is used, with a warning. Files are read with `weights_only=True`: nothing in them
+is executed. The epoch stands for the state of every random generator and for the position in the data: all of
+them are drawn anew from (seed, epoch).
 """
 
 import hashlib
@@ -30,16 +30,14 @@ KEPT = 2
 DIGEST = 32  # bytes of a sha256
 MOST = 200  # characters of what torch says
 OTHER_CAPTIONS = "the captions have changed since. Put the old ones back"
-OTHER_CODES = (
-    "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began, or go on there"
-)
+OTHER_CODES = "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began, or go on there"
 
 
 def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
     """Write the state after the last finished epoch; older checkpoints than the newest two go.
 
-    Where it cannot be written, a warning says so and the older ones are kept: the run can do without. Every worker of a
-    group calls this, because the samples in work are spread over them; one of them writes.
+    Where it cannot be written, a warning says so and the older ones are kept: the run can do without. Every
+    worker of a group calls this, because the samples in work are spread over them; one of them writes.
     """
     state = training.state
     slots = None if state.slots is None else [concatenated(part) for part in _parts(state.slots)]
@@ -76,8 +74,8 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
 
     Raises:
         ConfigError: it is of another network than the run's is by now.
-        DataError: its tokens were made by another text tokenizer than the data's, or its images' codes by another image
-            tokenizer than this machine's, so its weights mean other words or other images.
+        DataError: its tokens were made by another text tokenizer than the data's, or its images' codes by
+            another image tokenizer than this machine's, so its weights mean other words or other images.
     """
     for path in checkpoints(folder):
         content = _read(path)
@@ -104,7 +102,8 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
             state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
         except torch.OutOfMemoryError:
             raise
-        except (RuntimeError, ValueError, KeyError) as error:  # torch's own, of weights that are missing or of another shape
+        # torch's own, of weights that are missing or of another shape
+        except (RuntimeError, ValueError, KeyError) as error:
             why = " ".join(str(error).split())
             why = f"{why[:MOST]}..." if len(why) > MOST else why
             raise ConfigError(
@@ -136,7 +135,9 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _words(training: Training) -> str:
     """Return the data's text tokenizer by name and checksum; empty for data without captions."""
     tokenizer = training.data.tokenizer
-    return "" if tokenizer is None else f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
+    return (
+        "" if tokenizer is None else f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
+    )
 
 
 def _codes(training: Training) -> str:

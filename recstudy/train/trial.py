@@ -1,4 +1,6 @@
-"""Train one run of the recursive models: from its settings to the outcome that `recstudy.programs.trial` records."""
+"""Train one run of the recursive models: from its settings to the outcome that `recstudy.programs.trial`
+records.
+"""
 
 import logging
 import time
@@ -32,21 +34,37 @@ def train_run(execution: Execution) -> Json:
     trial, folder, writes = execution.trial, execution.records, execution.writes
     config = execution.settings.drawn
     device = reset_process(config)
-    data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
+    data = load(
+        config.data,
+        Path(trial.data),
+        download=trial.download,
+        hold_out=config.train.selection == "validation",
+    )
     begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
-    training = Training(config, data, device, config.place.compiles, begin)  # may compute features of every image
+    # may compute features of every image
+    training = Training(config, data, device, config.place.compiles, begin)
     with watched(60 * config.place.silent_minutes, folder.hang_log(execution.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
             folder.keep_epochs(below=training.state.epoch)
             if lost := folder.lost_epochs(training.state.epoch):
                 told = "the run goes on without these lines, and its curves lack them"
-                log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
+                log.warning(
+                    "%s is damaged: %d of %d epochs are lost; %s",
+                    folder.epochs,
+                    lost,
+                    training.state.epoch,
+                    told,
+                )
             record_user_files(trial, folder, resumes=training.state.epoch > 0)
         outcome: Json
         with Usage(device) as usage:
             try:
-                outcome = {"status": "done", **training.finish()} if _train(training, execution) else {"status": "drained"}
+                outcome = (
+                    {"status": "done", **training.finish()}
+                    if _train(training, execution)
+                    else {"status": "drained"}
+                )
             except Diverged as error:
                 outcome = {"status": "diverged", "error": str(error), "metrics": {}}
                 if writes and training.trace.get("epoch") == training.state.epoch:
@@ -77,7 +95,9 @@ def _train(training: Training, execution: Execution) -> bool:
             append_line(folder.losses, training.trace)
             append_line(folder.epochs, line)
         leaving = execution.group.any_says(execution.leave())
-        if execution.group.first_says(leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds):
+        if execution.group.first_says(
+            leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds
+        ):
             save_checkpoint(training, folder.path, writes)
             folder.send()
             saved = time.monotonic()
@@ -98,7 +118,8 @@ def _keep(training: Training, folder: RunFolder, status: str) -> None:
         else:
             write_whole(path, content if isinstance(content, bytes) else archived(content))
     if status == "done":
-        save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
+        # finish() has loaded the selected ones
+        save_weights(training.state.evaluated.state_dict(), folder.weights)
 
 
 def spent(training: Training, workers: int) -> Json:
@@ -113,7 +134,8 @@ def spent(training: Training, workers: int) -> Json:
         **({} if share is None else {"mfu": share}),
         "train_pflop": pflop,
         "seconds": seconds,
-        "evaluation_seconds": used.get("evaluation_seconds", 0.0),  # a checkpoint of before it was kept has none
+        # a checkpoint of before it was kept has none
+        "evaluation_seconds": used.get("evaluation_seconds", 0.0),
         "device_seconds": seconds * workers,
         "images_per_second": used["images"] / seconds if seconds else 0.0,
         "peak_memory_mb": peak_memory_mb(training.device),

@@ -1,6 +1,8 @@
-"""What a run uses of its machine: the mean number of cores of its process and the mean and peak use of its GPU.
+"""What a run uses of its machine: the mean number of cores of its process and the mean and peak use of its
+GPU.
 
-The first worker of a run measures it over its attempt. The peak of memory is `recstudy.train.process.peak_memory_mb`.
+The first worker of a run measures it over its attempt. The peak of memory is
+`recstudy.train.process.peak_memory_mb`.
 """
 
 import ctypes
@@ -62,7 +64,9 @@ class _Rates(ctypes.Structure):
 
 
 def gpu_use(index: int) -> float | None:
-    """Return the percent of the last second in which this GPU computed, for any process; None if NVML does not answer."""
+    """Return the percent of the last second in which this GPU computed, for any process; None if NVML does
+    not answer.
+    """
     library, handle, rates = *_nvml(index), _Rates()
     known = library is not None and library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)) == 0
     return float(rates.gpu) if known else None
@@ -70,7 +74,9 @@ def gpu_use(index: int) -> float | None:
 
 @cache
 def _nvml(index: int) -> tuple[ctypes.CDLL | None, ctypes.c_void_p]:
-    """Return the driver's own library, loaded once, and its handle of the GPU; this needs no Python package."""
+    """Return the driver's own library, loaded once, and its handle of the GPU; this needs no Python
+    package.
+    """
     handle = ctypes.c_void_p()
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")

@@ -1,7 +1,8 @@
-"""The commands of the first ten minutes, each in a process of its own, imports included, at the depth sweep of README.
+"""The commands of the first ten minutes, each in a process of its own, imports included, at the depth sweep
+of README.
 
-`--smoke` is every run in small, from nothing, with Ray's start and the report. `--dry-run` counts parameters, which takes torch
-the first time.
+`--smoke` is every run in small, from nothing, with Ray's start and the report. `--dry-run` counts parameters,
+which takes torch the first time.
 """
 
 import os
@@ -33,7 +34,11 @@ def figures(results: Path) -> Iterator[Figure]:
     plans, memory = several(TIMES, SWEEP, "--dry-run")
     yield Figure("--dry-run, again", "s", plans, most=2)
     yield Figure("--dry-run, again, peak memory", "MB", memory, most=300)
-    smokes = [second for turn in range(TIMES) for second in several(1, SWEEP, "--smoke", "--results", results / str(turn))[0]]
+    smokes = [
+        second
+        for turn in range(TIMES)
+        for second in several(1, SWEEP, "--smoke", "--results", results / str(turn))[0]
+    ]
     yield Figure("--smoke", "s", smokes, most=12)
     finished, _ = several(TIMES, SWEEP, "--smoke", "--results", results / "0")
     yield Figure("a finished study again", "s", finished, most=1.2)

@@ -1,7 +1,8 @@
 """What judging a network by puzzles takes: memory by segments and by puzzles, each in a process of its own.
 
-64 drawn 6x6 Sudokus are thought about for 16 and for 1,024 segments. A test set of the size of Sudoku-Extreme's is made of drawn
-9x9 puzzles under symmetries, in the official layout; a process reads it and does with it what a run does at its end.
+64 drawn 6x6 Sudokus are thought about for 16 and for 1,024 segments. A test set of the size of
+Sudoku-Extreme's is made of drawn 9x9 puzzles under symmetries, in the official layout; a process reads it and
+does with it what a run does at its end.
 
     python studies/bench/evaluating.py segments COUNT     bytes at the most, with so many segments
     python studies/bench/evaluating.py puzzles FOLDER     bytes at the most, to evaluate the set in FOLDER
@@ -28,12 +29,16 @@ from recstudy.models import TRM
 from recstudy.train.loop import Training
 
 CPU = torch.device("cpu")
-MODEL = TRM(tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
+MODEL = TRM(
+    tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1
+)
 SLOTS = TrainConfig(halting="sample", supervision_steps=4, batch_size=32, selection="last")
 FEW, MANY = 16, 1024  # segments
 PUZZLES = 64
 TINY = MODEL.model_copy(update={"width": 16, "layers": 1})
-SMALL = RunConfig(data=Sudoku(side=6, givens=10, puzzles=PUZZLES, test_puzzles=PUZZLES), model=TINY, train=SLOTS)
+SMALL = RunConfig(
+    data=Sudoku(side=6, givens=10, puzzles=PUZZLES, test_puzzles=PUZZLES), model=TINY, train=SLOTS
+)
 TEST_PUZZLES = 423_000  # of Sudoku-Extreme
 DRAWN = 100  # of which they are made
 LARGE = RunConfig(
@@ -46,7 +51,10 @@ Measured = Mapping[str, float]
 
 def measure(options: object) -> list[Figure]:
     """Peak memory by segments, then of a large test set."""
-    few, many = ([peak["bytes"] / 1e6 for peak in (apart("segments", count) for _ in range(3))] for count in (FEW, MANY))
+    few, many = (
+        [peak["bytes"] / 1e6 for peak in (apart("segments", count) for _ in range(3))]
+        for count in (FEW, MANY)
+    )
     name = f"{PUZZLES} 6x6 puzzles"
     more = [after - before for before, after in zip(sorted(few), sorted(many), strict=True)]
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +65,13 @@ def measure(options: object) -> list[Figure]:
         Figure(f"{name}, {FEW} segments, peak memory", "MB", few),
         Figure(f"{name}, {MANY:,} segments, peak memory", "MB", many),
         Figure(f"{name}, what {MANY:,} segments take more than {FEW}", "MB", more, most=5),
-        Figure(f"{what}, peak memory", "MB", [large["bytes"] / 1e6], most=1200, note=f"{large['before'] / 1e6:.0f} before"),
+        Figure(
+            f"{what}, peak memory",
+            "MB",
+            [large["bytes"] / 1e6],
+            most=1200,
+            note=f"{large['before'] / 1e6:.0f} before",
+        ),
         Figure(what, "s", [large["seconds"]], note="processor time; two segments of a tiny network"),
     ]
 
@@ -66,7 +80,9 @@ def write_set(folder: Path, puzzles: int) -> None:
     """Both splits in the official layout, a puzzle a group, as many hundreds as fit; 1,000 that train."""
     drawn = load(Sudoku(side=9, puzzles=DRAWN, test_puzzles=DRAWN), folder.parent, hold_out=False)
     for part, split, count in zip(PARTS, (drawn.train, drawn.test), (1000, puzzles), strict=True):
-        given, answers = (torch.from_numpy(np.array(tokens)).flatten(1) for tokens in (split.images, split.labels))
+        given, answers = (
+            torch.from_numpy(np.array(tokens)).flatten(1) for tokens in (split.images, split.labels)
+        )
         draws = torch.rand(count // DRAWN, DRAWN, LARGE.data.draws, dtype=torch.float64)
         turned = zip(*(LARGE.data.turned(given, answers, own) for own in draws), strict=True)
         inputs, labels = (torch.cat(copies).numpy() for copies in turned)

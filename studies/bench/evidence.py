@@ -1,6 +1,7 @@
 """Do the rules of evidence hold? Simulated studies with a known truth are judged by `recstudy.evidence`.
 
-Runs answer fixed items, each with its own difficulty, as runs of one study do. The answers of each run give the floor.
+Runs answer fixed items, each with its own difficulty, as runs of one study do. The answers of each run give
+the floor.
 
 coverage     of 95 % intervals: least and mean over the variants that vary, and the median width in points; then the coverage of
              the difference between the first and the last variant
@@ -38,7 +39,8 @@ from recstudy.evidence import (
 Array = npt.NDArray[np.float64]
 ITEMS = 2000
 SHARE = Scale(0.0, 100.0, "share", ITEMS)
-WORLDS: dict[str, tuple[Sequence[float], Sequence[float], Sequence[int]]] = {  # means, standard deviations, seeds
+# means, standard deviations, seeds
+WORLDS: dict[str, tuple[Sequence[float], Sequence[float], Sequence[int]]] = {
     "SD 0.8, 4 variants, 90-93 %": ([90, 91, 92, 93], [0.8] * 4, (2, 3)),
     "SDs 0.5, 1, 2": ([90, 91, 92], [0.5, 1, 2], (3,)),
     "one of 8 variants 8 times wider": ([90] * 8, [0.5] * 7 + [4], (3,)),
@@ -49,11 +51,14 @@ WORLDS: dict[str, tuple[Sequence[float], Sequence[float], Sequence[int]]] = {  #
     "no training noise: items alone, 90 %": ([90] * 3, [0] * 3, (3,)),
 }
 SCHEDULES = ((3, 5, 10), (3, 5, 8, 10), (3, 5, 8, 12, 16, 20))
-SHARPNESS = 4.0  # of an item's difficulty: at 90 % right, a third of the variance of answers is between the seeds
+# of an item's difficulty: at 90 % right, a third of the variance of answers is between the seeds
+SHARPNESS = 4.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=700, help="simulated for each row (default: 700)")
     studies = parser.parse_args().studies
     worlds = [(name, n) for name, (_, _, seeds) in WORLDS.items() for n in seeds]
@@ -67,7 +72,9 @@ def main() -> None:
         rows = [(taken, maximum) for taken in SCHEDULES for maximum in (taken[-1], taken[-2])]
         table("wrong verdicts over all looks", heads, pool.map(partial(wrong, studies), rows))
         heads = ("decided at the upper number, %", "median of the numbers", "none printed, %")
-        table("seeds needed after three seeds", heads, pool.map(partial(needed, studies), (0.5, 1.0, 1.5, 2.5)))
+        table(
+            "seeds needed after three seeds", heads, pool.map(partial(needed, studies), (0.5, 1.0, 1.5, 2.5))
+        )
 
 
 def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -81,7 +88,9 @@ class Items:
     """Test items of different difficulty, and runs that answer them."""
 
     def __init__(self) -> None:
-        self.difficulty = np.log((np.arange(ITEMS) + 0.5) / (ITEMS - np.arange(ITEMS) - 0.5)).astype(np.float32)
+        self.difficulty = np.log((np.arange(ITEMS) + 0.5) / (ITEMS - np.arange(ITEMS) - 0.5)).astype(
+            np.float32
+        )
         self.ability = np.linspace(-12, 12, 2001)
         self.share = np.array([self.probabilities(ability).mean() for ability in self.ability])
 
@@ -94,7 +103,9 @@ class Items:
     def answers(self, rng: np.random.Generator, truth: Array) -> npt.NDArray[np.bool_]:
         """Return the answers (..., M) of runs whose expected shares, from 0 to 1, are `truth`."""
         ability = np.interp(truth, self.share, self.ability)
-        answers: npt.NDArray[np.bool_] = rng.random((*truth.shape, ITEMS), dtype=np.float32) < self.probabilities(ability)
+        answers: npt.NDArray[np.bool_] = rng.random(
+            (*truth.shape, ITEMS), dtype=np.float32
+        ) < self.probabilities(ability)
         return np.where((truth >= 1)[..., None], True, answers)
 
 
@@ -113,7 +124,9 @@ def coverage(studies: int, world: tuple[str, int]) -> Sequence[object]:
     widths: dict[str, list[float]] = {way: [] for way in covered}
     covered_differences = 0
     for _ in range(studies):
-        truth = np.array(means)[:, None] + np.array(deviations)[:, None] * rng.standard_normal((len(means), n))
+        truth = np.array(means)[:, None] + np.array(deviations)[:, None] * rng.standard_normal(
+            (len(means), n)
+        )
         fit = fit_of(items.answers(rng, np.clip(truth, 0, 100) / 100))
         for position, index in enumerate(varied):
             alone = Fit({0: fit.scores[index]}).estimate(0).interval
@@ -145,7 +158,10 @@ def looks(studies: int, effects: Sequence[float], taken: Sequence[int]) -> Seque
             is_decided = False
             for position, n in enumerate(taken):
                 test = difference_of(fit := Fit(dict(enumerate(values[:, :n].tolist())), LINEAR), 0, 1)
-                is_decided = is_decided or judge([test], [Looks(tuple(taken[:position]), taken[-1])])[0].verdict.is_decided
+                is_decided = (
+                    is_decided
+                    or judge([test], [Looks(tuple(taken[:position]), taken[-1])])[0].verdict.is_decided
+                )
                 if is_decided:
                     break
             decided, seeds = decided + is_decided, seeds + n
@@ -168,7 +184,8 @@ def wrong(studies: int, schedule: tuple[Sequence[int], int]) -> Sequence[object]
             fit = Fit(dict(enumerate(values[:, :n].tolist())), LINEAR)
             claims = [difference_of(fit, index, 6) for index in range(6)]
             published = [
-                answer_published(values[index, -1], 0.5, fit.estimate(index), fit.prediction(index)) for index in range(6)
+                answer_published(values[index, -1], 0.5, fit.estimate(index), fit.prediction(index))
+                for index in range(6)
             ]
             present = [Looks(tuple(taken[:position]), maximum)] * 6
             found[0] |= any(one.verdict.is_decided for one in judge(claims, present))
@@ -197,11 +214,18 @@ def needed(studies: int, effect: float) -> Sequence[object]:
         is_decided = False
         for position, n in enumerate(taken[1:], 1):
             test = difference_of(Fit(dict(enumerate(values[:, :n].tolist()))), 0, 1)
-            is_decided = is_decided or judge([test], [Looks(tuple(taken[:position]), 10)])[0].verdict.is_decided
+            is_decided = (
+                is_decided or judge([test], [Looks(tuple(taken[:position]), 10)])[0].verdict.is_decided
+            )
         decided += is_decided
         numbers.append(more)
     count = max(1, len(numbers))
-    return f"effect of {effect} SD", f"{100 * decided / count:.0f}", int(np.median(numbers)), f"{100 * none / (none + count):.0f}"
+    return (
+        f"effect of {effect} SD",
+        f"{100 * decided / count:.0f}",
+        int(np.median(numbers)),
+        f"{100 * none / (none + count):.0f}",
+    )
 
 
 if __name__ == "__main__":

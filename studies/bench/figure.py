@@ -1,4 +1,6 @@
-"""A measured figure and its mark: what a part of the benchmark hands back, how it is printed and how it is written down."""
+"""A measured figure and its mark: what a part of the benchmark hands back, how it is printed and how it is
+written down.
+"""
 
 import os
 import platform
@@ -67,12 +69,16 @@ def as_table(title: str, figures: Sequence[Figure]) -> Table:
     table.add_column("note")
     for figure in figures:
         met = {None: "", True: "yes", False: "NO"}[figure.met]
-        table.add_row(figure.name, f"{number(figure.value)} {figure.unit}", figure.spread, figure.mark, met, figure.note)
+        table.add_row(
+            figure.name, f"{number(figure.value)} {figure.unit}", figure.spread, figure.mark, met, figure.note
+        )
     return table
 
 
 def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: float) -> Path:
-    """Put a part's figures into `bench/overhead.json` of a results folder; what other parts measured stays."""
+    """Put a part's figures into `bench/overhead.json` of a results folder; what other parts measured
+    stays.
+    """
     path = Results(folder).create().root / "bench" / "overhead.json"
     written, versions = read_json(path) or {}, {"python": platform.python_version()}
     for package in PACKAGES:
@@ -91,7 +97,11 @@ def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: floa
 
 def hardware() -> dict[str, Any]:
     """The machine, and how busy it was when the figures were written."""
-    cpus = [line for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
+    cpus = [
+        line
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("model name")
+    ]
     found = {"cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(), "cores": os.cpu_count()}
     gpu = None
     with suppress(ImportError):

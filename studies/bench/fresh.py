@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Asked by a process that is small itself, because Linux counts the memory of the process that starts a command as the command's
-# own.
+# Asked by a process that is small itself, because Linux counts the memory of the process that starts a
+# command as the command's own.
 ASK = """
 import json, os, subprocess, sys, time
 began = time.perf_counter()
@@ -21,6 +21,8 @@ def several(times: int, *arguments: str | Path) -> tuple[Sequence[float], Sequen
     """Wall seconds and peak memories (MB) of `python ARGUMENT...`, run so many times in turn."""
     ask, found = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, *arguments], []
     for _ in range(times):
-        found.append(json.loads(subprocess.run(ask, capture_output=True, encoding="utf-8", check=True).stdout))
+        found.append(
+            json.loads(subprocess.run(ask, capture_output=True, encoding="utf-8", check=True).stdout)
+        )
         assert found[-1][2] == 0, f"exit code {found[-1][2]}: {arguments}"
     return [seconds for seconds, _, _ in found], [memory for _, memory, _ in found]

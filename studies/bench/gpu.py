@@ -1,17 +1,20 @@
-"""What `gpu_day.sh` asks of a GPU: whether every family computes and resumes there, and how fast HRM, TRM and ViTRM train.
+"""What `gpu_day.sh` asks of a GPU: whether every family computes and resumes there, and how fast HRM, TRM and
+ViTRM train.
 
     python studies/bench/gpu.py contract | resume | trm | fast | hrm | vitrm [--results DIR] [--toy]
 
 contract   every family on the small example of its contract, in float32: its logits beside the CPU's, and its weights after a
            stop beside those of a run that never stopped.
 resume     a command, asked to leave after its first epoch, and the same command again, which goes on from its checkpoint.
-the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile (fast: TRM with its
-           CUDA graphs, `place.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of the model as its
-           paper writes it, their share of the card's peak (MFU), the peak memory beside the price that `--dry-run` gives, and
-           where an epoch's time goes, a table of torch's profiler beside the figures.
+the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile
+(fast: TRM with its
+           CUDA graphs, `place.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of
+           the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside the
+           price that `--dry-run` gives, and where an epoch's time goes, a table of torch's profiler beside
+           the figures.
 
-Each side is written down once it is measured, so that a time limit costs the rest alone. `--toy`, on a CPU, runs all of it in
-small. It needs neither Ray nor an installed recstudy (PYTHONPATH=.).
+Each side is written down once it is measured, so that a time limit costs the rest alone. `--toy`, on a CPU,
+runs all of it in small. It needs neither Ray nor an installed recstudy (PYTHONPATH=.).
 """
 
 import subprocess
@@ -57,7 +60,10 @@ BATCH = TrainConfig(supervision_steps=16, halt_threshold=1.0, precision="bfloat1
 MEASURED = {
     "hrm": [RunConfig(data=Sudoku(side=9), model=HRM(tokens="cell"), train=SLOTS)],
     "trm": [RunConfig(data=Sudoku(side=9), model=TRM(tokens="cell", mixing="mlp"), train=SLOTS)],
-    "vitrm": [RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n})) for n in (128, 1024)],
+    "vitrm": [
+        RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n}))
+        for n in (128, 1024)
+    ],
 }
 FAST = {"place.compile_mode": "reduce-overhead", "train.optimizer": "muon"}
 MEASURED["fast"] = [config.with_changes(FAST) for config in MEASURED["trm"]]
@@ -69,7 +75,8 @@ TOY = {
 }
 TOY["fast"] = TOY["trm"]
 SWEEP, ONE = Path(__file__).parents[1] / "vitrm_depth_sweep.py", "latent_steps=1, supervision_steps=1"
-UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}  # families without an example of their contract
+# families without an example of their contract
+UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}
 
 
 @dataclass(frozen=True)
@@ -105,12 +112,20 @@ def place(compile: str) -> dict[str, Any]:
 
 
 def contract(options: Options) -> Iterator[Figure]:
-    """How far a GPU's logits are from the CPU's, and a resumed run from a straight one, by the largest number of either."""
+    """How far a GPU's logits are from the CPU's, and a resumed run from a straight one, by the largest number
+    of either.
+    """
     failed = list[str]()
-    ours = [name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"]
+    ours = [
+        name
+        for name, kind in FAMILIES.items()
+        if kind.__module__.startswith("recstudy.") and name != "fuselip"
+    ]
     for family in ours:  # fuselip trains its tokenizer first
         fields = TINY_MODELS.get(family, {})
-        small = tiny_run(tiny_model(family), UNLIKE[family]) if family in UNLIKE else example(family, **fields)
+        small = (
+            tiny_run(tiny_model(family), UNLIKE[family]) if family in UNLIKE else example(family, **fields)
+        )
         config = small.with_changes({"train.precision": "float32", "data.limit": 32, **place("off")})
         try:
             yield Figure(f"{family}: logits beside the CPU's", "", [beside_the_cpu(config)], most=CLOSE)
@@ -150,7 +165,17 @@ def resumed(config: RunConfig) -> float:
 def left(options: Options) -> Iterator[Figure]:
     """A run that SIGTERM asks to leave, and that the same command goes on with."""
     with tempfile.TemporaryDirectory() as folder:
-        flags = ["--no-ray", "--seeds", "1", "--only", ONE, "--gpus-per-run", str(int(ON_GPU)), "--results", folder]
+        flags = [
+            "--no-ray",
+            "--seeds",
+            "1",
+            "--only",
+            ONE,
+            "--gpus-per-run",
+            str(int(ON_GPU)),
+            "--results",
+            folder,
+        ]
         flags += ["--smoke"] * options.toy
         command, logs = [sys.executable, str(SWEEP), *flags], Path(folder, "runs")
         with subprocess.Popen(command) as first:
@@ -159,18 +184,24 @@ def left(options: Options) -> Iterator[Figure]:
             first.terminate()
         subprocess.run(command, check=True)
         lines = [log.read_text(encoding="utf-8").count("\n") for log in logs.glob("*/attempts.jsonl")]
-        yield Figure("attempts of a run that was asked to leave", "", lines, least=2, note=f"of {len(lines)} run")
+        yield Figure(
+            "attempts of a run that was asked to leave", "", lines, least=2, note=f"of {len(lines)} run"
+        )
 
 
 def start(config: RunConfig) -> Training:
     device = reset_process(config)
-    return Training(config, load(config.data, Path("data"), hold_out=config.train.selection == "validation"), device)
+    return Training(
+        config, load(config.data, Path("data"), hold_out=config.train.selection == "validation"), device
+    )
 
 
 def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
     """Return the largest difference of two sets of tensors, over the largest number in them."""
     pairs = [(one[name].double(), other[name].double()) for name in one if one[name].numel()]
-    assert all(bool(torch.isfinite(tensor).all()) for pair in pairs for tensor in pair), "a number is not finite"
+    assert all(bool(torch.isfinite(tensor).all()) for pair in pairs for tensor in pair), (
+        "a number is not finite"
+    )
     return max(float((a - b).abs().max()) for a, b in pairs) / max(float(a.abs().max()) for a, _ in pairs)
 
 
@@ -184,7 +215,9 @@ def trained(options: Options) -> Iterator[Figure]:
     for config in MEASURED[options.part]:
         for compile in ("on",) if options.part == "fast" else ("off", "on"):
             small = TOY[options.part] if options.toy else {}
-            profile = options.results / "bench" / f"profile-{options.part}-{config.train.batch_size}-{compile}.txt"
+            profile = (
+                options.results / "bench" / f"profile-{options.part}-{config.train.batch_size}-{compile}.txt"
+            )
             yield from epochs(config.with_changes(small | place(compile)), peak, profile)
 
 
@@ -200,19 +233,31 @@ def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
     images = UPDATES * size
     gflops = cost(config).train_gflops
     teraflops = [images / spent * gflops / 1e3 for spent in seconds]
-    yield Figure(f"{what}: the first {UPDATES} updates", "s", [first], note="with all that is compiled" * compiles)
-    yield Figure(what, "images/s", [images / spent for spent in seconds], note=f"epochs of {UPDATES} updates, data and all")
+    yield Figure(
+        f"{what}: the first {UPDATES} updates", "s", [first], note="with all that is compiled" * compiles
+    )
+    yield Figure(
+        what,
+        "images/s",
+        [images / spent for spent in seconds],
+        note=f"epochs of {UPDATES} updates, data and all",
+    )
     yield Figure(what, "TFLOP/s", teraflops)
     yield from of_peak(what, teraflops, peak)
     used, priced = (peak_memory_mb(device) or 0.0) - held, training_memory(config) / 2**20
-    marked = {"most": 1.25} if ON_GPU and not compiles else {}  # a compiled graph may save less; malloc may keep more
-    yield Figure(f"{what}: peak memory / price of --dry-run", "x", [used / priced], **marked, note=f"{used:,.0f} MB")
+    # a compiled graph may save less; malloc may keep more
+    marked = {"most": 1.25} if ON_GPU and not compiles else {}
+    yield Figure(
+        f"{what}: peak memory / price of --dry-run", "x", [used / priced], **marked, note=f"{used:,.0f} MB"
+    )
     activities = [torch.profiler.ProfilerActivity.CPU, *[torch.profiler.ProfilerActivity.CUDA] * ON_GPU]
     with torch.profiler.profile(activities=activities) as watched:
         one_epoch(training)
     order = "self_cuda_time_total" if ON_GPU else "self_cpu_time_total"
     profile.parent.mkdir(parents=True, exist_ok=True)
-    profile.write_text(watched.key_averages().table(sort_by=order, row_limit=30, max_name_column_width=70), encoding="utf-8")
+    profile.write_text(
+        watched.key_averages().table(sort_by=order, row_limit=30, max_name_column_width=70), encoding="utf-8"
+    )
 
 
 def one_epoch(training: Training) -> float:
@@ -238,7 +283,10 @@ def of_peak(what: str, teraflops: list[float], peak: float) -> Iterator[Figure]:
     name = torch.cuda.get_device_name() if ON_GPU else ""
     if spec := peak_tflops(name, "bfloat16"):
         yield Figure(
-            f"{what}: MFU of {spec} TFLOP/s (data sheet)", "%", [100 * value / spec for value in teraflops], least=A_THIRD
+            f"{what}: MFU of {spec} TFLOP/s (data sheet)",
+            "%",
+            [100 * value / spec for value in teraflops],
+            least=A_THIRD,
         )
     yield Figure(f"{what}: MFU of the matrix product above", "%", [100 * value / peak for value in teraflops])
 

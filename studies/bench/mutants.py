@@ -4,10 +4,10 @@
     python studies/bench/mutants.py hits build/mutants.json tests        # run the tests once: which of them reach each mutant
     python studies/bench/mutants.py kill build/mutants.json              # run each mutant against the tests that reach it
 
-A mutant changes one operator, comparison, constant, condition or return value inside a function of evidence, records,
-config, train, study or cluster. `kill` collects the tests once, then forks a child for each mutant, which replaces the
-function's code object and runs the tests that reach it, fastest first, until one fails. Only tests in the same process
-count: what a subprocess runs is not mutated.
+A mutant changes one operator, comparison, constant, condition or return value inside a function of evidence,
+records, config, train, study or cluster. `kill` collects the tests once, then forks a child for each mutant,
+which replaces the function's code object and runs the tests that reach it, fastest first, until one fails.
+Only tests in the same process count: what a subprocess runs is not mutated.
 """
 
 import ast
@@ -31,7 +31,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "recstudy"
 FOLDERS = ("evidence", "records", "config", "train", "study", "cluster")
 SEED = 43
-BUDGET = float(os.environ.get("MUTANT_SECONDS", "20"))  # measured seconds of the tests that one mutant is run against
+# measured seconds of the tests that one mutant is run against
+BUDGET = float(os.environ.get("MUTANT_SECONDS", "20"))
 COMPARED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
             ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}  # fmt: skip
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -56,7 +57,9 @@ def mutated(node: ast.AST) -> ast.AST | None:
             node.value = value + 1
         case ast.If(test=test) | ast.IfExp(test=test):
             node.test = ast.UnaryOp(ast.Not(), test)
-        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
+        case ast.Return(value=ast.expr() as value) if not (
+            isinstance(value, ast.Constant) and value.value is None
+        ):
             node.value = ast.Constant(None)
         case _:
             return None
@@ -74,7 +77,9 @@ def places(file: Path) -> Iterator[tuple[int, list[int]]]:
 
 
 def evaluated_at_import(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield the parts of a function that its code object does not contain, or that only type checkers read."""
+    """Yield the parts of a function that its code object does not contain, or that only type checkers
+    read.
+    """
     yield from function.decorator_list
     yield function.args
     for node in ast.walk(function):
@@ -95,7 +100,10 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 def draw(count: int, file: Path) -> None:
     sources = sorted(path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py"))
     every = [
-        (str(path.relative_to(PACKAGE)), line, number) for path in sources for line, numbers in places(path) for number in numbers
+        (str(path.relative_to(PACKAGE)), line, number)
+        for path in sources
+        for line, numbers in places(path)
+        for number in numbers
     ]
     chosen = sorted(random.Random(SEED).sample(every, count))
     mutants = [{"file": path, "line": line, "node": number} for path, line, number in chosen]
@@ -146,7 +154,9 @@ def find_code(code: CodeType, function: ast.FunctionDef) -> CodeType:
 
 
 def replace(code: CodeType) -> int:
-    """Give this code to the live functions that were made of the same lines, and return how many there are."""
+    """Give this code to the live functions that were made of the same lines, and return how many there
+    are.
+    """
     import recstudy
 
     root = str(Path(recstudy.__file__).parent)
@@ -207,7 +217,9 @@ def import_all() -> None:
 
     for folder in FOLDERS:
         for path in sorted((PACKAGE / folder).rglob("*.py")):
-            name = ".".join(("recstudy", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+            name = ".".join(("recstudy", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+                ".__init__"
+            )
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
 
@@ -237,7 +249,9 @@ class Kill:
                     chosen.append(items[test])
             _, mutant["change"] = code_of(mutant)
             mutant["status"] = "not reached" if not chosen else self.child(session, mutant, chosen)
-            print(f"{number} {mutant['status']} {time.time() - started:.0f} s: {mutant['change']}", flush=True)
+            print(
+                f"{number} {mutant['status']} {time.time() - started:.0f} s: {mutant['change']}", flush=True
+            )
             self.file.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
         statuses = [mutant["status"] for mutant in self.known["mutants"]]
         print({status: statuses.count(status) for status in sorted(set(statuses))})

@@ -1,7 +1,8 @@
 """ViTRM (002 section 3) as one would first write it, from `torch.nn.MultiheadAttention` layers.
 
-The equations, parameters and initial weights are those of `recstudy.models.networks.vitrm`; every layer computes every token,
-although only the latent tokens of a z-update and the first token of a y-update are read.
+The equations, parameters and initial weights are those of `recstudy.models.networks.vitrm`; every layer
+computes every token, although only the latent tokens of a z-update and the first token of a y-update are
+read.
 
 Shapes: B images, N patches, K latent tokens, D width.
 """
@@ -48,7 +49,9 @@ class NaiveViTRM(Network):
         channels, height, width = shape
         self.steps = config.latent_steps
         self.embed = nn.Conv2d(channels, config.width, config.patch, stride=config.patch)
-        self.positions = nn.Parameter(torch.zeros(1, (height // config.patch) * (width // config.patch), config.width))
+        self.positions = nn.Parameter(
+            torch.zeros(1, (height // config.patch) * (width // config.patch), config.width)
+        )
         self.y_start = nn.Parameter(torch.zeros(1, 1, config.width))
         self.z_start = nn.Parameter(torch.zeros(1, config.latent_tokens, config.width))
         self.f = nn.Sequential(*(NaiveLayer(config) for _ in range(config.layers)))

@@ -1,4 +1,5 @@
-"""What recstudy costs beside the training itself, and how fast it trains. Prints every figure beside its mark.
+"""What recstudy costs beside the training itself, and how fast it trains. Prints every figure beside its
+mark.
 
     commands     --help, --dry-run, --smoke, and a finished study again                           about 1 minute
     scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 7 minutes
@@ -9,12 +10,13 @@
     python studies/bench/overhead.py
     python studies/bench/overhead.py scale throughput
 
-The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions. Run it on an idle
-machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
+The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions.
+Run it on an idle machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
 
-`gpu_day.sh` is what a GPU is asked, by `gpu.py` and studies, in the minutes that there are (`make gpu-bench`).
-`evidence.py` (how well verdicts hold), `soak.py` (an hour of faults) and `trial.sh` (a cluster's page, typed) run by themselves.
-studies/LOG.md has what was measured once, too (searches, core use, board, recursion, experts, puzzles), whose code is in git.
+`gpu_day.sh` is what a GPU is asked, by `gpu.py` and studies, in the minutes that there are (`make
+gpu-bench`). `evidence.py` (how well verdicts hold), `soak.py` (an hour of faults) and `trial.sh` (a cluster's
+page, typed) run by themselves. studies/LOG.md has what was measured once, too (searches, core use, board,
+recursion, experts, puzzles), whose code is in git.
 """
 
 import time

@@ -1,10 +1,12 @@
-"""How far the time left is off, after a fifth of a study's work: recorded runs, replayed one after another or side by side.
+"""How far the time left is off, after a fifth of a study's work: recorded runs, replayed one after another or
+side by side.
 
     python studies/bench/remaining.py RESULTS...      a results folder, such as that of `recstudy publish` unpacked
 
-Each study's finished runs begin in its plan's order on 1, 2 and 4 places, and again with every fifth to every second left out,
-so that one study gives several. When a fifth of their seconds are done, the estimate is held against what the records
-say. Runs that are then under way have the share of their epochs done that they have of their seconds.
+Each study's finished runs begin in its plan's order on 1, 2 and 4 places, and again with every fifth to every
+second left out, so that one study gives several. When a fifth of their seconds are done, the estimate is held
+against what the records say. Runs that are then under way have the share of their epochs done that they have
+of their seconds.
 """
 
 import heapq
@@ -27,7 +29,8 @@ def recorded(folder: Path) -> list[tuple[str, list[Job]]]:
         plan, made = read_plan(results.study(name, preset)), dict(results.finished())
         costs = [(run.variant, made[run.id].cost) for run in (plan.runs if plan else ()) if run.id in made]
         jobs = [
-            Job(variant, cost["train_pflop"], cost["seconds"], cost.get("evaluation_seconds", 0.0)) for variant, cost in costs
+            Job(variant, cost["train_pflop"], cost["seconds"], cost.get("evaluation_seconds", 0.0))
+            for variant, cost in costs
         ]
         found.append((f"{name} ({preset})", jobs))
     return found
@@ -47,7 +50,9 @@ def error(jobs: list[Job], places: int) -> float | None:
     for begun, over, job in spans:
         if begun < now < over:
             share = min(1.0, (now - begun) / job.training)
-            todo.append(Job(job.variant, job.pflop, share * job.training, epochs=int(100 * share), share=share))
+            todo.append(
+                Job(job.variant, job.pflop, share * job.training, epochs=int(100 * share), share=share)
+            )
         elif begun >= now:
             todo.append(Job(job.variant, job.pflop))
     lefts = left_of_each(ended, todo)
@@ -58,7 +63,14 @@ def main(folders: list[str]) -> int:
     errors, silent = [], 0
     for name, jobs in (one for folder in folders for one in recorded(Path(folder))):
         chosen = random.Random(0)
-        subsets = [jobs, *([job for job in jobs if chosen.random() < share] for share in (0.8, 0.7, 0.6, 0.5) for _ in range(5))]
+        subsets = [
+            jobs,
+            *(
+                [job for job in jobs if chosen.random() < share]
+                for share in (0.8, 0.7, 0.6, 0.5)
+                for _ in range(5)
+            ),
+        ]
         found = [error(some, places) for some in subsets if len(some) >= 4 for places in (1, 2, 4)]
         told = [one for one in found if one is not None]
         silent += len(found) - len(told)

@@ -1,9 +1,10 @@
-"""How many runs a driver keeps going: short runs of a function on a cluster of several nodes, simulated on this machine.
+"""How many runs a driver keeps going: short runs of a function on a cluster of several nodes, simulated on
+this machine.
 
     python studies/bench/runs.py --runs 100000 --nodes 50 --workers 8
 
-Each row is a tenth of the runs: runs per second, the driver's processor time per run, and its memory. The processor time is what
-bounds the rate: a driver on one core cannot end more runs per second than its inverse.
+Each row is a tenth of the runs: runs per second, the driver's processor time per run, and its memory. The
+processor time is what bounds the rate: a driver on one core cannot end more runs per second than its inverse.
 """
 
 import io
@@ -63,7 +64,10 @@ class Meter(View):
             status = Path("/proc/self/status").read_text(encoding="utf-8")
             megabytes = int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
             rate, busy = self.every / (now - self.began), 1000 * (used - self.used) / self.every
-            print(f"{self.ended_runs:>8,} runs {rate:8.1f} runs/s {busy:8.2f} ms of a core a run {megabytes:8.0f} MB", flush=True)
+            print(
+                f"{self.ended_runs:>8,} runs {rate:8.1f} runs/s {busy:8.2f} ms of a core a run {megabytes:8.0f} MB",
+                flush=True,
+            )
             self.began, self.used = now, used
 
 
@@ -87,7 +91,9 @@ def main(options: Options) -> None:
         where = Where(address=cluster.address, data=Path(folder))
         run_plan(plan, Results(Path(folder) / "results"), where, meter, plan.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{options.runs:,} runs in {time.perf_counter() - began:.0f} s, peak of the driver's memory {peak:.0f} MB")
+    print(
+        f"{options.runs:,} runs in {time.perf_counter() - began:.0f} s, peak of the driver's memory {peak:.0f} MB"
+    )
     cluster.shutdown()
 
 

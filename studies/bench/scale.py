@@ -1,10 +1,11 @@
-"""A finished study of 10,000 runs: what it takes to start it again, and to report on it; and a report on 24 runs that kept what
-they answered on 10,000 test images, by which its intervals are over images too.
+"""A finished study of 10,000 runs: what it takes to start it again, and to report on it; and a report on 24
+runs that kept what they answered on 10,000 test images, by which its intervals are over images too.
 
-The records are made up, 25 epochs a run, in the form that a worker writes. Each command then runs in a process of its own,
-imports included: `python studies/NAME.py` up to its report (it lays out every run, looks for each result and writes the plan),
-and `recstudy report FOLDER`. Of 3,000 such runs, the board's pages: from when a page is first asked for, the folder read but
-nothing of the page made, until its last table and figure is there.
+The records are made up, 25 epochs a run, in the form that a worker writes. Each command then runs in a
+process of its own, imports included: `python studies/NAME.py` up to its report (it lays out every run, looks
+for each result and writes the plan), and `recstudy report FOLDER`. Of 3,000 such runs, the board's pages:
+from when a page is first asked for, the folder read but nothing of the page made, until its last table and
+figure is there.
 """
 
 import json
@@ -51,7 +52,9 @@ study = Study(
 if __name__ == "__main__":
     main(study)
 '''
-CURVES = 'Curve("by_rate", x="train.learning_rate", y="top1_accuracy", by="model.latent_steps"), LearningCurves()'
+CURVES = (
+    'Curve("by_rate", x="train.learning_rate", y="top1_accuracy", by="model.latent_steps"), LearningCurves()'
+)
 DIFFERENCES = 'Differences(base="learning_rate=1e-05, latent_steps=1")'
 STUDY = TEXT.format(variants=VARIANTS, seeds=SEEDS, epochs=EPOCHS, report=CURVES)
 ON_BOARD = TEXT.format(variants=WATCHED, seeds=SEEDS, epochs=EPOCHS, report=CURVES)
@@ -86,12 +89,17 @@ def measure(options: object) -> list[Figure]:
         Figure(f"report on {runs}", "s", report, most=4, note=f"{EPOCHS} epochs a run"),
         Figure(f"report on {runs}, peak memory", "MB", reported, most=300),
         Figure(f"report on {few}", "s", answered, most=5, note=f"{IMAGES:,} test images"),
-        *(Figure(f"board, {WATCHED * SEEDS:,} runs, {name}", "ms", pages[name], most=most) for name, most in PAGES.items()),
+        *(
+            Figure(f"board, {WATCHED * SEEDS:,} runs, {name}", "ms", pages[name], most=most)
+            for name, most in PAGES.items()
+        ),
     ]
 
 
 def board_pages(root: Path) -> dict[str, list[float]]:
-    """Return the milliseconds that each of `PAGES` takes on a board that has made none before, the folder read but once."""
+    """Return the milliseconds that each of `PAGES` takes on a board that has made none before, the folder
+    read but once.
+    """
     paths = ["/", "/study/many/quick", "/runs/many/quick"]
     took: dict[str, list[float]] = {name: [] for name in PAGES}
     for _ in range(TIMES + 1):
@@ -104,7 +112,8 @@ def board_pages(root: Path) -> dict[str, list[float]]:
     return {name: times[1:] for name, times in took.items()}  # the first one imports what draws
 
 
-# -------------------------------------------------------------------------------------------------------- made-up records
+# --------------------------------------------------------------------------------------------------------
+# made-up records
 
 
 def made_up(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
@@ -117,14 +126,20 @@ def made_up(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
 
 
 def make_up(plan: Plan, results: Results, images: int = 0) -> None:
-    """Every run's folder with so many answers, written straight: to flush 40,000 files one by one would take an hour."""
+    """Every run's folder with so many answers, written straight: to flush 40,000 files one by one would take
+    an hour.
+    """
     for run in plan.runs:
         folder = results.run(run.id)
         folder.path.mkdir(parents=True)
-        folder.attempts.write_text('{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n', encoding="utf-8")
+        folder.attempts.write_text(
+            '{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n', encoding="utf-8"
+        )
         config = {**run.config.values, "place": run.config.place.model_dump()}
         folder.config.write_text(json.dumps(config, indent=1), encoding="utf-8")
-        folder.epochs.write_text("".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)), encoding="utf-8")
+        folder.epochs.write_text(
+            "".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)), encoding="utf-8"
+        )
         kept = {"answers": {"kept": images, "of": images}} if images else {}
         folder.result.write_text(json.dumps(result(run) | kept, indent=1), encoding="utf-8")
         if images:

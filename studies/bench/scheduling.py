@@ -1,10 +1,12 @@
-"""What a run costs besides its training: 200 runs that train nothing, through the driver and through plain Ray Tune.
+"""What a run costs besides its training: 200 runs that train nothing, through the driver and through plain
+Ray Tune.
 
-The clock runs from the moment Ray is up until it is shut down again: starting the workers, placing the trials, the records
-and the end of `Tuner.fit` count, `ray.init` does not; over 200 runs. The driver's trials write every record that a real
-run writes but its weights. Plain Tune's trials write nothing of their own; with torch they import it, as each that trains does.
-The rounds alternate, in one process, each in a Ray session of its own; `reuse_actors=False`, which is Tune's default, starts
-a process a trial and is measured once.
+The clock runs from the moment Ray is up until it is shut down again: starting the workers, placing the
+trials, the records and the end of `Tuner.fit` count, `ray.init` does not; over 200 runs. The driver's trials
+write every record that a real run writes but its weights. Plain Tune's trials write nothing of their own;
+with torch they import it, as each that trains does. The rounds alternate, in one process, each in a Ray
+session of its own; `reuse_actors=False`, which is Tune's default, starts a process a trial and is measured
+once.
 """
 
 import io
@@ -55,12 +57,28 @@ def measure(options: object) -> list[Figure]:
                 kept.append(value)
     fresh, _ = through_plain_tune(empty, reuse=False)
     return [
-        Figure("a run through the driver", "ms", ours[0], most=MARK_MS, note=f"{RUNS} runs, records included, without ray.init"),
-        Figure("from one end to the next", "ms", ours[1], note="the same, from the first run's end to the last one's"),
+        Figure(
+            "a run through the driver",
+            "ms",
+            ours[0],
+            most=MARK_MS,
+            note=f"{RUNS} runs, records included, without ray.init",
+        ),
+        Figure(
+            "from one end to the next",
+            "ms",
+            ours[1],
+            note="the same, from the first run's end to the last one's",
+        ),
         Figure("a run through plain Tune, warm", "ms", bare[0], note="reuse_actors=True, no records"),
         Figure("the same with torch", "ms", plain[0], note="each trial imports it; no records"),
         Figure("with torch, from one end to the next", "ms", plain[1], note="no records"),
-        Figure("a run through plain Tune", "ms", [fresh], note="reuse_actors=False, its default: a process a trial"),
+        Figure(
+            "a run through plain Tune",
+            "ms",
+            [fresh],
+            note="reuse_actors=False, its default: a process a trial",
+        ),
         Figure("driver / plain Tune, warm", "x", ratios(ours[0], bare[0])),
         Figure("driver / plain Tune with torch", "x", ratios(ours[0], plain[0])),
         Figure("the same, from one end to the next", "x", ratios(ours[1], plain[1]), most=1.3),
@@ -72,7 +90,8 @@ def ratios(ours: list[float], others: list[float]) -> list[float]:
     return [one / other for one, other in zip(ours, others, strict=True)]
 
 
-# ---------------------------------------------------------------------------------------------------------- the driver
+# ----------------------------------------------------------------------------------------------------------
+# the driver
 
 
 @dataclass
@@ -104,7 +123,10 @@ def through_driver() -> tuple[float, float]:
 def idle_study() -> Study:
     rates = [round(1e-5 * step, 9) for step in range(1, RUNS // SEEDS + 1)]
     base = RunConfig(
-        data=Digits(), model=ViTRM(width=64, heads=4, patch=2), train=TrainConfig(epochs=1), place=Place(gpus_per_run=0)
+        data=Digits(),
+        model=ViTRM(width=64, heads=4, patch=2),
+        train=TrainConfig(epochs=1),
+        place=Place(gpus_per_run=0),
     )
     return Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS)
 
@@ -121,7 +143,8 @@ def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     return {"status": "done", "score": 0.0}
 
 
-# ------------------------------------------------------------------------------------------------------------ plain Tune
+# ------------------------------------------------------------------------------------------------------------
+# plain Tune
 
 
 def empty(settings: dict[str, Any]) -> None:
@@ -148,7 +171,13 @@ def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = Tr
     """Milliseconds a trial of Ray Tune as it comes, but for its console output; as `through_driver`."""
     ends = Ends()
     with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
-        ray.init(address="local", include_dashboard=True, log_to_driver=False, logging_level="ERROR", object_store_memory=2**28)
+        ray.init(
+            address="local",
+            include_dashboard=True,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=2**28,
+        )
         up = time.perf_counter()
         Tuner(
             tune.with_resources(trial, {"cpu": 1}),
@@ -163,7 +192,9 @@ def through_plain_tune(trial: Callable[[dict[str, Any]], None], reuse: bool = Tr
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """Undo the environment variables that are set inside: the driver sets some, and plain Tune is to run without them."""
+    """Undo the environment variables that are set inside: the driver sets some, and plain Tune is to run
+    without them.
+    """
     before = dict(os.environ)
     try:
         yield

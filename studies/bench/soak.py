@@ -1,9 +1,10 @@
 """An hour of random faults over a study of short runs: is its table, byte for byte, that of a quiet machine?
 
-The study is that of the tests (tests/study/tiny.py), on a Ray cluster of two hosts (network namespaces), its results on a disk of
-their own that both see, watched by a board that a reader looks at. Every few seconds one fault of FAULTS happens, drawn by the
-seed; the command is typed again whenever it has ended, and asks for one more seed whenever it has finished. When the time is
-over, it finishes without faults, and the same study is run once more elsewhere, by itself. Needs root, for disks and networks.
+The study is that of the tests (tests/study/tiny.py), on a Ray cluster of two hosts (network namespaces), its
+results on a disk of their own that both see, watched by a board that a reader looks at. Every few seconds one
+fault of FAULTS happens, drawn by the seed; the command is typed again whenever it has ended, and asks for one
+more seed whenever it has finished. When the time is over, it finishes without faults, and the same study is
+run once more elsewhere, by itself. Needs root, for disks and networks.
 
     python studies/bench/soak.py
     python studies/bench/soak.py --minutes 5 --seed 7 --faults "the link is cut" "the disk is full"
@@ -45,7 +46,8 @@ from two_hosts import HEAD, IMPATIENT, link, node, on, two_hosts  # noqa: E402
 TINY = TESTS / "study" / "tiny.py"
 RUN = ("--set", "train.epochs=30", "--set", "place.silent_minutes=0.2")
 ENVIRONMENT = {**TOKEN, **IMPATIENT}
-PAUSE_S = (10.0, 45.0)  # between the end of a fault and the next; the command takes half a minute to its first run
+# between the end of a fault and the next; the command takes half a minute to its first run
+PAUSE_S = (10.0, 45.0)
 LOOK_S, SAMPLE_S, SETTLED_S = 0.5, 5.0, 60.0
 PATIENCE_S = 1800.0  # for the last command, which nothing disturbs
 GROWTH = 1.1
@@ -89,7 +91,9 @@ class Soak:
         """New nodes in place of what is left of these."""
         for host in reversed(hosts):
             self.hosts[host].close()
-        while 1 in hosts and (left := [process for process, title in titles() if f"--gcs-address={HEAD}" in title]):
+        while 1 in hosts and (
+            left := [process for process, title in titles() if f"--gcs-address={HEAD}" in title]
+        ):
             send(left, signal.SIGKILL)  # `ray start` takes any of them for a head that is there
             time.sleep(LOOK_S)
         for host in hosts:
@@ -103,11 +107,18 @@ class Soak:
         with open(self.folder / log, "ab") as output:
             environment = {**os.environ, **IMPATIENT}
             return subprocess.Popen(
-                self.command(), cwd=self.folder, stdout=output, stderr=output, env=environment, start_new_session=True
+                self.command(),
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
             )
 
     def look(self) -> None:
-        """Type the command where none is at work, with one more seed where it had finished; weigh the driver."""
+        """Type the command where none is at work, with one more seed where it had finished; weigh the
+        driver.
+        """
         if self.driver is None or self.driver.poll() is not None:
             if self.driver is not None:
                 self.codes[self.driver.returncode] += 1
@@ -154,7 +165,10 @@ def titles() -> Iterator[tuple[int, str]]:
     """Each process, and what ps shows of it."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            yield int(process.name), (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            yield (
+                int(process.name),
+                (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"),
+            )
 
 
 def trials() -> list[int]:
@@ -175,11 +189,14 @@ def send(processes: list[int], sign: signal.Signals) -> None:
             os.kill(process, sign)
 
 
-# ------------------------------------------------------------------------------------------------------- the board's reader
+# ------------------------------------------------------------------------------------------------------- the
+# board's reader
 
 
 class Browser:
-    """Asks the board at `url`, which is this `process`, for the page of a study, as a browser does that has none of it."""
+    """Asks the board at `url`, which is this `process`, for the page of a study, as a browser does that has
+    none of it.
+    """
 
     def __init__(self, url: str, process: int) -> None:
         self.url, self.process = url, process
@@ -196,14 +213,24 @@ class Browser:
         }
         update = "/_dash-update-component", json.dumps(asked).encode()
         for file, body in ((path, None), ("/_dash-layout", None), ("/_dash-dependencies", None), update):
-            with urlopen(Request(self.url + file, body, {"Content-Type": "application/json"}), timeout=SETTLED_S) as answer:
+            with urlopen(
+                Request(self.url + file, body, {"Content-Type": "application/json"}), timeout=SETTLED_S
+            ) as answer:
                 answer.read()
 
 
 @contextmanager
 def board(root: Path) -> Iterator[Browser]:
     """A board in a process of its own, as soon as it says that it listens."""
-    command = [sys.executable, "-c", "from recstudy.command import main; main()", "board", str(root), "--port", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from recstudy.command import main; main()",
+        "board",
+        str(root),
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
             assert process.stdout is not None
@@ -267,7 +294,9 @@ def disk_full(soak: Soak) -> None:
 
 
 def files_torn(soak: Soak) -> None:
-    """As a power cut leaves them: the last lines of unfinished runs cut short, and the newest checkpoint too."""
+    """As a power cut leaves them: the last lines of unfinished runs cut short, and the newest checkpoint
+    too.
+    """
     tell_driver(soak, signal.SIGKILL)
     send(trials(), signal.SIGKILL)
     while trials():
@@ -399,7 +428,11 @@ def compared(soak: Soak, other: Path, options: Options) -> list[Figure]:
         or ours[run]["metrics"] != theirs[run]["metrics"]
         or curve(soak.results / "runs" / run) != curve(other / "runs" / run)
     ]
-    again = [run for run, kept in soak.finished.items() if (soak.results / "runs" / run / "result.json").read_bytes() != kept]
+    again = [
+        run
+        for run, kept in soak.finished.items()
+        if (soak.results / "runs" / run / "result.json").read_bytes() != kept
+    ]
     table = "studies/tiny/quick/report/tables/depths.md"
     tables = (soak.results / table).read_bytes() != (other / table).read_bytes()
     files = (soak.folder / log for log in ("driver.log", "second.log"))
@@ -421,9 +454,15 @@ def counted(counter: Counter[int] | Counter[str]) -> str:
 def growth(name: str, life: list[Sample]) -> Figure:
     """The last weight by that when it had settled."""
     settled = [sample for sample in life if sample.age >= SETTLED_S] or life
-    note = f"{settled[0].kilobytes / 1024:.0f} to {settled[-1].kilobytes / 1024:.0f} MB in {life[-1].age:.0f} s"
+    note = (
+        f"{settled[0].kilobytes / 1024:.0f} to {settled[-1].kilobytes / 1024:.0f} MB in {life[-1].age:.0f} s"
+    )
     return Figure(
-        f"memory of {name}, last / settled", "x", [settled[-1].kilobytes / settled[0].kilobytes], most=GROWTH, note=note
+        f"memory of {name}, last / settled",
+        "x",
+        [settled[-1].kilobytes / settled[0].kilobytes],
+        most=GROWTH,
+        note=note,
     )
 
 
@@ -449,7 +488,10 @@ def main(options: Options) -> None:
     for name, count in happened.most_common():
         out.print(f"{count:4}  {name}")
     out.print(as_table(f"soak, {time.perf_counter() - began:.0f} s", figures))
-    out.print(f"Figures: {write_part(options.results, 'soak', figures, time.perf_counter() - began)}", soft_wrap=True)
+    out.print(
+        f"Figures: {write_part(options.results, 'soak', figures, time.perf_counter() - began)}",
+        soft_wrap=True,
+    )
 
 
 if __name__ == "__main__":

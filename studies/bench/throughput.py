@@ -1,9 +1,11 @@
-"""How fast ViTRM trains at its paper size (3.6 M parameters, 3x32x32), beside the same model from torch.nn.MultiheadAttention.
+"""How fast ViTRM trains at its paper size (3.6 M parameters, 3x32x32), beside the same model from
+torch.nn.MultiheadAttention.
 
-Both sides are shown to be one function first: as many parameters and, with the same weights, the same logits. Then they take
-turns, so that whatever else the machine does slows both; the ratio is of neighbours. One step is the forward and backward pass of
-one supervision step, in float32, batch 32: on every core by the clock, and on one core by processor time, which other work on the
-machine hardly touches. What a GPU does is in `gpu.py`.
+Both sides are shown to be one function first: as many parameters and, with the same weights, the same logits.
+Then they take turns, so that whatever else the machine does slows both; the ratio is of neighbours. One step
+is the forward and backward pass of one supervision step, in float32, batch 32: on every core by the clock,
+and on one core by processor time, which other work on the machine hardly touches. What a GPU does is in
+`gpu.py`.
 """
 
 import os
@@ -57,7 +59,9 @@ def same_function() -> None:
 def on_cpu(threads: int, clock: Clock, batch: int = 32, rounds: int = 9) -> list[Figure]:
     """Images/s of both and their ratio, in float32."""
     torch.set_num_threads(threads)
-    images = Batch(torch.randn(batch, *CONFIG.data.shape), torch.randint(CONFIG.data.classes, (batch,)), None, batch)
+    images = Batch(
+        torch.randn(batch, *CONFIG.data.shape), torch.randint(CONFIG.data.classes, (batch,)), None, batch
+    )
     steps = {side: backward_step(network.train(), images) for side, network in pair().items()}
     how = "by the clock" if clock is time.perf_counter else "by processor time"
     name = f"{threads} core{'s' * (threads > 1)}, forward + backward"
@@ -73,8 +77,12 @@ def backward_step(network: Network, batch: Batch) -> Step:
     return step
 
 
-def in_turns(steps: Mapping[str, Step], rounds: int, clock: Clock = time.perf_counter) -> dict[str, list[float]]:
-    """Seconds of each step, one after the other in each of `rounds` rounds; two rounds before them warm up."""
+def in_turns(
+    steps: Mapping[str, Step], rounds: int, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of each step, one after the other in each of `rounds` rounds; two rounds before them warm
+    up.
+    """
     seconds: dict[str, list[float]] = {side: [] for side in steps}
     for counted in range(-2, rounds):
         for side, step in steps.items():

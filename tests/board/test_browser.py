@@ -25,7 +25,9 @@ pytestmark = pytest.mark.whole
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("no Chromium here (Debian: apt-get install chromium)", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')"
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +45,13 @@ class Tab:
     def __init__(self, browser: Any, url: str) -> None:
         self.page, self.url, self.complaints = browser.new_page(), url, list[str]()
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
-        self.page.on("request", lambda asked: None if asked.url.startswith((url, "data:")) else self.complaints.append(asked.url))
+        self.page.on(
+            "console", lambda said: self.complaints.append(said.text) if said.type == "error" else None
+        )
+        self.page.on(
+            "request",
+            lambda asked: None if asked.url.startswith((url, "data:")) else self.complaints.append(asked.url),
+        )
         self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
 
     def open(self, path: str) -> Any:
@@ -58,7 +65,9 @@ class Tab:
         self.until(f"document.body.innerText.includes({json.dumps(words)})")
 
     def until(self, condition: str) -> None:
-        """Wait until an expression is true; by asking, because the page's own policy forbids `wait_for_function`."""
+        """Wait until an expression is true; by asking, because the page's own policy forbids
+        `wait_for_function`.
+        """
         end = time.monotonic() + 60
         while not self.page.evaluate(condition):
             assert time.monotonic() < end, f"{condition} is never true of {self.page.inner_text('body')}"
@@ -95,7 +104,10 @@ def test_the_way_from_the_studies_to_a_run(tab, results):
 
 def test_an_update_leaves_a_reader_where_they_were(tab, results):
     """The focus, unfolded parts and the part in sight stay; also where a part of the page comes or goes."""
-    page, top = tab.open("/study/made_up/paper"), "document.querySelector('#reproducibility').getBoundingClientRect().top"
+    page, top = (
+        tab.open("/study/made_up/paper"),
+        "document.querySelector('#reproducibility').getBoundingClientRect().top",
+    )
     page.evaluate("window.loaded = 'once'")
     page.locator("summary", has_text="Base settings").click()
     page.evaluate("document.querySelector('#reproducibility').scrollIntoView()")
@@ -120,7 +132,13 @@ def test_puzzles_are_stepped_through_by_the_keyboard(tab, results):
     slider.focus()
     for key in ("Home", "ArrowRight", "End", "ArrowLeft"):
         page.keyboard.press(key)
-        seen.append((slider.get_attribute("aria-valuetext"), first.locator("text.wrong").count(), first.text_content()))
+        seen.append(
+            (
+                slider.get_attribute("aria-valuetext"),
+                first.locator("text.wrong").count(),
+                first.text_content(),
+            )
+        )
 
     assert seen == [
         ("as given", 0, f"1{HOSTILE}{HOSTILE}1"),
@@ -128,7 +146,10 @@ def test_puzzles_are_stepped_through_by_the_keyboard(tab, results):
         ("segment 3 of 3", 0, "1221"),
         ("segment 2 of 3", 1, "1211"),
     ]
-    assert first.get_attribute("aria-label") == "test puzzle 0, after segment 2, 1 wrong, halting 0.73, halts here"
+    assert (
+        first.get_attribute("aria-label")
+        == "test puzzle 0, after segment 2, 1 wrong, halting 0.73, halts here"
+    )
 
 
 def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, results):

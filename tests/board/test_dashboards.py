@@ -23,7 +23,8 @@ def test_the_example_clusters_show_it_too(file):
     before, starts_ray, _ = file.read_text().partition("ray start --head")
     setting = rf"{NAME}(=|: |, value: ){PANELS['uid']}\b"
 
-    assert re.search(setting, before) or (file.name == "slurm_array.sh" and not starts_ray)  # array jobs are without Ray
+    # array jobs are without Ray
+    assert re.search(setting, before) or (file.name == "slurm_array.sh" and not starts_ray)
 
 
 def test_the_metrics_tab_finds_the_variables_that_it_sets():

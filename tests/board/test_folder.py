@@ -52,7 +52,9 @@ def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
 
 
 def test_a_finished_result_is_read_once(results):
-    """Written over in its place, so that its folder looks untouched: a second reading would find other numbers."""
+    """Written over in its place, so that its folder looks untouched: a second reading would find other
+    numbers.
+    """
     file = results.run(run_id(0, 0)).result
     folder = file.parent.stat()
     sources = looked(results.root)
@@ -90,7 +92,9 @@ def test_a_run_runs_while_its_lock_is_held_or_its_logs_grow(results):
 
 
 def test_a_folder_that_changed_within_a_tick_is_read_again_whatever_its_clock_says(results):
-    """The time of change of a folder stays as it was, as on a file server whose clock ticks once a second and is behind ours."""
+    """The time of change of a folder stays as it was, as on a file server whose clock ticks once a second and
+    is behind ours.
+    """
     poller, folder, then = looked(results.root), results.run(run_id(3, 2)), time.time_ns() - 10**12
     os.utime(folder.path, ns=(then, then))
     poller.poll()

@@ -61,7 +61,10 @@ def test_nothing_is_given_without_the_token_which_leaves_the_address(results):
 
 
 def test_a_page_may_load_from_the_board_alone_and_the_drawing_library_once(url):
-    headers, packed = ask(url)[1], urllib.request.Request(f"{url}/static/plotly.js", headers={"Accept-Encoding": "gzip"})
+    headers, packed = (
+        ask(url)[1],
+        urllib.request.Request(f"{url}/static/plotly.js", headers={"Accept-Encoding": "gzip"}),
+    )
 
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
@@ -107,7 +110,8 @@ def start(*arguments: str) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
+        # a shell's background job ignores Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

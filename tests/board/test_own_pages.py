@@ -20,7 +20,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_pages_are_read_with_the_metrics_of_their_study(results):
     client = make_app(results).test_client()
-    addresses = [f"/{kind}/{name}/default" for kind in ("study", "runs") for name in ("depth", "share", "depth")]
+    addresses = [
+        f"/{kind}/{name}/default" for kind in ("study", "runs") for name in ("depth", "share", "depth")
+    ]
 
     assert ["Accuracy (%)" in client.get(address).text for address in addresses] == [True, False, True] * 2
     index = client.get("/").text
@@ -32,7 +34,9 @@ def test_a_run_is_described_in_the_words_of_its_program(results):
     row = looked(results.root).studies["depth", "default"].records.rows[0]
     html = page(results.root, f"/run/{row.id}")
 
-    assert words(sections(html)["Last epochs"]).startswith("Last epochs step loss Accuracy (%) Wall time (s) 0 1 50.0")
+    assert words(sections(html)["Last epochs"]).startswith(
+        "Last epochs step loss Accuracy (%) Wall time (s) 0 1 50.0"
+    )
     assert "<dt>Program</dt>" in html
     assert "settings.depth" not in html
 

@@ -44,9 +44,18 @@ def test_the_index_has_each_study_with_its_finding_cost_and_time_left(results):
     assert "made_up (paper)" in studies
     assert "6 of 12 done" in studies  # one more has diverged
     assert "ViT-Small, batch size 128, seed 2: epoch 3 of 1000" in studies
-    assert "about 7.5 min, 1 run at a time" in studies  # five runs of 90 s, one of which has done 3 of 1000 epochs
+    # five runs of 90 s, one of which has done 3 of 1000 epochs
+    assert "about 7.5 min, 1 run at a time" in studies
     assert "No significant difference: between variants" in studies
-    assert len(re.findall(r'href="http://127.0.0.1:\d+" target="_blank" rel="noopener noreferrer"', page(results.root, "/"))) == 3
+    assert (
+        len(
+            re.findall(
+                r'href="http://127.0.0.1:\d+" target="_blank" rel="noopener noreferrer"',
+                page(results.root, "/"),
+            )
+        )
+        == 3
+    )
 
 
 def begun(root: Path, epochs: int, ended: dict[int, float] | None = None) -> ResultsFolder:
@@ -57,7 +66,9 @@ def begun(root: Path, epochs: int, ended: dict[int, float] | None = None) -> Res
     write_epochs(results, run_id(0, 0), 93.0)
     for variant, seconds in (ended or {}).items():
         record = result(93.0)
-        results.run(run_id(variant, 1)).finish(as_result(record | {"cost": record["cost"] | {"evaluation_seconds": seconds}}))
+        results.run(run_id(variant, 1)).finish(
+            as_result(record | {"cost": record["cost"] | {"evaluation_seconds": seconds}})
+        )
     return looked(root)
 
 
@@ -77,10 +88,14 @@ def test_the_time_left_has_the_evaluation(tmp_path):
 
 
 def test_before_a_run_has_finished_the_time_left_is_of_training(tmp_path):
-    assert time_left(begun(tmp_path / "r", 5).studies[MADE_UP]) == "about 16.5 min of training, 1 run at a time"
+    assert (
+        time_left(begun(tmp_path / "r", 5).studies[MADE_UP]) == "about 16.5 min of training, 1 run at a time"
+    )
     results = Results(tmp_path / "none").create()
     write_json(results.study(*MADE_UP) / "plan.json", plan())
-    assert time_left(looked(results.root).studies[MADE_UP]) == "12 runs to do; no estimate until a run finishes"
+    assert (
+        time_left(looked(results.root).studies[MADE_UP]) == "12 runs to do; no estimate until a run finishes"
+    )
 
 
 def test_between_two_runs_the_time_left_counts_as_many_at_a_time(results):
@@ -119,12 +134,18 @@ def test_each_number_of_a_table_leads_to_its_runs(tmp_path):
 
 
 def test_the_table_of_runs_has_a_row_a_run(results):
-    data = json.loads(re.search(r'<script type="application/json" id="rows">(.*?)</script>', page(results.root, RUNS))[1])
+    data = json.loads(
+        re.search(r'<script type="application/json" id="rows">(.*?)</script>', page(results.root, RUNS))[1]
+    )
     names = [column["name"] for column in data["columns"]]
     rows = [dict(zip(names, row, strict=True)) for row in data["rows"]]
 
     assert len(rows) == 12
-    assert (rows[0]["id"], rows[0]["label"], rows[0]["top1_accuracy"]) == (run_id(0, 0), "ViTRM, batch size 64", "93.0")
+    assert (rows[0]["id"], rows[0]["label"], rows[0]["top1_accuracy"]) == (
+        run_id(0, 0),
+        "ViTRM, batch size 64",
+        "93.0",
+    )
     assert {row["status"] for row in rows} == {"done", "diverged", "failed", "not run", "running"}
 
 
@@ -136,7 +157,9 @@ def test_two_runs_are_overlaid(results):
     assert "Top-1 accuracy (%) 93.0 92.9" in words(shown["Metrics"])
     assert "train.batch_size 64 128" in words(shown["Settings that differ"])
     assert 'class="figure"' in shown["Learning curves"]
-    assert "an overlay has 2 to 12 runs" in page(results.root, f"/compare/made_up/paper?run={run_id(0, 0)}", 404)
+    assert "an overlay has 2 to 12 runs" in page(
+        results.root, f"/compare/made_up/paper?run={run_id(0, 0)}", 404
+    )
 
 
 @pytest.mark.parametrize("write", [write_search, write_caption_study, write_chest])
@@ -154,13 +177,16 @@ def test_a_run_shows_its_parts_and_its_log(results):
     folder, identity = results.run(run_id(3, 2)), run_id(0, 0)
     write_losses(results, identity, [2.0, 1.0], [0.5])
     write_mistakes(results, identity, np.zeros((3, 1, 8, 8)))
-    append_line(folder.attempts, {"started": "2025-01-01T00:00:00Z", "host": "node-1", "commit": "0123abc", "dirty": True})
-    results.run(run_id(1, 2)).hang_log(0).write_text("line\n" * 50 + "in wait_for_ever")
-    done, running, failed = (sections(page(results.root, f"/run/{run}")) for run in (identity, run_id(3, 2), run_id(1, 2)))
-
-    titles = (
-        "head|Numbers|Learning curves|Training loss, update by update|Misclassified test images|Last epochs|Settings|Provenance"
+    append_line(
+        folder.attempts,
+        {"started": "2025-01-01T00:00:00Z", "host": "node-1", "commit": "0123abc", "dirty": True},
     )
+    results.run(run_id(1, 2)).hang_log(0).write_text("line\n" * 50 + "in wait_for_ever")
+    done, running, failed = (
+        sections(page(results.root, f"/run/{run}")) for run in (identity, run_id(3, 2), run_id(1, 2))
+    )
+
+    titles = "head|Numbers|Learning curves|Training loss, update by update|Misclassified test images|Last epochs|Settings|Provenance"
     assert list(done) == titles.split("|")
     assert "Top-1 accuracy 93.0 %" in words(done["Numbers"])
     assert "train.batch_size 128 64" in words(done["Settings"])
@@ -180,10 +206,21 @@ def test_a_missing_page_says_so(results, path):
 
 def test_hostile_words_are_text_on_every_page(tmp_path):
     texts = dict.fromkeys(("question", "description", "command"), HOSTILE)
-    variants = [variant | dict.fromkeys(("label", "model", "data"), HOSTILE) for variant in plan()["variants"]]
+    variants = [
+        variant | dict.fromkeys(("label", "model", "data"), HOSTILE) for variant in plan()["variants"]
+    ]
     results = write_study(tmp_path / "results", variants=variants, **texts)
-    results.run(run_id(1, 2)).fail(as_failure(failure() | dict.fromkeys(("class", "error", "traceback"), HOSTILE)))
+    results.run(run_id(1, 2)).fail(
+        as_failure(failure() | dict.fromkeys(("class", "error", "traceback"), HOSTILE))
+    )
     compare = f"/compare/made_up/paper?run={run_id(0, 0)}&run={run_id(1, 0)}"
 
-    for path in ("/", STUDY, f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}", f"{RUNS}?status={quote(HOSTILE)}", compare):
+    for path in (
+        "/",
+        STUDY,
+        f"/run/{run_id(1, 2)}",
+        f"/run/{run_id(0, 0)}",
+        f"{RUNS}?status={quote(HOSTILE)}",
+        compare,
+    ):
         assert not re.search(r"<img src=x|<b>|<i>", page(results.root, path))

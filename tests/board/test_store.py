@@ -16,7 +16,9 @@ def refuse(results: Results) -> None:
     raise OSError("the store does not answer")
 
 
-def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(object_store, tmp_path, monkeypatch):
+def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(
+    object_store, tmp_path, monkeypatch
+):
     for name in ("FETCH_S", "POLL_S", "REST"):
         monkeypatch.setattr(server, name, 0.0)
     writer = uploaded(object_store.uri(f"board-{time.time_ns()}"), tmp_path, monkeypatch)

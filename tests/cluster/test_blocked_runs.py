@@ -55,7 +55,9 @@ class Played(Running):
         self.callback.on_trial_complete(played)
 
     def next(self) -> str:
-        """The id of the run that Tune is given; empty where it is none for the time being, and `FINISHED` where it is the end."""
+        """The id of the run that Tune is given; empty where it is none for the time being, and `FINISHED`
+        where it is the end.
+        """
         given = self.supply.suggest("any")
         return given["trial"].run_id if isinstance(given, dict) else given or ""
 
@@ -126,4 +128,7 @@ def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(p
 
         assert played.next() == played.supply.FINISHED
     assert list(played.source.waiting) == [FIRST]
-    assert "The run under way ends after its epoch, with a checkpoint. Ctrl-C ends at once.\n" in played.said.getvalue()
+    assert (
+        "The run under way ends after its epoch, with a checkpoint. Ctrl-C ends at once.\n"
+        in played.said.getvalue()
+    )

@@ -26,14 +26,21 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     for refused in (1, 2):
         cluster.add_node(num_cpus=4)
         until(lambda refused=refused: at_once() == 3 and len(said) == refused, "a refusal")
-    assert nodes.ClusterCapacity(Place(gpus_per_run=0), (), said.append, bad)() == 3  # the sweep's next runs know them
+    # the sweep's next runs know them
+    assert nodes.ClusterCapacity(Place(gpus_per_run=0), (), said.append, bad)() == 3
     cluster.remove_node(comes)
     until(lambda: at_once() == 1, "the capacity without that node")
 
     assert next(checks, None) is None  # each was asked once
     assert said[0].startswith("A node that has come is not counted on: node ")
-    assert ", but this process has 1.26.4. Start Ray there from an environment with numpy 1.26, as everywhere." in said[0]
-    assert f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that " in said[1]
+    assert (
+        ", but this process has 1.26.4. Start Ray there from an environment with numpy 1.26, as everywhere."
+        in said[0]
+    )
+    assert (
+        f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that "
+        in said[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,4 +54,6 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     ],
 )
 def test_runs_at_once_by_hand(nodes, place, runs):
-    assert concurrent_runs([{"Resources": node} for node in nodes], Place(**{"gpus_per_run": 0} | place)) == runs
+    assert (
+        concurrent_runs([{"Resources": node} for node in nodes], Place(**{"gpus_per_run": 0} | place)) == runs
+    )

@@ -18,7 +18,9 @@ GB = 10**9
 
 @pytest.fixture(scope="module")
 def head(tmp_path_factory) -> Iterator[int]:
-    """The port of a Ray cluster of one node with one core, which has an old recstudy of its own, one that breaks."""
+    """The port of a Ray cluster of one node with one core, which has an old recstudy of its own, one that
+    breaks.
+    """
     folder = tmp_path_factory.mktemp("head")
     (folder / "recstudy").mkdir()
     (folder / "recstudy/__init__.py").write_text("raise ImportError('the node has an old recstudy')")
@@ -40,15 +42,18 @@ def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
 
     line = last_line(shell.run("--address", f"127.0.0.1:{head}", code=2))
 
-    assert line.startswith(f"ClusterError: no Ray cluster answers at 127.0.0.1:{head} (it asks for a token, and ours is ")
+    assert line.startswith(
+        f"ClusterError: no Ray cluster answers at 127.0.0.1:{head} (it asks for a token, and ours is "
+    )
     assert "give it the token of `ray get-auth-token`" in line
     assert shell.records() == {}
 
 
 @pytest.mark.whole
 def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
-    """With recstudy's code of here, one at a time on each. Runs of some ten seconds: shorter ones are all done by the first node's warm process before the
-    second's has started. The second node has a mount namespace of its own, where one folder is an empty file system.
+    """With recstudy's code of here, one at a time on each. Runs of some ten seconds: shorter ones are all
+    done by the first node's warm process before the second's has started. The second node has a mount
+    namespace of its own, where one folder is an empty file system.
     """
     hidden = Shell(tmp_path / "hidden")
     hidden.results.mkdir(parents=True)
@@ -56,7 +61,9 @@ def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
     second = [*namespace("--mount"), "--uts", "sh", "-c", mounts, "sh"]
     with started(tmp_path / "log", f"--address=127.0.0.1:{head}", "--num-cpus=1", inside=second):
         line = last_line(hidden.run("--address", f"127.0.0.1:{head}", code=2))
-        shell.run("--address", f"127.0.0.1:{head}", "--only", "*supervision_steps=2", "--set", "train.epochs=100")
+        shell.run(
+            "--address", f"127.0.0.1:{head}", "--only", "*supervision_steps=2", "--set", "train.epochs=100"
+        )
 
     assert line.startswith("StorageError: node ")
     assert f"cannot use the results folder {hidden.results} (No such file or directory)" in line
@@ -74,14 +81,18 @@ def test_a_run_that_the_cluster_cannot_hold_is_refused(monkeypatch):
     monkeypatch.setattr(connection, "alive", lambda: [{"Resources": {"CPU": 1}}])
     assert fitting(Place(), []).gpus_per_run == 0
 
-    with pytest.raises(ClusterError, match=r"^a run needs 1 x \(1 CPU, 8 GPU\) but the cluster has 1 node: 1 CPU, 0 GPU\. "):
+    with pytest.raises(
+        ClusterError, match=r"^a run needs 1 x \(1 CPU, 8 GPU\) but the cluster has 1 node: 1 CPU, 0 GPU\. "
+    ):
         fitting(Place(gpus_per_run=8), [])
 
 
 def test_more_runs_than_a_gpu_holds_are_refused():
     check_packing(0.25, needed=5 * GB, memory=24 * GB)  # 4 x 5.6 GB
 
-    with pytest.raises(ClusterError, match=r"--gpus-per-run 0.125 packs 8 runs on a GPU, but one needs about 5.6 GB") as refused:
+    with pytest.raises(
+        ClusterError, match=r"--gpus-per-run 0.125 packs 8 runs on a GPU, but one needs about 5.6 GB"
+    ) as refused:
         check_packing(0.125, needed=5 * GB, memory=24 * GB)
 
     assert str(refused.value).endswith(
@@ -113,5 +124,7 @@ def test_a_cluster_with_gpus_takes_the_preset_for_gpus(tmp_path, gpus, preset):
     first, *_ = said.splitlines()
     assert f"vitrm_depth_sweep, preset {preset}: " in said
     if gpus:
-        assert first.startswith("Preset standard, as the cluster has 2 GPUs; --preset chooses another. Price: 12 runs, at most ")
+        assert first.startswith(
+            "Preset standard, as the cluster has 2 GPUs; --preset chooses another. Price: 12 runs, at most "
+        )
         assert "latent_steps=6, supervision_steps=4" in said

@@ -1,4 +1,6 @@
-"""Whether a cluster answers, starts, and stays: what is decided of each answer. The same with clusters: `slow`, here and in tests/faults."""
+"""Whether a cluster answers, starts, and stays: what is decided of each answer. The same with clusters:
+`slow`, here and in tests/faults.
+"""
 
 import os
 import socket
@@ -43,9 +45,21 @@ def test_a_study_speaks_as_its_cluster_does(speaks, monkeypatch):
 @pytest.mark.parametrize(
     ("modes", "given", "line"),
     [
-        (["disabled", "token"], "token", r"at auto asks for no token, but .*=token is set here.*Set RAY_AUTH_MODE=disabled, or "),
-        (["token"], "disabled", r"at auto asks for a token, but RAY_AUTH_MODE=disabled is set here. Set RAY_AUTH_MODE=token.$"),
-        (["token"], "", r"Ray was imported before that was known. Set RAY_AUTH_MODE=token before Python starts.$"),
+        (
+            ["disabled", "token"],
+            "token",
+            r"at auto asks for no token, but .*=token is set here.*Set RAY_AUTH_MODE=disabled, or ",
+        ),
+        (
+            ["token"],
+            "disabled",
+            r"at auto asks for a token, but RAY_AUTH_MODE=disabled is set here. Set RAY_AUTH_MODE=token.$",
+        ),
+        (
+            ["token"],
+            "",
+            r"Ray was imported before that was known. Set RAY_AUTH_MODE=token before Python starts.$",
+        ),
         ([], "", r"no Ray cluster answers at auto \(it asks for a token, and ours is missing or wrong\)"),
     ],
 )
@@ -62,7 +76,9 @@ def test_an_address_where_something_else_listens_is_refused(monkeypatch):
     monkeypatch.setattr(address, "ANSWER_S", 2)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(ClusterError, match=rf"no Ray cluster answers at 127\.0\.0\.1:{port} \(tried to join for 2 s"):
+        with pytest.raises(
+            ClusterError, match=rf"no Ray cluster answers at 127\.0\.0\.1:{port} \(tried to join for 2 s"
+        ):
             check_address(f"127.0.0.1:{port}")
 
 
@@ -77,7 +93,9 @@ def starts(monkeypatch, tmp_path):
             tries.append(address)
             if len(tries) <= failures:
                 raise Exception("The current node timed out during startup. This could\nhappen")
-            return SimpleNamespace(dashboard_url="127.0.0.1:8265", address_info={"session_dir": str(tmp_path)})
+            return SimpleNamespace(
+                dashboard_url="127.0.0.1:8265", address_info={"session_dir": str(tmp_path)}
+            )
 
         monkeypatch.setattr(ray, "init", init)
         return tries
@@ -102,7 +120,9 @@ def test_ray_is_started_once_more_and_a_token_named_where_there_is_one(starts, m
 def test_a_ray_that_does_not_start_is_one_line(starts):
     tries = starts(2)
 
-    with pytest.raises(ClusterError, match=r"^Ray does not start on this machine \(The current node .* happen\)\. Where"):
+    with pytest.raises(
+        ClusterError, match=r"^Ray does not start on this machine \(The current node .* happen\)\. Where"
+    ):
         cluster(None, "tiny", pytest.fail).__enter__()
 
     assert tries == ["local", "local"]
@@ -130,7 +150,9 @@ def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
     asked_for_status(monkeypatch, 10)
     started = time.monotonic()
 
-    assert lost_within(60, own=False) == ["the head node of the Ray cluster, here:1, does not answer any more"]
+    assert lost_within(60, own=False) == [
+        "the head node of the Ray cluster, here:1, does not answer any more"
+    ]
     assert time.monotonic() - started > 1.4  # ten answers, and a second of silence
 
     asked_for_status(monkeypatch, 1000)
@@ -146,7 +168,9 @@ def test_what_has_ended_for_good_is_told_at_once(monkeypatch):
 
 
 def test_a_cluster_that_is_shut_down_is_not_lost(starts, monkeypatch):
-    """On a busy machine its processes take seconds to end, and the driver's watch must not take that for a loss."""
+    """On a busy machine its processes take seconds to end, and the driver's watch must not take that for a
+    loss.
+    """
     stopped: list[object] = []
     lost: list[object] = []
     starts(0)
@@ -170,7 +194,8 @@ def test_a_folder_for_temporary_files_that_is_too_long_for_sockets_is_named(vari
 
     monkeypatch.setenv(variable, f"/tmp/{'x' * 40}")
     with pytest.raises(
-        ClusterError, match=f"^{variable} is too long for Ray, .* has 45 bytes, .* a shorter one, such as {variable}="
+        ClusterError,
+        match=f"^{variable} is too long for Ray, .* has 45 bytes, .* a shorter one, such as {variable}=",
     ):
         connection._check_sockets()
 

@@ -19,15 +19,28 @@ def test_a_study_runs_as_a_job(tmp_path):
     port, door = free_port(), free_port()
     subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
     study = [sys.executable, TINY.name, "--address", "auto", "--results", str(tmp_path / "results")]
-    command = [RAY, "job", "submit", "--address", f"http://127.0.0.1:{door}", "--working-dir", str(tmp_path / "mine")]
+    command = [
+        RAY,
+        "job",
+        "submit",
+        "--address",
+        f"http://127.0.0.1:{door}",
+        "--working-dir",
+        str(tmp_path / "mine"),
+    ]
     command += ["--runtime-env-json", json.dumps({"env_vars": {"RECSTUDY_COMMIT": "0123abc"}}), "--", *study]
     command += ["--only", "latent_steps=1, supervision_steps=1"]
 
     with started(tmp_path / "log", "--num-cpus=1", *head_of(port, door), port=port):
-        job = subprocess.run(command, env={**os.environ, **TOKEN}, capture_output=True, text=True, timeout=900, check=False)
+        job = subprocess.run(
+            command, env={**os.environ, **TOKEN}, capture_output=True, text=True, timeout=900, check=False
+        )
 
     assert job.returncode == 0, job.stdout + job.stderr
     assert "1 run: 0 finished before, 1 to run" in job.stdout
     assert (tmp_path / "results/studies/tiny/quick/report/report.html").exists()
-    made = [json.loads(file.read_text())["provenance"]["commit"] for file in tmp_path.glob("results/runs/*/result.json")]
+    made = [
+        json.loads(file.read_text())["provenance"]["commit"]
+        for file in tmp_path.glob("results/runs/*/result.json")
+    ]
     assert made == ["0123abc"]

@@ -26,7 +26,13 @@ def view() -> View:
 
 def epoch(number: int, loss: float) -> dict[str, Any]:
     """As the driver hears it of Tune, which adds numbers of its own."""
-    line = {"epoch": number, "epochs_done": number + 1, "epochs": 8, "train_loss": loss, "selection_top1_accuracy": 50.0}
+    line = {
+        "epoch": number,
+        "epochs_done": number + 1,
+        "epochs": 8,
+        "train_loss": loss,
+        "selection_top1_accuracy": 50.0,
+    }
     return line | {"training_iteration": 1, "time_total_s": 0.5, "pid": 1, "date": "today"}
 
 
@@ -73,13 +79,19 @@ def test_tensorboard_shows_epochs_by_number_and_losses_where_asked_for(tmp_path,
     one, two = sorted((tmp_path / "logs/tensorboard/tiny").iterdir())
     assert one.name == f"latent_steps=1, supervision_steps=1, seed 0 ({FIRST.id[:6]})"
     found = scalars(one)
-    assert {step: loss for (name, step), loss in found.items() if name == "train_loss"} == {1: 2.0, 4: 1.5, 5: 1.0, 8: 0.5}
+    assert {step: loss for (name, step), loss in found.items() if name == "train_loss"} == {
+        1: 2.0,
+        4: 1.5,
+        5: 1.0,
+        8: 0.5,
+    }
     updates = {step: loss for (name, step), loss in found.items() if name == "update_loss"}
     assert updates == ({0: 3.0, 2: 2.5, 4: 2.0, 6: 1.5, 8: 1.0} if losses else {})
     assert found["test_top1_accuracy", 8] == 75.0
     assert "time_total_s" not in {name for name, _ in found}
     assert scalars(two)["train_loss", 1] == 3.0
-    assert any("train.batch_size" in str(value.metadata) for _, value in summaries(one))  # its table of hyperparameters
+    # its table of hyperparameters
+    assert any("train.batch_size" in str(value.metadata) for _, value in summaries(one))
 
 
 def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):

@@ -22,14 +22,22 @@ Series = list[tuple[str, dict[str, str], float]]
 
 
 def series(session: Path) -> Series:
-    """Ours at every endpoint that Ray names to Prometheus, once there is a finished run and every gauge: name, labels, value."""
+    """Ours at every endpoint that Ray names to Prometheus, once there is a finished run and every gauge:
+    name, labels, value.
+    """
     found: Series = []
     with suppress(OSError, ValueError):  # not there yet
         for group in json.loads((session / "prom_metrics_service_discovery.json").read_text()):
             for target in group["targets"]:
                 text = urllib.request.urlopen(f"http://{target}/metrics", timeout=10).read().decode()
-                samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-                found += [(name, labels, value) for name, labels, value, *_ in samples if name.startswith("ray_recstudy_")]
+                samples = (
+                    sample for family in text_string_to_metric_families(text) for sample in family.samples
+                )
+                found += [
+                    (name, labels, value)
+                    for name, labels, value, *_ in samples
+                    if name.startswith("ray_recstudy_")
+                ]
     done = any(labels.get("status") == "done" for _, labels, _ in found)
     return found if done and {f"ray_{name}" for name in GAUGES} <= {name for name, _, _ in found} else []
 
@@ -40,13 +48,18 @@ def test_the_endpoint_counts_runs_and_shows_how_they_do(tmp_path):
     runs = make_plan(tiny.study, changes={"train.epochs": 80}).runs
     (broken,) = (run.id for run in runs if run.label == BROKEN)
     half = str(max(1, (os.cpu_count() or 1) // 2))
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as ray:  # short, for Ray's sockets lie below
+    # short, for Ray's sockets lie below
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as ray:
         shell = Shell(tmp_path, environment={"RAY_TMPDIR": ray, "RAY_metrics_report_interval_ms": "500"})
         (Results(shell.results).create().run(broken).path / "losses.jsonl").mkdir(parents=True)
-        with shell.start("--set", "train.epochs=80", "--cpus-per-run", half, "--log", "tensorboard") as driver:
+        with shell.start(
+            "--set", "train.epochs=80", "--cpus-per-run", half, "--log", "tensorboard"
+        ) as driver:
             try:
                 session = Path(ray, "ray/session_latest")
-                found = until(lambda: series(session) or driver.poll() is not None, "a finished run and every gauge")
+                found = until(
+                    lambda: series(session) or driver.poll() is not None, "a finished run and every gauge"
+                )
             finally:
                 kill_all(driver)
 
@@ -63,7 +76,10 @@ def test_the_endpoint_counts_runs_and_shows_how_they_do(tmp_path):
 
 def test_each_metric_has_a_panel_and_each_panel_a_metric():
     dashboard = (Path(__file__).parents[2] / "dashboards/grafana/recstudy.json").read_text()
-    assert set(re.findall(r"ray_recstudy_\w+", dashboard)) == {*(f"ray_{name}" for name in GAUGES), f"ray_{ENDED}_total"}
+    assert set(re.findall(r"ray_recstudy_\w+", dashboard)) == {
+        *(f"ray_{name}" for name in GAUGES),
+        f"ray_{ENDED}_total",
+    }
 
 
 def test_a_label_in_any_script_is_recorded():

@@ -1,9 +1,13 @@
-"""What recstudy uses of Ray and Ray does not document: each test fails where another version of Ray has changed it."""
+"""What recstudy uses of Ray and Ray does not document: each test fails where another version of Ray has
+changed it.
+"""
 
 from pathlib import Path
 
 import ray
-from ray.dashboard.modules.metrics.grafana_dashboard_factory import GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE
+from ray.dashboard.modules.metrics.grafana_dashboard_factory import (
+    GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE,
+)
 
 from recstudy.cluster.connection import SETTINGS
 
@@ -12,12 +16,17 @@ READS = "tune", "train", "air", "_private", "_common"  # the parts of Ray that r
 
 
 def test_ray_reads_every_variable_that_is_set_for_it():
-    source = "".join(file.read_text(errors="replace") for part in READS for file in (PACKAGE / part).rglob("*.py"))
+    source = "".join(
+        file.read_text(errors="replace") for part in READS for file in (PACKAGE / part).rglob("*.py")
+    )
     own = GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE.format(name="DATA")
 
     assert own in SETTINGS
     others = {own, "PYTHONWARNINGS"}  # read by the dashboard and by Python
-    names = {name for name in {*SETTINGS, "TUNE_MAX_PENDING_TRIALS_PG"} - others if not name.startswith("MALLOC_")}  # by glibc
+    # by glibc
+    names = {
+        name for name in {*SETTINGS, "TUNE_MAX_PENDING_TRIALS_PG"} - others if not name.startswith("MALLOC_")
+    }
     assert [name for name in names if name not in source] == []
 
 

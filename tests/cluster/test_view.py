@@ -19,7 +19,8 @@ def clock(monkeypatch) -> list[float]:
     """Its one number is the time; no FLOPs are known."""
     now = [100.0]
     monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr("recstudy.programs.recursive.known_pflop", lambda config: None)  # whatever other tests have counted
+    # whatever other tests have counted
+    monkeypatch.setattr("recstudy.programs.recursive.known_pflop", lambda config: None)
     return now
 
 
@@ -43,7 +44,8 @@ def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
 
     first, *said = shown.console.file.getvalue().splitlines()
     assert first.endswith("2 to run")
-    # two epochs tell no pace yet; three took 59 s, so that 20 are left of this run, and 3/4 of 79 of the one beside it
+    # two epochs tell no pace yet; three took 59 s, so that 20 are left of this run, and 3/4 of 79 of the one
+    # beside it
     assert said == [
         f"{FIRST.label}, seed {FIRST.seed}: epoch 2/4, loss 1.250, 50.00 %",
         f"{SECOND.label}, seed {SECOND.seed}: epoch 1/4, loss 3.000, 50.00 %   about 59 s left",
@@ -55,7 +57,9 @@ def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch,
     monkeypatch.setattr("sys.argv", ["tiny.py", "--only", "a=1", "--address", "here:1"])
     monkeypatch.setattr("os._exit", codes.append)
 
-    View(Console(file=io.StringIO())).lost("the head node of the Ray cluster, here:1, does not answer any more")
+    View(Console(file=io.StringIO())).lost(
+        "the head node of the Ray cluster, here:1, does not answer any more"
+    )
 
     line = capsys.readouterr().err
     assert line.startswith(

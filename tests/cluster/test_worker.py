@@ -55,8 +55,17 @@ def test_workers_hear_that_their_node_or_all_runs_are_to_leave(cluster, monkeypa
 
     head = ray.get_runtime_context().get_node_id()
     drained = next(index for index, node in enumerate(nodes) if node != head)
-    drain = [RAY, "drain-node", f"--node-id={nodes[drained]}", f"--address={ray.get_runtime_context().gcs_address}"]
-    drain += ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=spot", "--deadline-remaining-seconds=120"]
+    drain = [
+        RAY,
+        "drain-node",
+        f"--node-id={nodes[drained]}",
+        f"--address={ray.get_runtime_context().gcs_address}",
+    ]
+    drain += [
+        "--reason=DRAIN_NODE_REASON_PREEMPTION",
+        "--reason-message=spot",
+        "--deadline-remaining-seconds=120",
+    ]
     subprocess.run(drain, check=True, capture_output=True)
     for _ in range(100):  # the head tells of it a little later, and a busy one not within three seconds
         leaving.leave_draining_nodes()

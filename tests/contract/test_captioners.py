@@ -11,7 +11,8 @@ from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.testing import tiny_model
 
-WITH = {("msve", "pyramid"): {"tuned": True}, ("msve", "one_scale"): {"tuned": True}}  # what a value needs beside it
+# what a value needs beside it
+WITH = {("msve", "pyramid"): {"tuned": True}, ("msve", "one_scale"): {"tuned": True}}
 CAPTIONERS = sorted(family for family, kind in FAMILIES.items() if issubclass(kind, CaptionModel))
 SWITCHES = [
     (family, name, value)
@@ -95,10 +96,22 @@ def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> 
     ("fields", "data", "message"),
     [
         ({}, Digits(), "gives captions, but Digits .multiclass. needs an answer an image"),
-        ({"weights": "pretrained"}, DATA, "weights must be 'random' with model.backbone 'small', which nobody has trained"),
+        (
+            {"weights": "pretrained"},
+            DATA,
+            "weights must be 'random' with model.backbone 'small', which nobody has trained",
+        ),
         ({"backbone": "swin_t"}, DATA, "data.size must be 224 for model.backbone 'swin_t', but got 16x16"),
-        ({}, PhantomCaptions(length=4096), "data.length must be at most 2,048 tokens for ImageTRM .*, but got 4,096"),
-        ({"width": 18, "heads": 6}, DATA, "model.width must be an even multiple of model.heads, but got 18 and 6"),
+        (
+            {},
+            PhantomCaptions(length=4096),
+            "data.length must be at most 2,048 tokens for ImageTRM .*, but got 4,096",
+        ),
+        (
+            {"width": 18, "heads": 6},
+            DATA,
+            "model.width must be an even multiple of model.heads, but got 18 and 6",
+        ),
     ],
     ids=["no captions", "untrained", "Swin's pixels", "too long", "heads"],
 )

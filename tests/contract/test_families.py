@@ -1,4 +1,6 @@
-"""Every family of the registry that judges images, and every value of every switch it has; captioners have their own file."""
+"""Every family of the registry that judges images, and every value of every switch it has; captioners have
+their own file.
+"""
 
 import pytest
 
@@ -14,7 +16,8 @@ from recstudy.testing import tiny_model
 
 XRAYS = PhantomXray(size=32, limit=24)
 SUDOKU = Sudoku(side=4, limit=24)
-# What a value of a switch needs beside it, and families that do not read images of 8x8 pixels with one label each.
+# What a value of a switch needs beside it, and families that do not read images of 8x8 pixels with one label
+# each.
 WITH = {
     ("head", "multilabel"): {"patch": 8, "tokens": "patch"},
     ("puzzle_emb", "pathology_query"): {"patch": 16, "tokens": "patch", "head": "multilabel"},
@@ -32,7 +35,14 @@ def small(family: str, **fields) -> RunConfig:
     data = DATA.get(family, Digits(limit=24))
     data = XRAYS if fields.get("head") == "multilabel" else SUDOKU if fields.get("tokens") == "cell" else data
     steps = 2 if model.recursive else 1
-    train = TrainConfig(epochs=2, batch_size=8, ema_decay=0.9, supervision_steps=steps, evaluation_steps=steps, halt_threshold=1)
+    train = TrainConfig(
+        epochs=2,
+        batch_size=8,
+        ema_decay=0.9,
+        supervision_steps=steps,
+        evaluation_steps=steps,
+        halt_threshold=1,
+    )
     return RunConfig(data=data, model=model, train=train)
 
 
@@ -46,10 +56,16 @@ def test_a_family_that_judges_images_refuses_captions(family):
         configure(RunConfig, {"data": {"name": "phantom_captions"}, "model": {"family": family}})
 
 
-FAMILY_SWITCHES = [(family, name, value) for family in JUDGES for name, value in switches(FAMILIES[family], {"family", "size"})]
+FAMILY_SWITCHES = [
+    (family, name, value)
+    for family in JUDGES
+    for name, value in switches(FAMILIES[family], {"family", "size"})
+]
 
 
-@pytest.mark.parametrize("check", [*promises.OF_NETWORKS, *promises.OF_RUNS], ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check", [*promises.OF_NETWORKS, *promises.OF_RUNS], ids=lambda check: check.__name__
+)
 @pytest.mark.parametrize("family", JUDGES)
 def test_every_promise_is_kept(family, check):
     check(small(family))
@@ -68,7 +84,13 @@ def test_every_switch_value_of_training_trains(name, value):
 
 @pytest.mark.parametrize(
     "augment",
-    [Augment(crop=1), Augment(flip=True), Augment(randaugment_ops=2), Augment(mixup=0.2), Augment(cutmix=1.0)],
+    [
+        Augment(crop=1),
+        Augment(flip=True),
+        Augment(randaugment_ops=2),
+        Augment(mixup=0.2),
+        Augment(cutmix=1.0),
+    ],
     ids=lambda augment: next(iter(augment.model_fields_set)),
 )
 def test_every_augmentation_trains(augment):

@@ -1,4 +1,6 @@
-"""Captioners that see by FuseLIP, in each way of injecting it: the promises of `test_captioners.py`, and the leak that breaks one."""
+"""Captioners that see by FuseLIP, in each way of injecting it: the promises of `test_captioners.py`, and the
+leak that breaks one.
+"""
 
 import re
 
@@ -23,7 +25,9 @@ MODES = ("prefix_causal", "image_only")
 
 def fused(loop: str, mode: str) -> RunConfig:
     family, fields = LOOPS[loop]
-    model = tiny_model(family, backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode), **fields)
+    model = tiny_model(
+        family, backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode), **fields
+    )
     return RunConfig(data=DATA, model=model)
 
 
@@ -60,7 +64,9 @@ def test_the_leak_is_caught_by_the_same_test(codes, loop):
 def test_decoding_reads_no_token_twice(codes, mode, read):
     network, images, tokens = promises.network_of(fused("trm", mode)), codes(None, 1), some_tokens(1, 7)
     asked: list[int] = []
-    network.eyes.injection.encoder.embed.register_forward_hook(lambda layer, given, made: asked.append(given[0].numel()))
+    network.eyes.injection.encoder.embed.register_forward_hook(
+        lambda layer, given, made: asked.append(given[0].numel())
+    )
     cache = None
     for length in range(1, 8):
         _, cache = network.next(images, tokens[:, :length], 2, cache)
@@ -79,8 +85,14 @@ WHOLE = "model.fuselip.aligner.encoder"
             {f"{WHOLE}.bos": 2, f"{WHOLE}.eos": 1},
             "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 2, 1",
         ),
-        ({f"{WHOLE}.pad": 3}, "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 3, 1, 2"),
-        ({f"{WHOLE}.eos": 63}, "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 1, 63"),
+        (
+            {f"{WHOLE}.pad": 3},
+            "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 3, 1, 2",
+        ),
+        (
+            {f"{WHOLE}.eos": 63},
+            "pad, bos and eos must be 0, 1 and 2, as data.tokenizer has them, but got 0, 1, 63",
+        ),
         (
             {"data.length": 4096, f"{WHOLE}.context": 4200},
             "data.length must be at most 2,048 tokens for ImageTRM (FuseLIP on standin-vq), but got 4,096",
@@ -95,14 +107,20 @@ def test_what_does_not_fit_is_refused(changes, message):
 
 
 def test_ids_of_clip_belong_to_texts_of_clip():
-    """A vocabulary of byte pairs is large enough for the default ids, but its captions do not end with them."""
+    """A vocabulary of byte pairs is large enough for the default ids, but its captions do not end with
+    them.
+    """
     encoder = ENCODER.model_copy(update={"text_vocabulary": 60_000, "bos": 49_406, "eos": 49_407})
     aligner = ALIGNER.model_copy(update={"encoder": encoder})
 
-    RunConfig(data=PhantomCaptions(size=16, length=8, tokenizer="clip"), model=_with_vocabulary(aligner, 49_408))
+    RunConfig(
+        data=PhantomCaptions(size=16, length=8, tokenizer="clip"), model=_with_vocabulary(aligner, 49_408)
+    )
     with pytest.raises(ConfigError, match=r"must be 0, 1 and 2, .* but got 0, 49406, 49407"):
         RunConfig(data=PhantomCaptions(size=16, length=8, tokenizer="bpe", vocabulary=60_000), model=aligner)
 
 
 def _with_vocabulary(aligner: Aligner, vocabulary: int) -> Aligner:
-    return aligner.model_copy(update={"encoder": aligner.encoder.model_copy(update={"text_vocabulary": vocabulary})})
+    return aligner.model_copy(
+        update={"encoder": aligner.encoder.model_copy(update={"text_vocabulary": vocabulary})}
+    )

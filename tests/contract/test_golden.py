@@ -1,6 +1,7 @@
 """Twenty optimiser steps a family on embedded data: a refactoring leaves these losses as they are.
 
-A deliberate change rewrites them, and its commit says why: RECSTUDY_GOLDEN=write pytest tests/contract/test_golden.py
+A deliberate change rewrites them, and its commit says why: RECSTUDY_GOLDEN=write pytest
+tests/contract/test_golden.py
 """
 
 import os

@@ -1,4 +1,6 @@
-"""ARC-AGI from Kaggle's files: canvases, augmentations and moves, what trains and what tests, a whole run, and bad files."""
+"""ARC-AGI from Kaggle's files: canvases, augmentations and moves, what trains and what tests, a whole run,
+and bad files.
+"""
 
 import json
 import re
@@ -32,8 +34,14 @@ def pair(draws, height, width):
 def made(names, seed):
     """Challenges and solutions of a dozen or so tasks of three pairs; the second task asks for two."""
     draws = np.random.default_rng(seed)
-    pairs = {name: [pair(draws, *draws.integers(1, 4, 2)) for _ in range(4 + (at == 1))] for at, name in enumerate(names)}
-    challenges = {name: {"train": own[:3], "test": [{"input": one["input"]} for one in own[3:]]} for name, own in pairs.items()}
+    pairs = {
+        name: [pair(draws, *draws.integers(1, 4, 2)) for _ in range(4 + (at == 1))]
+        for at, name in enumerate(names)
+    }
+    challenges = {
+        name: {"train": own[:3], "test": [{"input": one["input"]} for one in own[3:]]}
+        for name, own in pairs.items()
+    }
     return challenges, {name: [one["output"] for one in own[3:]] for name, own in pairs.items()}
 
 
@@ -74,7 +82,9 @@ def undone(decoded, part):
     ],
 )
 def test_a_grid_stands_in_the_corner_with_its_edge(steps, how, laid):
-    """Two rows of three: EOS where the next row and column would begin, PAD behind; moved; and turned, colours 1 and 2 swapped."""
+    """Two rows of three: EOS where the next row and column would begin, PAD behind; moved; and turned,
+    colours 1 and 2 swapped.
+    """
     grid = np.zeros((1, 4, 4), np.uint8)
     grid[0, :2, :3] = [[0, 1, 2], [3, 4, 9]]
 
@@ -83,8 +93,8 @@ def test_a_grid_stands_in_the_corner_with_its_edge(steps, how, laid):
 
 
 def test_what_trains_and_what_tests_under_every_augmentation(folder):
-    """8 tasks of 3 + 1 pairs (one 3 + 2) train whole; of 4 others 3 pairs train, and 1 (one 2) test. Pairs that train are moved
-    about, but one of each puzzle stays in the corner."""
+    """8 tasks of 3 + 1 pairs (one 3 + 2) train whole; of 4 others 3 pairs train, and 1 (one 2) test. Pairs
+    that train are moved about, but one of each puzzle stays in the corner."""
     found = TINY.reader().read(folder)
     train, test = grids(folder, "training"), grids(folder, "evaluation")
     expected = {
@@ -105,7 +115,9 @@ def test_what_trains_and_what_tests_under_every_augmentation(folder):
     assert set(found.test_ids) < set(found.train_ids)
     assert "Of 12 tasks 4 are for evaluation" in found.notes[0]
     assert found.notes[1] == "None of their test pairs is an exact copy of a training pair."
-    assert found.notes[2].startswith("5 test inputs are answered under every augmentation of their task, 20 times in all.")
+    assert found.notes[2].startswith(
+        "5 test inputs are answered under every augmentation of their task, 20 times in all."
+    )
 
 
 def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
@@ -122,24 +134,34 @@ def test_a_test_pair_that_another_task_trains_on_is_noted(folder):
 
     notes = TINY.reader().read(folder).notes
 
-    assert notes[1] == "Repeated items: 2 of 5 test pairs are training pairs of other tasks too (w = a, y = z)"
+    assert (
+        notes[1] == "Repeated items: 2 of 5 test pairs are training pairs of other tasks too (w = a, y = z)"
+    )
     assert not any("never" in note for note in notes)
 
 
 def test_kaggle_s_folder_of_version_2_is_read_and_not_taken_for_version_1(folder):
     """It has the file names of version 1, and 120 evaluation tasks."""
-    for kind, content in zip(("challenges", "solutions"), made([f"t{task}" for task in range(120)], 3), strict=True):
+    for kind, content in zip(
+        ("challenges", "solutions"), made([f"t{task}" for task in range(120)], 3), strict=True
+    ):
         (folder / f"arc_agi/arc-agi_evaluation_{kind}.json").write_text(json.dumps(content))
 
-    assert "Of 128 tasks 120 are for evaluation" in TINY.model_copy(update={"version": 2}).reader().read(folder).notes[0]
+    assert (
+        "Of 128 tasks 120 are for evaluation"
+        in TINY.model_copy(update={"version": 2}).reader().read(folder).notes[0]
+    )
     with pytest.raises(
-        DataError, match=r"arc-agi_evaluation_challenges.json has 120 tasks, as ARC-AGI-2 has: set data.version=2.$"
+        DataError,
+        match=r"arc-agi_evaluation_challenges.json has 120 tasks, as ARC-AGI-2 has: set data.version=2.$",
     ):
         load(TINY, folder)
 
 
 def test_augmentations_are_the_same_whatever_else_is_read(folder):
-    few, more = (TINY.model_copy(update={"augmentations": count}).reader().read(folder).identifiers for count in (3, 5))
+    few, more = (
+        TINY.model_copy(update={"augmentations": count}).reader().read(folder).identifiers for count in (3, 5)
+    )
     other = TINY.model_copy(update={"drawing_seed": 1}).reader().read(folder).identifiers
 
     assert set(few) < set(more)
@@ -149,12 +171,18 @@ def test_augmentations_are_the_same_whatever_else_is_read(folder):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(folder, whole):
-    """8 tasks of 4 pairs that train, one of 5, and 4 of which 3 do: 45 examples an epoch either way. Validation asks what the
-    training tasks ask."""
+    """8 tasks of 4 pairs that train, one of 5, and 4 of which 3 do: 45 examples an epoch either way.
+    Validation asks what the training tasks ask."""
     config = TINY.model_copy(update={"whole_tasks": whole})
-    found, counts = config.reader().read(folder), {**dict.fromkeys("abcdefgh", 4), "b": 5, **dict.fromkeys("wxyz", 3)}
+    found, counts = (
+        config.reader().read(folder),
+        {**dict.fromkeys("abcdefgh", 4), "b": 5, **dict.fromkeys("wxyz", 3)},
+    )
     groups = Groups(found.train_groups, found.train_puzzles)
-    shown = [augmented(found.identifiers[one]) for one in found.train_ids[groups.one_of_each(np.random.default_rng(0))]]
+    shown = [
+        augmented(found.identifiers[one])
+        for one in found.train_ids[groups.one_of_each(np.random.default_rng(0))]
+    ]
 
     assert Counter(one.task for one in shown) == counts
     assert groups.examples == 45
@@ -163,7 +191,12 @@ def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(fo
     if whole:
         assert not set(data.validation.groups[data.validation.rows]) & set(data.train.groups[data.train.rows])
     else:
-        assert (len(data.train), len(data.validation), len(data.test), data.group_count) == (4 * 36, 4 * 9, 4 * 5, 49)
+        assert (len(data.train), len(data.validation), len(data.test), data.group_count) == (
+            4 * 36,
+            4 * 9,
+            4 * 5,
+            49,
+        )
         asked = {augmented(data.identifiers[row]).task for row in data.validation.ids[data.validation.rows]}
         assert asked == set("abcdefgh")
 
@@ -174,15 +207,19 @@ def test_a_run_ends_with_its_attempts(folder):
     train = TrainConfig(epochs=1, batch_size=32, supervision_steps=2, evaluation_steps=2, selection="last")
     trial = make_trial(folder, RunConfig(data=TINY, model=model, train=train))
     run_trial(trial, lambda line: None)
-    result, attempts = (json.loads((Path(trial.folder) / name).read_text()) for name in ("result.json", "submission.json"))
+    result, attempts = (
+        json.loads((Path(trial.folder) / name).read_text()) for name in ("result.json", "submission.json")
+    )
 
     assert 0 <= result["metrics"]["pass_at_1"] <= result["metrics"]["pass_at_2"] <= 100
     assert {task: len(own) for task, own in attempts.items()} == {"w": 1, "x": 2, "y": 1, "z": 1}
     assert all(set(one) == {"attempt_1", "attempt_2"} for own in attempts.values() for one in own)
-    assert (result["answers"]["of"], result["answers"]["draws"]) == (20, 4)  # the inputs and copies of a task are one draw
+    # the inputs and copies of a task are one draw
+    assert (result["answers"]["of"], result["answers"]["draws"]) == (20, 4)
 
 
-# ------------------------------------------------------------------------------------------------------ bad files
+# ------------------------------------------------------------------------------------------------------ bad
+# files
 
 
 GRIDS = "a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it."

@@ -13,7 +13,11 @@ from recstudy.data.augment import OPERATIONS, SIGNED, apply, augment, crop, flip
 from recstudy.errors import ConfigError
 
 REFERENCE = RandAugment()
-CASES = [(name, sign) for name, signed in zip(OPERATIONS, SIGNED, strict=True) for sign in ((1, -1) if signed else (1,))]
+CASES = [
+    (name, sign)
+    for name, signed in zip(OPERATIONS, SIGNED, strict=True)
+    for sign in ((1, -1) if signed else (1,))
+]
 
 
 def generator(seed=0):
@@ -92,7 +96,9 @@ def test_same_generator_same_images_and_nothing_touches_the_global_random_state(
     ids=["mixup", "cutmix", "clipped"],
 )
 def test_mixing_by_hand(monkeypatch, settings, places, mixed, share):
-    """Images of 0 and 8 with the labels 0 and 2; each is the other's partner, and labels mix as images do. Lambda is 3/4."""
+    """Images of 0 and 8 with the labels 0 and 2; each is the other's partner, and labels mix as images do.
+    Lambda is 3/4.
+    """
     draw = SimpleNamespace(beta=lambda a, b: 0.75, integers=lambda high: places.pop(0))
     monkeypatch.setattr(module.np.random, "default_rng", lambda seed: draw)
     monkeypatch.setattr(torch, "randperm", lambda *args, **kwargs: torch.tensor([1, 0]))
@@ -110,17 +116,23 @@ def test_with_both_on_each_batch_draws_one_of_them():
     """CutMix keeps the values of the two images, Mixup makes new ones."""
     images = torch.arange(8.0).view(8, 1, 1, 1).expand(8, 1, 16, 16)
     settings = Augment(mixup=1.0, cutmix=1.0)
-    cut = [bool((m := mix(images, torch.arange(8), 8, settings, generator(s))[0]).eq(m.round()).all()) for s in range(400)]
+    cut = [
+        bool((m := mix(images, torch.arange(8), 8, settings, generator(s))[0]).eq(m.round()).all())
+        for s in range(400)
+    ]
     assert sum(cut) == pytest.approx(200, abs=50)  # 5 standard deviations
 
 
 def test_the_order_of_draws_is_frozen():
     """What runs of before drew, they draw again."""
     images = torch.arange(64 * 3 * 16 * 16).remainder(251).to(torch.uint8).view(64, 3, 16, 16)
-    changed = augment(images, Augment(crop=2, flip=True, randaugment_ops=2, randaugment_magnitude=5), generator(3))
+    changed = augment(
+        images, Augment(crop=2, flip=True, randaugment_ops=2, randaugment_magnitude=5), generator(3)
+    )
     assert hashlib.sha256(changed.numpy().tobytes()).hexdigest()[:16] == "e0c86d28a5d0dfb8"
     shares = [
-        mix(images[:2].float(), torch.arange(2), 2, Augment(mixup=0.5), generator(seed))[1][0, 0].item() for seed in range(4)
+        mix(images[:2].float(), torch.arange(2), 2, Augment(mixup=0.5), generator(seed))[1][0, 0].item()
+        for seed in range(4)
     ]
     assert shares == pytest.approx([0.362483, 1, 0.204927, 0.990757], abs=1e-6)
 
@@ -144,7 +156,10 @@ def test_a_users_augmentation_comes_after_our_own_which_are_known_by_name_too(mo
     ],
 )
 def test_an_augmentation_must_be_known_and_give_images_of_the_same_kind(monkeypatch, wrong, got):
-    with pytest.raises(ConfigError, match=r"^no augmentation 'filp': there are crop, flip, randaugment. Did you mean 'flip'\?$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^no augmentation 'filp': there are crop, flip, randaugment. Did you mean 'flip'\?$",
+    ):
         Augment(more=("filp",))
     monkeypatch.setitem(AUGMENTATIONS, "wrong", wrong)
     asked = r"the augmentation 'wrong' must give images \(8, 3, 32, 32\) uint8, as it gets them, but gave "

@@ -21,7 +21,9 @@ def digits(tmp_path_factory):
 
 
 def numbered(count):
-    """`count` images of 1x1 whose value and label are their number; every second row, from 1 on, belongs to the split."""
+    """`count` images of 1x1 whose value and label are their number; every second row, from 1 on, belongs to
+    the split.
+    """
     images = np.arange(2 * count, dtype=np.uint8).reshape(-1, 1, 1, 1)
     return Split(images, np.arange(2 * count), np.arange(1, 2 * count, 2), "numbered/train")
 
@@ -30,17 +32,34 @@ def make(split, batch_size=4, augment=None, seed=0, **place):
     """Batches that are not standardised: mean 0 and deviation 1/255."""
     classes = int(split.labels.max()) + 1
     channels = split.images.shape[1]
-    return Batches(split, (0.0,) * channels, (1 / 255,) * channels, classes, batch_size, augment or Augment(), seed, CPU, **place)
+    return Batches(
+        split,
+        (0.0,) * channels,
+        (1 / 255,) * channels,
+        classes,
+        batch_size,
+        augment or Augment(),
+        seed,
+        CPU,
+        **place,
+    )
 
 
 def equal(one, other):
     """Whether two lists of batches are the same, bit by bit."""
     pairs = zip(one, other, strict=True)
-    return all(torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y for a, b in pairs for x, y in zip(a, b, strict=True))
+    return all(
+        torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y
+        for a, b in pairs
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def test_epoch_holds_each_image_of_the_split_once_and_plain_keeps_the_order():
-    made, plain = list(make(numbered(10)).epoch(0)), list(make(numbered(5), augment=EVERYTHING).plain(batch_size=3))
+    made, plain = (
+        list(make(numbered(10)).epoch(0)),
+        list(make(numbered(5), augment=EVERYTHING).plain(batch_size=3)),
+    )
     labels = torch.cat([batch.labels for batch in made])
 
     assert [(len(batch.images), batch.total, batch.targets, batch.told) for batch in made] == [
@@ -55,8 +74,8 @@ def test_epoch_holds_each_image_of_the_split_once_and_plain_keeps_the_order():
 
 
 def test_images_are_standardised_per_channel():
-    """(value / 255 - mean) / deviation by hand: (1 - 0.5) / 0.25 = 2 in channel one, (0.4 - 0.2) / 0.1 = 2 in channel two. A
-    constant channel, of deviation 0, becomes 0."""
+    """(value / 255 - mean) / deviation by hand: (1 - 0.5) / 0.25 = 2 in channel one, (0.4 - 0.2) / 0.1 = 2 in
+    channel two. A constant channel, of deviation 0, becomes 0."""
     images = np.array([255, 102, 51], np.uint8).reshape(1, 3, 1, 1)
     split = Split(images, np.zeros(1, np.int64), np.arange(1), "hand/train")
     (batch,) = Batches(split, (0.5, 0.2, 0.2), (0.25, 0.1, 0.0), 2, 1, Augment(), 0, CPU).plain()
@@ -105,26 +124,33 @@ def test_shares_of_the_workers_make_up_what_one_sees(digits, augment):
         assert {part.total for part in parts} == {whole.total} == {len(whole.images)}
 
 
-@pytest.mark.parametrize(("count", "world", "expected"), [(10, 2, 3), (10, 3, 2), (9, 2, 2), (8, 4, 2), (3, 4, 0)])
+@pytest.mark.parametrize(
+    ("count", "world", "expected"), [(10, 2, 3), (10, 3, 2), (9, 2, 2), (8, 4, 2), (3, 4, 0)]
+)
 def test_last_batch_goes_where_a_worker_would_get_none(count, world, expected):
     made = make(numbered(count), world=world)
     assert len(made) == len(list(made.epoch(0))) == expected
 
 
 def test_images_that_would_fill_a_gpu_come_chunk_by_chunk(digits, monkeypatch):
-    """Features of a grid of places of all images may be larger than any GPU: 196 x 2,048 of 69,862 are 112 GB."""
+    """Features of a grid of places of all images may be larger than any GPU: 196 x 2,048 of 69,862 are 112
+    GB.
+    """
     monkeypatch.setattr(batches, "_ON_GPU", {})
     monkeypatch.setattr(batches, "SHARE", 0.0)
     there = Batches(digits.train, digits.mean, digits.std, 10, 32, Augment(), 0, META)
     images = next(there.epoch(0)).images
 
-    assert there.images.data_ptr() == make(digits.train).images.data_ptr() == digits.train.images.ctypes.data  # the memory map
+    # the memory map
+    assert there.images.data_ptr() == make(digits.train).images.data_ptr() == digits.train.images.ctypes.data
     assert there.labels.device == images.device == META
     assert images.dtype == torch.float32
 
 
 def test_gpu_gets_the_images_of_a_data_set_once(digits, monkeypatch):
-    """On `meta` in a GPU's place: a second run finds the copy, validation shares it, what the next run reads replaces it."""
+    """On `meta` in a GPU's place: a second run finds the copy, validation shares it, what the next run reads
+    replaces it.
+    """
     monkeypatch.setattr(batches, "_ON_GPU", {})
     first, again = (batches._resident(split, META)[0] for split in (digits.train, digits.validation))
     assert first is again

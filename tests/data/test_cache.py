@@ -21,7 +21,9 @@ from recstudy.errors import DataError
 
 @pytest.fixture
 def shades(tmp_path):
-    """SHADES/{train,test}/{dark,light}: 20 + 20 images of 4x4 and one value each; the training mean is 127.5."""
+    """SHADES/{train,test}/{dark,light}: 20 + 20 images of 4x4 and one value each; the training mean is
+    127.5.
+    """
     for part in ("train", "test"):
         for kind, value in (("dark", 0), ("light", 255)):
             folder = tmp_path / "data/shades" / part / kind
@@ -69,14 +71,18 @@ def test_warm_entry_loads_no_decoder_and_no_torch(tmp_path):
         "import sys; from pathlib import Path; from recstudy.data import Digits; from recstudy.data.cache import load\n"
         "load(Digits(), Path('.')); print(sorted({'torch', 'torchvision', 'sklearn', 'PIL'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_configs_and_readers_load_no_decoder_and_no_numpy():
     heavy = {"torch", "torchvision", "sklearn", "PIL", "numpy"}
     script = f"import sys, recstudy.data; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -204,7 +210,9 @@ def test_two_at_once_decode_once(tmp_path, monkeypatch):
 def test_cache_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "file/cache"))
-    with pytest.raises(DataError, match=r"cannot keep decoded images in .*file/cache: Not a directory. Set RECSTUDY_CACHE"):
+    with pytest.raises(
+        DataError, match=r"cannot keep decoded images in .*file/cache: Not a directory. Set RECSTUDY_CACHE"
+    ):
         load(Digits(), tmp_path)
 
 
@@ -230,7 +238,10 @@ def test_real_cifar10_has_the_published_statistics():
 
     data = load(Cifar10(), folder)
 
-    assert (data.train.labels[:5].tolist(), data.test.labels[:5].tolist()) == ([6, 9, 9, 4, 1], [3, 8, 8, 0, 6])
+    assert (data.train.labels[:5].tolist(), data.test.labels[:5].tolist()) == (
+        [6, 9, 9, 4, 1],
+        [3, 8, 8, 0, 6],
+    )
     names = pickle.loads((folder / "cifar-10-batches-py/batches.meta").read_bytes())["label_names"]
     assert tuple(names) == Cifar10().class_names
     assert data.mean == pytest.approx(CIFAR10_MOMENTS[0], abs=1e-4)

@@ -36,7 +36,11 @@ def lay(place, files, images, mode="RGB"):
 @pytest.fixture
 def own(tmp_path):
     """own/captions.csv of 8 images in 5 groups (train, val, test) and own/images/i0.png to i7.jpg."""
-    return lay(tmp_path / "own", {"captions.csv": OWN}, " ".join(f"images/i{n}.png" for n in range(7)) + " images/i7.jpg")
+    return lay(
+        tmp_path / "own",
+        {"captions.csv": OWN},
+        " ".join(f"images/i{n}.png" for n in range(7)) + " images/i7.jpg",
+    )
 
 
 def config(**fields):
@@ -94,7 +98,8 @@ SPLIT_SETS = {
     ),
 }
 WHOLE_SETS = {
-    # with the byte order mark, the line feeds in the reports and the second report of an image that the archive has
+    # with the byte order mark, the line feeds in the reports and the second report of an image that the
+    # archive has
     CovCtr: (
         {
             "reports_ZH_EN.csv": "\ufeff"
@@ -145,19 +150,30 @@ def test_official_splits_are_read(tmp_path, kind):
 
     assert np.allclose(brightness(decoded.train_images), [0, 10, 20], atol=2)  # JPEG
     assert np.allclose(brightness(decoded.test_images), [30], atol=2)
-    assert (decoded.train_held.tolist(), decoded.train_captions[1]) == ([False, False, True], ["Scan number 1."])
+    assert (decoded.train_held.tolist(), decoded.train_captions[1]) == (
+        [False, False, True],
+        ["Scan number 1."],
+    )
     assert text.restore(decoded.tokenizer).decode(decoded.train_labels[1].tolist()) == "Scan number 1."
     groups = decoded.train_groups if kind is not MedPix else decoded.train_groups.tolist()
     assert (groups, decoded.notes) == ([0, 0, 1] if kind is MedPix else None, ())
 
 
-@pytest.mark.parametrize(("kind", "counts"), [(CovCtr, (2, 2, 2)), (MmRetinal, (2, 2, 2)), (PeirGross, (4, 1, 1))])
+@pytest.mark.parametrize(
+    ("kind", "counts"), [(CovCtr, (2, 2, 2)), (MmRetinal, (2, 2, 2)), (PeirGross, (4, 1, 1))]
+)
 def test_sets_without_splits_are_split_by_group(tmp_path, kind, counts):
-    """Of 6 images in pairs, but for PEIR Gross; each image keeps its caption. A second report is a reference."""
+    """Of 6 images in pairs, but for PEIR Gross; each image keeps its caption. A second report is a
+    reference.
+    """
     lay(tmp_path / kind().path, *WHOLE_SETS[kind], mode="RGBA" if kind is CovCtr else "RGB")
     decoded = kind(**SMALL).reader().read(tmp_path)
     held, groups = decoded.train_held, decoded.train_groups
-    shown = np.round(np.array(brightness(decoded.train_images) + brightness(decoded.test_images)) / 10).astype(int).tolist()
+    shown = (
+        np.round(np.array(brightness(decoded.train_images) + brightness(decoded.test_images)) / 10)
+        .astype(int)
+        .tolist()
+    )
     texts = decoded.train_captions + decoded.test_captions
 
     assert ((~held).sum(), held.sum(), len(decoded.test_images)) == counts
@@ -177,11 +193,16 @@ def test_a_missing_set_is_named_with_its_first_file(tmp_path, kind):
 
 
 def test_folder_is_read_by_its_table(own):
-    """A copy of an official set may come with captions.csv alone. Columns of groups have several names, cells may be blank."""
+    """A copy of an official set may come with captions.csv alone. Columns of groups have several names, cells
+    may be blank.
+    """
     for kind in (CaptionFolder, MedPix):
         decoded = kind(path="own", **SMALL).reader().read(own.parent)
         assert decoded.train_images.shape == (5, 3, 16, 16)
-        assert (brightness(decoded.train_images), brightness(decoded.test_images)) == ([0, 10, 20, 30, 40], [50, 60, 70])
+        assert (brightness(decoded.train_images), brightness(decoded.test_images)) == (
+            [0, 10, 20, 30, 40],
+            [50, 60, 70],
+        )
         assert decoded.train_held.tolist() == [False, False, False, True, True]
         assert (decoded.train_groups.tolist(), decoded.test_groups.tolist()) == ([0, 0, 1, 2, 2], [3, 4, 4])
         assert (decoded.train_labels.dtype, decoded.train_labels.shape) == (np.int32, (5, 32))
@@ -190,7 +211,9 @@ def test_folder_is_read_by_its_table(own):
     rows = OWN.replace("group", "patient_id").replace("train,a\ni1", "train,\ni1").replace("test,d", "test,")
     (own / "captions.csv").write_text(rows)
     assert config().reader().read(own.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
-    (own / "captions.csv").write_text("".join(",".join(row.split(",")[:2]) + "\n" for row in rows.splitlines()))
+    (own / "captions.csv").write_text(
+        "".join(",".join(row.split(",")[:2]) + "\n" for row in rows.splitlines())
+    )
     decoded = config(clean="report").reader().read(own.parent)
     assert (len(decoded.train_images), decoded.train_held.sum(), decoded.train_groups) == (7, 1, None)
     assert ["image 0 shows two discs ."] in decoded.train_captions + decoded.test_captions
@@ -199,9 +222,17 @@ def test_folder_is_read_by_its_table(own):
 @pytest.mark.parametrize(
     ("caption", "fields", "note"),
     [
-        ("image 7 shows too many discs.", {"length": 26}, "1 caption is longer than data.length (26 tokens): cut"),
+        (
+            "image 7 shows too many discs.",
+            {"length": 26},
+            "1 caption is longer than data.length (26 tokens): cut",
+        ),
         # 11 of 7 x 5 + 4 words: the numbers, and all of another caption
-        ("nothing like the others", {"tokenizer": "word"}, "8 of 1,000 ids are used; 28.2 % of the words have none of their own"),
+        (
+            "nothing like the others",
+            {"tokenizer": "word"},
+            "8 of 1,000 ids are used; 28.2 % of the words have none of their own",
+        ),
     ],
 )
 def test_cut_captions_and_unknown_words_are_counted(own, caption, fields, note):
@@ -212,10 +243,17 @@ def test_cut_captions_and_unknown_words_are_counted(own, caption, fields, note):
 
 
 def test_words_and_pairs_are_learned_from_the_training_images_alone(own):
-    rows = OWN.replace("image 3 shows two discs.", "held " * 5).replace("image 6 shows two discs.", "secret " * 5)
+    rows = OWN.replace("image 3 shows two discs.", "held " * 5).replace(
+        "image 6 shows two discs.", "secret " * 5
+    )
     (own / "captions.csv").write_text(rows)
 
-    assert config(tokenizer="word").reader().read(own.parent).tokenizer["contents"] == ["discs.", "image", "shows", "two"]
+    assert config(tokenizer="word").reader().read(own.parent).tokenizer["contents"] == [
+        "discs.",
+        "image",
+        "shows",
+        "two",
+    ]
     pairs = str(config(tokenizer="bpe", vocabulary=400).reader().read(own.parent).tokenizer)
     assert "Ġshows" in pairs
     assert "held" not in pairs
@@ -226,7 +264,11 @@ def test_cache_gives_labels_captions_and_tokenizer(own):
     data = load(config(tokenizer="word"), own.parent)
     decoded = config(tokenizer="word").reader().read(own.parent)
 
-    assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.classes) == ([0, 1, 2], [3, 4], 1000)
+    assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.classes) == (
+        [0, 1, 2],
+        [3, 4],
+        1000,
+    )
     assert np.array_equal(data.train.labels, decoded.train_labels)
     assert [data.validation.captions[row] for row in data.validation.rows] == decoded.train_captions[3:]
     assert data.tokenizer.checksum == text.restore(decoded.tokenizer).checksum
@@ -277,7 +319,9 @@ def test_a_bad_table_is_refused(own, change, message):
 
 
 def test_several_captions_of_an_image_are_its_references(tmp_path):
-    """As Flickr8k has them: five rows an image, columns `image` and `caption`, a folder `Images`, no split."""
+    """As Flickr8k has them: five rows an image, columns `image` and `caption`, a folder `Images`, no
+    split.
+    """
     rows = [f"i{image}.png,caption {number} of image {image}\n" for image in range(10) for number in range(5)]
     table = "image,caption\n" + "".join(rows) + ",\n\n"
     for name in ("captions.csv", "captions.txt"):
@@ -288,12 +332,21 @@ def test_several_captions_of_an_image_are_its_references(tmp_path):
         image = data.test.images[0, 0, 0, 0] // 10
         assert data.test.captions[0] == [f"caption {number} of image {image}" for number in range(5)]
         assert data.tokenizer.decode(data.test.labels[0, 1:].tolist()) == f"caption 0 of image {image}"
-        assert data.notes[0] == "10 of 10 images have several captions: the first is trained on, all are references"
+        assert (
+            data.notes[0]
+            == "10 of 10 images have several captions: the first is trained on, all are references"
+        )
 
 
-@pytest.mark.parametrize("table", ["Flickr8k.token.txt", "results.csv", "train/metadata.jsonl", "dataset_coco.json"])
+@pytest.mark.parametrize(
+    "table", ["Flickr8k.token.txt", "results.csv", "train/metadata.jsonl", "dataset_coco.json"]
+)
 def test_a_table_of_another_format_is_named_with_the_formats_that_are_read(tmp_path, table):
-    lay(tmp_path / "own", {table: "i0.png#0\tA caption.\n", "readme.txt": "About the images."}, "images/i0.png")
+    lay(
+        tmp_path / "own",
+        {table: "i0.png#0\tA caption.\n", "readme.txt": "About the images."},
+        "images/i0.png",
+    )
     message = (
         f"own has none of captions.csv, captions.txt, annotation.json. It has {table}, which is not read. "
         "Write captions.csv with the columns image and caption, one row per caption; split and group are optional."
@@ -309,7 +362,10 @@ def reports(split, *entries):
 
 
 def test_the_reports_of_r2gen_are_read(tmp_path):
-    annotation = reports("train", 0, 1) | {"val": [], "test": [{"id": "c", "report": "Clear.", "image_path": "c.png"}]}
+    annotation = reports("train", 0, 1) | {
+        "val": [],
+        "test": [{"id": "c", "report": "Clear.", "image_path": "c.png"}],
+    }
     images = "images/train0/0.png images/train0/1.png images/train1/0.png images/train1/1.png images/c.png"
     lay(tmp_path / "own", {"annotation.json": json.dumps(annotation)}, images)
     decoded = config().reader().read(tmp_path)
@@ -322,7 +378,10 @@ def test_the_reports_of_r2gen_are_read(tmp_path):
         ({"dev": []}, "annotation.json: must have lists named train, val, test, but has 'dev'."),
         ({"val": [{"id": 1, "report": "a"}]}, "val[0]: 'image_path' must be a list of paths."),
         ({"val": reports("val", 2)["val"]}, "group 7 is in train and val"),
-        ({"val": [{"report": "half \ud83d", "image_path": ["c.png"]}]}, "val[0]: '\\ud83d' is half of a surrogate pair"),
+        (
+            {"val": [{"report": "half \ud83d", "image_path": ["c.png"]}]},
+            "val[0]: '\\ud83d' is half of a surrogate pair",
+        ),
     ]:
         (tmp_path / "own/annotation.json").write_text(json.dumps(annotation | change))
         with pytest.raises(DataError, match=re.escape(message)):

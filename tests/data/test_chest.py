@@ -38,7 +38,9 @@ I7,test,14,0,0,0,0,0,0,0,0,0,0,0,0,0,0
 
 @pytest.fixture
 def nih(tmp_path):
-    """Below tmp_path: nih/labels.csv of 8 images of 5 patients (train, val, test) and nih/images/I0.png to I7.png."""
+    """Below tmp_path: nih/labels.csv of 8 images of 5 patients (train, val, test) and nih/images/I0.png to
+    I7.png.
+    """
     for number in range(8):
         paint(tmp_path / f"nih/images/I{number}.png", np.full((16, 16), 10 * number))
     (tmp_path / "nih/labels.csv").write_text(LABELS)
@@ -46,12 +48,17 @@ def nih(tmp_path):
 
 
 def official_layout(folder, findings, train=(), test=()):
-    """Two images a patient, one of them in a numbered part of the archive; lists of splits where they name an image."""
+    """Two images a patient, one of them in a numbered part of the archive; lists of splits where they name an
+    image.
+    """
     place = folder / "nih"
     names = [f"{number // 2 + 1:08}_{number % 2:03}.png" for number in range(len(findings))]
     for number, name in enumerate(names):
         paint(place / ("images", "images_001/images")[number % 2] / name, np.full((16, 16), number))
-    lines = [f"{n},{cell},0,{int(n[:8])},058Y,M,PA,2682,2749,0.143,0.143," for n, cell in zip(names, findings, strict=True)]
+    lines = [
+        f"{n},{cell},0,{int(n[:8])},058Y,M,PA,2682,2749,0.143,0.143,"
+        for n, cell in zip(names, findings, strict=True)
+    ]
     (place / "Data_Entry_2017.csv").write_text("\n".join([OFFICIAL_HEADER, *lines]) + "\n")
     for file, rows in (("train_val_list.txt", train), ("test_list.txt", test)):
         if rows:
@@ -66,7 +73,12 @@ def test_findings_are_those_of_torchxrayvision():
     )
     assert ",".join(FINDINGS) == xrv
     whole, single = ChestXray14(), ChestXray14(findings="single")
-    assert (whole.shape, whole.task, whole.classes, single.task) == ((1, 64, 64), "multilabel", 18, "multiclass")
+    assert (whole.shape, whole.task, whole.classes, single.task) == (
+        (1, 64, 64),
+        "multilabel",
+        18,
+        "multiclass",
+    )
 
 
 def test_table_of_columns_is_read_by_split(nih):
@@ -81,14 +93,20 @@ def test_table_of_columns_is_read_by_split(nih):
     assert decoded.train_held.tolist() == [False, False, False, True, True]
     assert decoded.notes == (f"no image has a label of {UNKNOWN}",)
     data = load(config(validation=0.7, split_seed=1), nih.parent)
-    assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.test.rows.tolist()) == ([0, 1, 2], [3, 4], [0, 1, 2])
+    assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.test.rows.tolist()) == (
+        [0, 1, 2],
+        [3, 4],
+        [0, 1, 2],
+    )
     assert load(config(), nih.parent, hold_out=False).train.rows.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_blank_cells_and_missing_columns_are_unknown(nih):
     assert NIH[12:] == ("Mass", "Hernia")
     rows = (
-        LABELS.replace(",Mass", "").replace(",0\n", "\n").replace("10,1,0,0,0,0,0,0,0,0,0,0,0,0", "10,1.0,0,0,0,0,0,0,0,0,0,0,0,")
+        LABELS.replace(",Mass", "")
+        .replace(",0\n", "\n")
+        .replace("10,1,0,0,0,0,0,0,0,0,0,0,0,0", "10,1.0,0,0,0,0,0,0,0,0,0,0,0,")
     )
     (nih / "labels.csv").write_text(rows)
     decoded = config().reader().read(nih.parent)
@@ -111,7 +129,10 @@ def test_official_layout(tmp_path):
     cells = ["Mass", "No Finding", "Effusion|Pleural_Thickening", "Hernia", "", "Edema"]
     decoded = config().reader().read(official_layout(tmp_path, cells, (0, 1, 2, 3), (4, 5)).parent)
 
-    known = [[name for name, value in zip(FINDINGS, row, strict=True) if value == 1] for row in decoded.train_labels]
+    known = [
+        [name for name, value in zip(FINDINGS, row, strict=True) if value == 1]
+        for row in decoded.train_labels
+    ]
     assert known == [["Mass"], [], ["Effusion", "Pleural_Thickening"], ["Hernia"]]
     assert decoded.train_labels[1].tolist() == [0] * 14 + [-1] * 4
     assert decoded.test_labels[0].tolist() == [-1] * 18
@@ -136,7 +157,11 @@ def test_sixteen_bits_and_colours_become_grey_and_are_counted(nih):
     deep = np.full((16, 16), 25_700)
     deep[0, 0] = 65_535
     paint(nih / "images/I0.png", deep, np.uint16)
-    for name, mode, colour in (("I1", "RGB", (255, 0, 0)), ("I2", "RGBA", (50, 50, 50, 255)), ("I3", "LA", (90, 255))):
+    for name, mode, colour in (
+        ("I1", "RGB", (255, 0, 0)),
+        ("I2", "RGBA", (50, 50, 50, 255)),
+        ("I3", "LA", (90, 255)),
+    ):
         Image.new(mode, (16, 16), colour).save(nih / f"images/{name}.png")
     Image.new("L", (16, 16), 40).convert("P").save(nih / "images/I4.png")  # its palette has grey colours only
     decoded = config().reader().read(nih.parent)
@@ -174,17 +199,25 @@ def test_fewer_bits_than_the_file_has_are_scaled_alike_in_the_whole_set(nih, hig
 def test_values_outside_of_sixteen_bits_are_refused(nih, value):
     (nih / "images/I2.png").unlink()
     paint(nih / "images/I2.tif", np.full((16, 16), value), np.int32)
-    with pytest.raises(DataError, match=rf"I2.tif has values from {value:,} to {value:,}, outside of 16 bits"):
+    with pytest.raises(
+        DataError, match=rf"I2.tif has values from {value:,} to {value:,}, outside of 16 bits"
+    ):
         config().reader().read(nih.parent)
 
 
 def test_ids_may_have_the_ending_of_their_image_or_none(nih):
-    """Nothing but the name decides: I3 is a PNG file beside a text, I4 a JPEG file, I5.1 no ending of an image."""
+    """Nothing but the name decides: I3 is a PNG file beside a text, I4 a JPEG file, I5.1 no ending of an
+    image.
+    """
     for old, new in (("I4", "I4.jpg"), ("I5", "I5.1.png")):
         (nih / f"images/{old}.png").rename(nih / f"images/{new}")
     (nih / "images/I3.txt").touch()
     (nih / "labels.csv").write_text(LABELS.replace("I5", "I5.1"))
-    assert [name.rpartition("/")[2] for name in config().reader().sources(nih.parent)[4:7]] == ["I3.png", "I4.jpg", "I5.1.png"]
+    assert [name.rpartition("/")[2] for name in config().reader().sources(nih.parent)[4:7]] == [
+        "I3.png",
+        "I4.jpg",
+        "I5.1.png",
+    ]
 
     for cell, missing in (("i0.jpg", "i0.jpg"), ("I5.2", "I5.2.png")):
         (nih / "labels.csv").write_text(LABELS.replace("I5", cell))
@@ -200,20 +233,26 @@ def test_ids_may_have_the_ending_of_their_image_or_none(nih):
 def test_a_column_whose_name_is_nearly_a_finding_is_refused(nih, column, finding):
     (nih / "labels.csv").write_text(LABELS.replace(column, finding))
     with pytest.raises(
-        DataError, match=rf"labels.csv has a column '{finding}', .* Did you mean '{column}'\? Rename or remove it"
+        DataError,
+        match=rf"labels.csv has a column '{finding}', .* Did you mean '{column}'\? Rename or remove it",
     ):
         config().reader().check(nih.parent)
 
 
 def test_columns_unlike_a_finding_are_passed_over(nih):
-    (nih / "labels.csv").write_text(LABELS.replace("Hernia", "Support Devices").replace("Fibrosis", "Pleural Other"))
+    (nih / "labels.csv").write_text(
+        LABELS.replace("Hernia", "Support Devices").replace("Fibrosis", "Pleural Other")
+    )
     assert (config().reader().read(nih.parent).train_labels[:, [6, 13]] == -1).all()
 
 
 def test_missing_images_are_counted_and_left_out_on_request(nih):
     for name in ("I2", "I5"):
         (nih / f"images/{name}.png").unlink()
-    with pytest.raises(DataError, match=r"2 of 8 images named in labels.csv are missing, the first is images/I2.png. Put them"):
+    with pytest.raises(
+        DataError,
+        match=r"2 of 8 images named in labels.csv are missing, the first is images/I2.png. Put them",
+    ):
         config().reader().check(nih.parent)
     decoded = config(allow_missing=True).reader().read(nih.parent)
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 30, 40]
@@ -221,7 +260,13 @@ def test_missing_images_are_counted_and_left_out_on_request(nih):
     assert decoded.notes[0] == "2 images are named in labels.csv and missing: left out"
 
     paint(nih / "images/I2.png", np.full((16, 16), 20))
-    assert load(config(allow_missing=True), nih.parent).train.images[:, 0, 0, 0].tolist() == [0, 10, 20, 30, 40]
+    assert load(config(allow_missing=True), nih.parent).train.images[:, 0, 0, 0].tolist() == [
+        0,
+        10,
+        20,
+        30,
+        40,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +291,8 @@ def test_what_is_wrong_with_the_table_of_columns_is_named(nih, file, content, me
     (nih / "labels.csv").unlink()
     (nih / "Data_Entry_2017_v2020.csv").unlink(missing_ok=True)
     with pytest.raises(
-        DataError, match=r"\(nih/labels.csv or Data_Entry_2017\*.csv is missing\). Pass --data DIR, set RECSTUDY_DATA"
+        DataError,
+        match=r"\(nih/labels.csv or Data_Entry_2017\*.csv is missing\). Pass --data DIR, set RECSTUDY_DATA",
     ):
         config().reader().read(nih.parent)
 
@@ -277,5 +323,10 @@ def test_real_nih_images(real_data):
     positives = dict(zip(FINDINGS, (labels == 1).sum(0).tolist(), strict=True))
 
     assert (len(data.train), len(data.validation), len(data.test), data.group_count) == (658, 142, 200, 264)
-    assert (positives["Effusion"], positives["Infiltration"], positives["Pneumonia"], positives["Hernia"]) == (170, 162, 11, 9)
+    assert (
+        positives["Effusion"],
+        positives["Infiltration"],
+        positives["Pneumonia"],
+        positives["Hernia"],
+    ) == (170, 162, 11, 9)
     assert ((labels == 1).sum(1) == 0).sum() == 499

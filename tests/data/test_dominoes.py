@@ -64,5 +64,7 @@ def test_noise_inverts_its_share_of_the_pixels_and_nothing_else():
 
     inverted = (noisy.train_images != plain.train_images).all(1)
     assert (noisy.train_images[:, 0] != plain.train_images[:, 0]).mean() == pytest.approx(0.06, abs=0.001)
-    assert np.array_equal(np.where(inverted[:, None], 255 - plain.train_images, plain.train_images), noisy.train_images)
+    assert np.array_equal(
+        np.where(inverted[:, None], 255 - plain.train_images, plain.train_images), noisy.train_images
+    )
     assert np.array_equal(noisy.test_labels, plain.test_labels)

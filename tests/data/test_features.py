@@ -9,7 +9,8 @@ from recstudy.tasks.captioning import encoders
 from recstudy.tasks.captioning.encoders import features
 
 CPU = torch.device("cpu")
-IMAGES = np.random.default_rng(0).integers(0, 256, (70, 3, 32, 32), np.uint8)  # one whole batch and a short one
+# one whole batch and a short one
+IMAGES = np.random.default_rng(0).integers(0, 256, (70, 3, 32, 32), np.uint8)
 
 
 def split_of(source, images=IMAGES):
@@ -24,8 +25,8 @@ def network(kind=ImageLSTM, **fields):
 
 
 def test_cached_features_equal_fresh_ones(monkeypatch):
-    """Of all images of the official split, whatever the rows; the second time no image is looked at. Each batch is reported,
-    which a watchdog takes for a sign of life; training may not write into the cache."""
+    """Of all images of the official split, whatever the rows; the second time no image is looked at. Each
+    batch is reported, which a watchdog takes for a sign of life; training may not write into the cache."""
     (backbone, seen), signs = network(), []
     monkeypatch.setattr(encoders, "alive", lambda: signs.append(1))
     first = features(split_of("a/train"), backbone, "small", CPU)

@@ -1,4 +1,6 @@
-"""Generated mazes: one shortest path each by counting walks, no maze in both splits, symmetries that keep the rules."""
+"""Generated mazes: one shortest path each by counting walks, no maze in both splits, symmetries that keep the
+rules.
+"""
 
 import hashlib
 from functools import cache
@@ -21,7 +23,9 @@ def small(**fields):
 
 def tokens(*grids):
     """(B, S) of drawings whose rows a bar ends."""
-    return np.array([["?# SGo".index(symbol) for symbol in grid.replace("|", "")] for grid in grids], np.uint8)
+    return np.array(
+        [["?# SGo".index(symbol) for symbol in grid.replace("|", "")] for grid in grids], np.uint8
+    )
 
 
 def walks(grid):
@@ -38,7 +42,10 @@ def walks(grid):
 def test_every_maze_has_the_one_shortest_path_that_is_asked_for(fields):
     config, made = small(**fields)
     loops = []
-    for given, answers, count in ((made.train_images, made.train_labels, 24), (made.test_images, made.test_labels, 16)):
+    for given, answers, count in (
+        (made.train_images, made.train_labels, 24),
+        (made.test_images, made.test_labels, 16),
+    ):
         assert (given.shape, answers.shape) == ((count, *config.shape), (count, config.cells))
         for grid, answer in zip(given[:, 0], answers, strict=True):
             steps, ways = walks(grid)
@@ -52,7 +59,8 @@ def test_every_maze_has_the_one_shortest_path_that_is_asked_for(fields):
 def test_the_eight_symmetries_keep_paths_and_follow_from_their_numbers():
     config, made = small()
     given, answers = (
-        torch.from_numpy(grids[:1].reshape(1, -1)).expand(8, -1) for grids in (made.train_images, made.train_labels)
+        torch.from_numpy(grids[:1].reshape(1, -1)).expand(8, -1)
+        for grids in (made.train_images, made.train_labels)
     )
     draws = torch.arange(8, dtype=torch.float64)[:, None] / 8
     turned, right = config.turned(given.long(), answers, draws)
@@ -89,7 +97,9 @@ def test_the_same_bits_on_every_machine():
     _, made = small(drawing_seed=1)
     arrays = made.train_images, made.train_labels, made.test_images, made.test_labels
 
-    assert hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16] == "0c7f19104100cdab"
+    assert (
+        hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16] == "0c7f19104100cdab"
+    )
     assert (made.train_images != small()[1].train_images).any()
 
 
@@ -98,7 +108,10 @@ def test_the_same_bits_on_every_machine():
     [
         ({"side": 10}, "side must be odd, but got 10"),
         ({"least_steps": 17}, "least_steps <= 16 must hold on 9x9 cells, but got 17"),
-        ({"side": 5, "least_steps": 4, "openings": 0}, r"Maze 5x5 \(synthetic\) has too few mazes: after .* or raise side"),
+        (
+            {"side": 5, "least_steps": 4, "openings": 0},
+            r"Maze 5x5 \(synthetic\) has too few mazes: after .* or raise side",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(fields, message):

@@ -49,17 +49,32 @@ class CellsReader(Reader):
 
 
 def test_an_npz_file_is_a_data_set(tmp_path):
-    """20 images of value k in pairs of a group, of which 4 are held out, and 10 test images of value 100 + k."""
-    values = {"train_labels": np.arange(20) % 3, "test_labels": np.arange(10) % 3, "train_groups": np.arange(20) // 2}
+    """20 images of value k in pairs of a group, of which 4 are held out, and 10 test images of value 100 +
+    k.
+    """
+    values = {
+        "train_labels": np.arange(20) % 3,
+        "test_labels": np.arange(10) % 3,
+        "train_groups": np.arange(20) // 2,
+    }
     values |= {"test_groups": 10 + np.arange(10) // 5, "train_held": np.arange(20) >= 16}
     train, test = (
-        np.arange(*ends, dtype=np.uint8)[:, None, None, None].repeat(4, 2).repeat(4, 3) for ends in ((20,), (100, 110))
+        np.arange(*ends, dtype=np.uint8)[:, None, None, None].repeat(4, 2).repeat(4, 3)
+        for ends in ((20,), (100, 110))
     )
     np.savez(tmp_path / "cells.npz", train_images=train, test_images=test, **values)
     data = load(Cells(), tmp_path)
 
-    assert (data.validation.rows.tolist(), len(data.train), len(data.test), data.classes) == ([16, 17, 18, 19], 16, 10, 3)
-    assert (data.train.images[:, 0, 0, 0].tolist(), data.train.labels.tolist()) == (list(range(20)), [k % 3 for k in range(20)])
+    assert (data.validation.rows.tolist(), len(data.train), len(data.test), data.classes) == (
+        [16, 17, 18, 19],
+        16,
+        10,
+        3,
+    )
+    assert (data.train.images[:, 0, 0, 0].tolist(), data.train.labels.tolist()) == (
+        list(range(20)),
+        [k % 3 for k in range(20)],
+    )
     assert data.test.images[:, 0, 3, 3].tolist() == list(range(100, 110))
     assert (data.group_count, data.test.groups.tolist()) == (12, [10] * 5 + [11] * 5)
 
@@ -159,7 +174,11 @@ def test_an_edited_reader_and_its_edited_helper_read_again(tmp_path, monkeypatch
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "labels.txt").write_text("0 1 " * 16)
     inverted = SHADES.replace("([read(cell)", "([1 - read(cell)")
-    cases = [(SHADES, "int(cell)", [0, 1]), (inverted, "int(cell)", [1, 0]), (inverted, "1 - int(cell)", [0, 1])]
+    cases = [
+        (SHADES, "int(cell)", [0, 1]),
+        (inverted, "int(cell)", [1, 0]),
+        (inverted, "1 - int(cell)", [0, 1]),
+    ]
     for reader, helper, labels in cases:
         (tmp_path / "shades.py").write_text(reader)
         (tmp_path / "help_shades.py").write_text(f"def read(cell):\n    return {helper}\n")
@@ -210,10 +229,13 @@ def test_what_a_reader_gives_is_checked(changes, message):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "unit", "stated"), [("uint8", 255, None), ("uint16", 65_535, None), ("float32", 1, None), ("float32", 1, 2.0)]
+    ("dtype", "unit", "stated"),
+    [("uint8", 255, None), ("uint16", 65_535, None), ("float32", 1, None), ("float32", 1, 2.0)],
 )
 def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dtype, unit, stated):
-    """By hand: of the training images with the values v, mean and deviation of v / unit; or what the config states."""
+    """By hand: of the training images with the values v, mean and deviation of v / unit; or what the config
+    states.
+    """
     moments = None if stated is None else ((stated,), (3.0,))
     monkeypatch.setattr(Cells, "moments", property(lambda self: moments))
     values = np.random.default_rng(0).integers(0, 256, (20, 1, 4, 4)).astype(dtype)
@@ -222,8 +244,13 @@ def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dty
     data = load(Cells(), tmp_path, hold_out=False)
     scaled = values.astype(np.float64) / unit
 
-    assert (data.train.images.dtype, data.train.labels.dtype) == ("uint8" if dtype == "uint8" else "float32", "int64")
-    assert (*data.mean, *data.std) == pytest.approx((scaled.mean(), scaled.std()) if stated is None else (2.0, 3.0))
+    assert (data.train.images.dtype, data.train.labels.dtype) == (
+        "uint8" if dtype == "uint8" else "float32",
+        "int64",
+    )
+    assert (*data.mean, *data.std) == pytest.approx(
+        (scaled.mean(), scaled.std()) if stated is None else (2.0, 3.0)
+    )
     batch = next(Batches(data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu")).plain())
     assert np.allclose(batch.images.numpy(), (scaled[:3] - data.mean[0]) / data.std[0], atol=1e-5)
 
@@ -294,9 +321,17 @@ def test_captions_are_checked(tmp_path, changes, message):
     [
         ("sources", lambda *args: [], "names no source file. Name them in `sources`, or in `program`"),
         ("sources", lambda *args: "cells.npz", "must give a list of sources, but gave the text 'cells.npz'."),
-        ("sources", lambda *args: ["far/away.npz"], r"Cells not found under .* \(far is missing\). Pass --data DIR or set REC"),
+        (
+            "sources",
+            lambda *args: ["far/away.npz"],
+            r"Cells not found under .* \(far is missing\). Pass --data DIR or set REC",
+        ),
         ("decode", lambda *args: tuple(GOOD), "must give a recstudy.data.Decoded, but gave a tuple."),
-        ("decode", lambda *args: {}["pictures"], r"failed: test_own_reader.py, line \d+: KeyError: .*pictures"),
+        (
+            "decode",
+            lambda *args: {}["pictures"],
+            r"failed: test_own_reader.py, line \d+: KeyError: .*pictures",
+        ),
     ],
 )
 def test_a_reader_that_is_none_is_named(tmp_path, monkeypatch, method, given, message):
@@ -304,5 +339,7 @@ def test_a_reader_that_is_none_is_named(tmp_path, monkeypatch, method, given, me
     monkeypatch.setattr(CellsReader, method, given)
     with pytest.raises(DataError, match=f"^(the reader of Cells )?[^\n]*{message}[^\n]*$"):
         load(Cells(), tmp_path)
-    with pytest.raises(ConfigError, match=r"has no reader. Define `reader`, which gives a recstudy.data.Reader$"):
+    with pytest.raises(
+        ConfigError, match=r"has no reader. Define `reader`, which gives a recstudy.data.Reader$"
+    ):
         DataConfig.reader(Cells())

@@ -15,8 +15,10 @@ def read(**fields):
 def test_images_are_the_same_bytes_everywhere():
     decoded = read()
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes()).hexdigest()
-    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise the version in PhantomXray.reader too
-    assert {tuple(np.unique(column)) for column in decoded.train_labels.T} == {(0, 1), (-1,)}  # drawn, and unknown
+    # changed on purpose? Then raise the version in PhantomXray.reader too
+    assert digest[:16] == "cbb658bb5ef46cbd"
+    # drawn, and unknown
+    assert {tuple(np.unique(column)) for column in decoded.train_labels.T} == {(0, 1), (-1,)}
 
 
 def test_single_findings_are_classes():

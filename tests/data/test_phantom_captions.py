@@ -18,13 +18,16 @@ def decoded(tmp_path_factory):
 def test_images_and_captions_are_the_same_bytes_everywhere(decoded):
     said = repr((decoded.train_captions, decoded.test_captions)).encode()
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes() + said).hexdigest()
-    assert digest[:16] == "ea103ad94b6caf39"  # changed on purpose? Then raise the version in PhantomCaptions.reader too
+    # changed on purpose? Then raise the version in PhantomCaptions.reader too
+    assert digest[:16] == "ea103ad94b6caf39"
 
 
 def test_default_tokenizer_knows_every_word(decoded):
     """Of two or three captions an image, in different words."""
     tokenizer, captions = text.restore(decoded.tokenizer), decoded.train_captions + decoded.test_captions
-    assert all(tokenizer.decode(tokenizer.encode(caption)) == caption for texts in captions for caption in texts)
+    assert all(
+        tokenizer.decode(tokenizer.encode(caption)) == caption for texts in captions for caption in texts
+    )
     assert {len(set(texts)) for texts in captions} == set(map(len, captions)) == {2, 3}
     assert decoded.notes == ("59 of 64 ids are used; 0.0 % of the words have none of their own",)
     assert (PhantomCaptions.synthetic, PhantomCaptions().title) == (True, "Phantom captions (synthetic)")

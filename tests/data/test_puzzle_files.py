@@ -1,4 +1,6 @@
-"""Puzzles from files: the layout of the authors of HRM and TRM, their CSV files, and what is wrong with some."""
+"""Puzzles from files: the layout of the authors of HRM and TRM, their CSV files, and what is wrong with
+some.
+"""
 
 import json
 import mmap
@@ -42,7 +44,9 @@ def write(folder, part="train", about=None, sets=None):
 
 def batches_of(config, split, classes):
     """Batches of whole epochs, and the first of them."""
-    batches = Batches(split, (0.0,), (1 / 255,), classes, 24, Augment(), 0, torch.device("cpu"), data=config, told=Grid.told)
+    batches = Batches(
+        split, (0.0,), (1 / 255,), classes, 24, Augment(), 0, torch.device("cpu"), data=config, told=Grid.told
+    )
     return batches, next(batches.epoch(0))
 
 
@@ -61,7 +65,8 @@ def test_the_official_layout_is_read_as_it_is(folder):
     assert found.train_puzzles.tolist() == [0, 0, 1, 2, 2]
     assert found.train_ids.tolist() == found.test_ids.tolist() == [1, 1, 0, 2, 2]
     assert (found.train_groups.tolist(), found.test_groups.tolist()) == ([0, 0, 0, 1, 1], [2, 2, 2, 3, 3])
-    assert (split.group_count, batches_of(FOLDER, split.train, 5)[0].size) == (3, 3)  # 3 1/3 examples an epoch in the mean
+    # 3 1/3 examples an epoch in the mean
+    assert (split.group_count, batches_of(FOLDER, split.train, 5)[0].size) == (3, 3)
     base = FOLDER.reader().decode(folder).train_images
     while isinstance(base, np.ndarray):
         base = base.base
@@ -73,7 +78,9 @@ def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folde
     one = {"inputs": np.full((1, 4), 3, np.int64), "labels": labels, "puzzle_identifiers": np.array([2])}
     one |= {"puzzle_indices": np.array([0, 1]), "group_indices": np.array([0, 1])}
     write(
-        folder, about={"sets": ["all", "more"], "total_groups": 3, "ignore_label_id": -100}, sets={"all": arrays(), "more": one}
+        folder,
+        about={"sets": ["all", "more"], "total_groups": 3, "ignore_label_id": -100},
+        sets={"all": arrays(), "more": one},
     )
 
     found = FOLDER.reader().read(folder)
@@ -129,7 +136,9 @@ def spelled(tokens):
 
 
 def tables(folder, place="sudoku-extreme", changed=None, rows=None):
-    """Both files as their authors give them; `changed` is the pair of question and answer in line 4 of the training file."""
+    """Both files as their authors give them; `changed` is the pair of question and answer in line 4 of the
+    training file.
+    """
     (folder / place).mkdir(exist_ok=True)
     for part, images, labels in (("train", *MADE[:2]), ("test", *MADE[2:4])):
         pairs = rows or [(spelled(q.flatten()), spelled(a)) for q, a in zip(images, labels, strict=True)]
@@ -180,12 +189,17 @@ def test_an_open_quotation_mark_is_named_by_its_line(tmp_path):
     lines[5] = lines[5].replace("book,", 'book,"')
     for rows in (lines, lines * 50):  # more than the 131,072 characters that csv allows a cell
         file.write_text("\n".join(rows) + "\n")
-        with pytest.raises(DataError, match=r"^[^\n]*sudoku-extreme/train.csv, line 6: [^\n]*A quotation mark that opens a cell"):
+        with pytest.raises(
+            DataError,
+            match=r"^[^\n]*sudoku-extreme/train.csv, line 6: [^\n]*A quotation mark that opens a cell",
+        ):
             load(SudokuExtreme(), tmp_path)
 
 
 def test_test_puzzles_that_train_and_puzzles_with_two_answers_are_noted(folder):
-    """All test puzzles train too. A puzzle of the same grid has another answer, and one of the same grid and another id has not."""
+    """All test puzzles train too. A puzzle of the same grid has another answer, and one of the same grid and
+    another id has not.
+    """
     inputs = arrays()["inputs"]
     labels = inputs.copy()
     labels[0] = labels[0][::-1]
@@ -208,7 +222,11 @@ def test_puzzles_that_ask_for_nothing_are_left_out_and_counted(folder):
     data = load(FOLDER, folder)
 
     assert data.notes[0] == "1 of 5 test puzzles ask for no cell and are left out"
-    assert (len(data.test), data.test.ids.tolist(), data.test.labels.tolist()) == (4, [1, 1, 2, 2], labels[[0, 1, 3, 4]].tolist())
+    assert (len(data.test), data.test.ids.tolist(), data.test.labels.tolist()) == (
+        4,
+        [1, 1, 2, 2],
+        labels[[0, 1, 3, 4]].tolist(),
+    )
     write(folder, "test", sets={"all": arrays(labels=0 * labels)})
     with pytest.raises(DataError, match="test_labels must ask for a cell of at least one puzzle"):
         load(FOLDER, folder)
@@ -238,10 +256,19 @@ ASKED, RIGHT = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_label
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ((ASKED[1:], RIGHT), "the question has 80 characters, but Sudoku-Extreme has 81 cells. Mend or remove the line."),
-        (("x" + ASKED[1:], RIGHT), "the question has 'x' in cell 0, but cells are one of '.' '0' '1' '2' '3'"),
+        (
+            (ASKED[1:], RIGHT),
+            "the question has 80 characters, but Sudoku-Extreme has 81 cells. Mend or remove the line.",
+        ),
+        (
+            ("x" + ASKED[1:], RIGHT),
+            "the question has 'x' in cell 0, but cells are one of '.' '0' '1' '2' '3'",
+        ),
         ((RIGHT[1] + RIGHT[1:], RIGHT), "what is given has no solution. Mend or remove it."),
-        ((ASKED, spelled(MADE.train_labels[1])), "the answer breaks a rule, or changes what is given. Mend or remove it."),
+        (
+            (ASKED, spelled(MADE.train_labels[1])),
+            "the answer breaks a rule, or changes what is given. Mend or remove it.",
+        ),
         (("." * 79 + RIGHT[79:], RIGHT), "the puzzle has more than one solution. Mend or remove it."),
     ],
 )
@@ -252,14 +279,19 @@ def test_a_wrong_puzzle_is_named_by_its_line(tmp_path, pair, message, blank_line
     header, rows = file.read_text().split("\n", 1)
     file.write_text(header + "\n" * (1 + blank_lines) + rows)
 
-    with pytest.raises(DataError, match=rf"sudoku-extreme/train.csv, line {4 + blank_lines}: {re.escape(message)}"):
+    with pytest.raises(
+        DataError, match=rf"sudoku-extreme/train.csv, line {4 + blank_lines}: {re.escape(message)}"
+    ):
         load(SudokuExtreme(), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("given,solution\n", r"train.csv has no column 'question' \(or questions, .*puzzle.*\): there are given, solution."),
+        (
+            "given,solution\n",
+            r"train.csv has no column 'question' \(or questions, .*puzzle.*\): there are given, solution.",
+        ),
         (
             "puzzle,quizzes,solution\n",
             r"train.csv has several columns 'question': puzzle, quizzes, solution. Remove all but one.",
@@ -280,7 +312,8 @@ def test_files_without_the_columns_or_without_puzzles_are_refused(tmp_path, cont
 def test_mazes_of_csv_files_are_read_and_held_against_their_rules(tmp_path):
     """A corridor from the upper left to the upper right, and a detour beneath it that is no shortest path."""
     question, answer, detour = (
-        f"S{way}{'#' * 840}" for way in (" " * 28 + "G" + " " * 30, "o" * 28 + "G" + " " * 30, " " * 28 + "G" + "o" * 30)
+        f"S{way}{'#' * 840}"
+        for way in (" " * 28 + "G" + " " * 30, "o" * 28 + "G" + " " * 30, " " * 28 + "G" + "o" * 30)
     )
     tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16)
     found = MazeHard().reader().read(tmp_path)
@@ -289,14 +322,20 @@ def test_mazes_of_csv_files_are_read_and_held_against_their_rules(tmp_path):
     assert found.train_images[0, 0, 0, [0, 1, 29]].tolist() == [3, 2, 4]
     assert found.test_labels[0, [0, 1, 29, 30, 60]].tolist() == [3, 5, 4, 2, 1]
     tables(tmp_path, "maze-30x30-hard-1k", rows=[(question, answer)] * 16, changed=(question, detour))
-    with pytest.raises(DataError, match=r"train.csv, line 4: the answer breaks a rule, or changes what is given."):
+    with pytest.raises(
+        DataError, match=r"train.csv, line 4: the answer breaks a rule, or changes what is given."
+    ):
         load(MazeHard(), tmp_path)
 
 
 def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(tmp_path):
     """Two puzzles a group: symmetries are in the files, and none are drawn."""
     about = {"vocab_size": 11, "seq_len": 81, "num_puzzle_identifiers": 1, "total_groups": 12}
-    own = {"inputs": MADE.train_images.reshape(24, 81), "labels": MADE.train_labels, "group_indices": np.arange(0, 25, 2)}
+    own = {
+        "inputs": MADE.train_images.reshape(24, 81),
+        "labels": MADE.train_labels,
+        "group_indices": np.arange(0, 25, 2),
+    }
     own |= {"puzzle_identifiers": np.zeros(24, np.int32), "puzzle_indices": np.arange(25)}
     for part in ("train", "test"):
         write(tmp_path, part, about, {"all": own})
@@ -304,8 +343,12 @@ def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(tmp_p
     batches, batch = batches_of(config, load(config, tmp_path, hold_out=False).train, 11)
 
     assert batches.size == len(batch.images) == 12
-    assert {row.tobytes() for row in batch.images.flatten(1).byte().numpy()} <= {row.tobytes() for row in own["inputs"]}
-    with pytest.raises(DataError, match=r"has 12 groups of puzzles, but data.train_puzzles is 1,000. Set it to 12,"):
+    assert {row.tobytes() for row in batch.images.flatten(1).byte().numpy()} <= {
+        row.tobytes() for row in own["inputs"]
+    }
+    with pytest.raises(
+        DataError, match=r"has 12 groups of puzzles, but data.train_puzzles is 1,000. Set it to 12,"
+    ):
         load(SudokuExtreme(path="puzzles", train_puzzles=1000), tmp_path)
     write(tmp_path, "test", about, {"all": own | {"labels": own["labels"][::-1]}})
     with pytest.raises(DataError, match=r"puzzles/test, example 0: the answer breaks a rule"):

@@ -67,8 +67,16 @@ def test_image_folder_labels_follow_the_sorted_class_names(cats_and_dogs, channe
 
 
 def test_copies_across_splits_and_under_two_labels_are_noted(tmp_path):
-    """One test image is a training image of the other class, one is a copy within the test split, one is new."""
-    for place, value in {"train/cat/0": 1, "train/dog/0": 2, "test/cat/0": 2, "test/dog/0": 3, "test/dog/1": 3}.items():
+    """One test image is a training image of the other class, one is a copy within the test split, one is
+    new.
+    """
+    for place, value in {
+        "train/cat/0": 1,
+        "train/dog/0": 2,
+        "test/cat/0": 2,
+        "test/dog/0": 3,
+        "test/dog/1": 3,
+    }.items():
         paint(tmp_path / f"pets/{place}.png", np.full((8, 8), value))
 
     assert load(pets(), tmp_path).notes == (
@@ -83,7 +91,9 @@ def test_resize_and_crop_equal_torchvision(tmp_path, size):
     paint(tmp_path / "image.png", values)
     expected = v2.CenterCrop(8)(v2.Resize(8)(Image.fromarray(values)))
 
-    assert np.array_equal(decode_image(tmp_path / "image.png", 8, "RGB").pixels, np.asarray(expected).transpose(2, 0, 1))
+    assert np.array_equal(
+        decode_image(tmp_path / "image.png", 8, "RGB").pixels, np.asarray(expected).transpose(2, 0, 1)
+    )
 
 
 def strokes(mode, colour=0):
@@ -137,11 +147,15 @@ def test_further_frames_are_counted(cats_and_dogs):
 
 
 def deep_png(file, values):
-    """Write (H, W, C) of 16 bits a channel, which Pillow reads and cannot write: grey and alpha, or colours."""
+    """Write (H, W, C) of 16 bits a channel, which Pillow reads and cannot write: grey and alpha, or
+    colours.
+    """
     height, width, channels = values.shape
 
     def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 16, {2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
@@ -188,7 +202,9 @@ def test_a_bad_image_folder_is_refused(cats_and_dogs, change, fields, message):
 @pytest.mark.parametrize(("config", "missing"), [(Mnist(), "MNIST/raw"), (Cifar10(), "cifar-10-batches-py")])
 def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missing):
     fix = r"Pass --data DIR, set RECSTUDY_DATA, or add --download.$"
-    with pytest.raises(DataError, match=rf"^{config.title} not found under {tmp_path} \({missing} is missing\). {fix}"):
+    with pytest.raises(
+        DataError, match=rf"^{config.title} not found under {tmp_path} \({missing} is missing\). {fix}"
+    ):
         config.reader().read(tmp_path)
 
 
@@ -199,9 +215,15 @@ def test_a_missing_official_set_says_what_where_and_how(tmp_path, config, missin
 def test_an_archive_beside_a_missing_file_is_named(tmp_path, config, archive):
     (tmp_path / archive).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / archive).touch()
-    for name in [name for name in config.reader().official if name != archive.removesuffix(".gz")] if config == Mnist() else []:
+    for name in (
+        [name for name in config.reader().official if name != archive.removesuffix(".gz")]
+        if config == Mnist()
+        else []
+    ):
         (tmp_path / name).touch()
-    with pytest.raises(DataError, match=rf"is missing\). {re.escape(archive)} is there: unpack it in its folder.$"):
+    with pytest.raises(
+        DataError, match=rf"is missing\). {re.escape(archive)} is there: unpack it in its folder.$"
+    ):
         config.reader().check(tmp_path)
 
 
@@ -210,7 +232,9 @@ def test_failed_download_is_one_line(tmp_path, monkeypatch):
         raise URLError("no route to host\nat all")
 
     monkeypatch.setattr(datasets, "MNIST", download)
-    with pytest.raises(DataError, match=r"^cannot download MNIST into .*no route to host. Unpack it there yourself[^\n]*$"):
+    with pytest.raises(
+        DataError, match=r"^cannot download MNIST into .*no route to host. Unpack it there yourself[^\n]*$"
+    ):
         load(Mnist(), tmp_path, download=True)
 
 
@@ -241,12 +265,28 @@ def test_cifar100_labels_are_the_fine_ones_and_one_flipped_bit_names_the_file(tm
     damaged = bytearray((folder / "test").read_bytes())
     damaged[500] ^= 1
     (folder / "test").write_bytes(damaged)
-    with pytest.raises(DataError, match=r"test is damaged: its md5 .*CIFAR-100. Delete it and unpack or download it again"):
+    with pytest.raises(
+        DataError, match=r"test is damaged: its md5 .*CIFAR-100. Delete it and unpack or download it again"
+    ):
         Cifar100().reader().read(tmp_path)
 
 
 def test_real_mnist():
     decoded = Mnist().reader().read(real("MNIST"))
 
-    assert (decoded.train_images.shape, decoded.test_images.shape) == ((60_000, 1, 28, 28), (10_000, 1, 28, 28))
-    assert np.bincount(decoded.train_labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert (decoded.train_images.shape, decoded.test_images.shape) == (
+        (60_000, 1, 28, 28),
+        (10_000, 1, 28, 28),
+    )
+    assert np.bincount(decoded.train_labels).tolist() == [
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+        5949,
+    ]

@@ -7,10 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recstudy.data import Digits
-from recstudy.data.splits import Rows, check_filled, check_whole, draw, hold_out, limit, stratified_order, whole_groups
+from recstudy.data.splits import (
+    Rows,
+    check_filled,
+    check_whole,
+    draw,
+    hold_out,
+    limit,
+    stratified_order,
+    whole_groups,
+)
 from recstudy.errors import DataError
 
-# Patients by how many images each has, as neighbours in the file, and how many of them the set itself holds out.
+# Patients by how many images each has, as neighbours in the file, and how many of them the set itself holds
+# out.
 PATIENTS = st.lists(st.integers(1, 40), min_size=2, max_size=30)
 
 
@@ -23,10 +33,17 @@ def labels_of(groups):
     return np.zeros((len(groups), 18), np.int64)
 
 
-@given(sizes=PATIENTS, most=st.none() | st.integers(16, 300), share=st.floats(0.01, 0.99), seed=st.integers(0, 2**32))
+@given(
+    sizes=PATIENTS,
+    most=st.none() | st.integers(16, 300),
+    share=st.floats(0.01, 0.99),
+    seed=st.integers(0, 2**32),
+)
 def test_no_patient_is_in_train_and_validation(sizes, most, share, seed):
     groups = patients(sizes)
-    held, kept = hold_out(labels_of(groups), groups, None, Digits(limit=most, validation=share, split_seed=seed))
+    held, kept = hold_out(
+        labels_of(groups), groups, None, Digits(limit=most, validation=share, split_seed=seed)
+    )
 
     assert not set(groups[held]) & set(groups[kept])
     assert len(held)
@@ -51,11 +68,15 @@ def test_so_many_are_held_out(sizes, held_out, fields, counts):
     labels = np.zeros((100 if groups is None else len(groups), 18), np.int64)
     parts = hold_out(labels, groups, None if held_out is None else groups < held_out, Digits(**fields))
     assert tuple(map(len, parts)) == counts
-    _, train = hold_out(labels, groups, None if held_out is None else groups < held_out, Digits(), hold_out=False)
+    _, train = hold_out(
+        labels, groups, None if held_out is None else groups < held_out, Digits(), hold_out=False
+    )
     assert np.array_equal(train, np.arange(len(labels)))
 
 
-@given(sizes=PATIENTS, most=st.none() | st.integers(16, 300), held=st.integers(1, 29), seed=st.integers(0, 99))
+@given(
+    sizes=PATIENTS, most=st.none() | st.integers(16, 300), held=st.integers(1, 29), seed=st.integers(0, 99)
+)
 def test_given_validation_patients_stay_the_validation_patients(sizes, most, held, seed):
     held = 1 + held % (len(sizes) - 1)  # at least one patient on either side
     groups = patients(sizes)
@@ -74,7 +95,8 @@ def test_given_validation_patients_stay_the_validation_patients(sizes, most, hel
 def test_one_patient_cannot_be_divided():
     groups = np.zeros(20, np.int64)
     with pytest.raises(
-        DataError, match=r"^Digits has training images of one patient only: none can be held out for validation\.$"
+        DataError,
+        match=r"^Digits has training images of one patient only: none can be held out for validation\.$",
     ):
         hold_out(labels_of(groups), groups, None, Digits())
     assert len(hold_out(labels_of(groups), groups, None, Digits(), hold_out=False)[1]) == 20
@@ -90,7 +112,9 @@ def test_patients_are_taken_while_they_fit():
 
 
 def test_smallest_patient_is_taken_where_none_fits():
-    assert whole_groups(np.repeat([5, 7, 9], [4, 3, 6]), 2, 0).tolist() == [False] * 4 + [True] * 3 + [False] * 6
+    assert (
+        whole_groups(np.repeat([5, 7, 9], [4, 3, 6]), 2, 0).tolist() == [False] * 4 + [True] * 3 + [False] * 6
+    )
 
 
 def test_drawn_splits_are_whole_groups_in_their_shares():
@@ -113,14 +137,23 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
         ),
         (b"ID;split\nx;y\n", " has no column 'id': there are ID, split."),
         (b"id,split,id\nx,train,y\n", " has several columns 'id': id, split, id. Remove all but one."),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", " is a pointer of Git LFS or git-annex, not the file"),
-        (b"\n<!DOCTYPE html><html>", " is a web page, not the file itself. Download the file from its own address"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
+            " is a pointer of Git LFS or git-annex, not the file",
+        ),
+        (
+            b"\n<!DOCTYPE html><html>",
+            " is a web page, not the file itself. Download the file from its own address",
+        ),
         (b"id,split\n\n,,\n  \n", " has no rows."),
         (b"id,Split\nx,train\n", " has a column 'Split'. Did you mean 'split'? Rename or remove it."),
         (b"id,split\nx,\xe9\n", ", line 2: the byte 0xE9 is not UTF-8. Save the file with that encoding."),
         (b"split,id\ntrain,x\ntrain\n", ", line 3: 1 cells, but the header names 2 columns."),
         (b"id,split\n ,train\n", ", line 2, column 'id' must not be blank."),
-        (b"id,split\nx,train\ny,\n", ", line 3, column 'split' must be train, val, test or blank in all rows, but got ''."),
+        (
+            b"id,split\nx,train\ny,\n",
+            ", line 3, column 'split' must be train, val, test or blank in all rows, but got ''.",
+        ),
     ],
 )
 def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
@@ -137,7 +170,9 @@ def test_a_bad_table_is_named_with_its_line(tmp_path, content, message):
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp_path, separator):
     lines = ["\ufeffid, split", '"a, b; c",train', "", " , ", '"two\nlines",test', ""]
-    (tmp_path / "table.csv").write_text("\r\n".join(line.replace(",", separator) for line in lines), encoding="utf-8", newline="")
+    (tmp_path / "table.csv").write_text(
+        "\r\n".join(line.replace(",", separator) for line in lines), encoding="utf-8", newline=""
+    )
     rows = Rows(tmp_path / "table.csv")
 
     assert list(rows.keys("id")) == [(2, "a, b; c".replace(",", separator)), (5, "two\nlines")]
@@ -146,12 +181,23 @@ def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp
 
 def test_divided_patients_and_empty_splits_are_refused(tmp_path):
     fix = "Give all images of a patient the same split, or give no splits to have them drawn."
-    with pytest.raises(DataError, match=f"^T: patient a is in train and val; 2 patients are in more than one split. {fix}$"):
-        check_whole("patient", ["a", "b", None, "a", "b", None], ["train", "train", "train", "val", "test", "test"], "T: ")
+    with pytest.raises(
+        DataError, match=f"^T: patient a is in train and val; 2 patients are in more than one split. {fix}$"
+    ):
+        check_whole(
+            "patient",
+            ["a", "b", None, "a", "b", None],
+            ["train", "train", "train", "val", "test", "test"],
+            "T: ",
+        )
     check_filled(["train", "val", "test"], ["train", "val", "test"], tmp_path, "none")
-    with pytest.raises(DataError, match=r"has no images for the split 'test': the tables name none. Give it some."):
+    with pytest.raises(
+        DataError, match=r"has no images for the split 'test': the tables name none. Give it some."
+    ):
         check_filled(["train"], ["train"], tmp_path, "the tables name none")
-    with pytest.raises(DataError, match=r"has no images for the split 'val': none of its 2 images can be used. Give it some."):
+    with pytest.raises(
+        DataError, match=r"has no images for the split 'val': none of its 2 images can be used. Give it some."
+    ):
         check_filled(["train", "test", "val", "val"], ["train", "test"], tmp_path, "none")
 
 
@@ -175,4 +221,6 @@ def test_any_prefix_holds_each_class_in_proportion(sizes, seed):
     counts = np.cumsum(labels[order][:, None] == np.arange(len(sizes)), axis=0)
     share = np.arange(1, len(labels) + 1)[:, None] * np.array(sizes) / len(labels)
     assert np.abs(counts - share).max() < 1
-    assert not np.array_equal(stratified_order(np.arange(300) % 7, seed), stratified_order(np.arange(300) % 7, seed + 1))
+    assert not np.array_equal(
+        stratified_order(np.arange(300) % 7, seed), stratified_order(np.arange(300) % 7, seed + 1)
+    )

@@ -1,4 +1,6 @@
-"""Generated Sudokus: one solution each by a second solver, no class in both splits, symmetries that keep the rules."""
+"""Generated Sudokus: one solution each by a second solver, no class in both splits, symmetries that keep the
+rules.
+"""
 
 import hashlib
 import json
@@ -40,7 +42,9 @@ def solved(puzzle, most=2):
 
     if 1 not in puzzle:
         return [puzzle]
-    cell = min((cell for cell, token in enumerate(puzzle) if token == 1), key=lambda cell: len(candidates(cell)))
+    cell = min(
+        (cell for cell, token in enumerate(puzzle) if token == 1), key=lambda cell: len(candidates(cell))
+    )
     solutions = []
     for token in candidates(cell):
         if len(solutions) < most:
@@ -60,7 +64,9 @@ def test_every_puzzle_has_the_one_solution_that_is_asked_for(side, givens):
 
 @pytest.mark.parametrize(("side", "classes", "kin", "grids"), [(4, 2, 96, 288), (6, 49, 34_560, 28_200_960)])
 def test_all_grids_and_classes_are_known(side, classes, kin, grids):
-    """By the numbers that are published; each grid in order stands for as many: digits, and lines of all but one block."""
+    """By the numbers that are published; each grid in order stands for as many: digits, and lines of all but
+    one block.
+    """
     ordered, found = in_classes(side)
 
     assert len(ordered) * kin == grids
@@ -92,7 +98,10 @@ def test_validation_holds_out_whole_classes_of_6x6(tmp_path):
 def test_symmetries_keep_solutions_and_follow_from_their_numbers(side):
     """Of one grid sixteen others; cells that are not asked for stay so."""
     config, made = small(side)
-    given, answers = torch.from_numpy(made.train_images.reshape(16, -1)).long(), torch.from_numpy(made.train_labels)
+    given, answers = (
+        torch.from_numpy(made.train_images.reshape(16, -1)).long(),
+        torch.from_numpy(made.train_labels),
+    )
     draws = torch.from_numpy(np.random.default_rng(side).random((16, config.draws)))
     turned, right = config.turned(given, answers, draws)
 
@@ -101,7 +110,9 @@ def test_symmetries_keep_solutions_and_follow_from_their_numbers(side):
     assert torch.equal(config.turned_back(turned, draws), given)
     assert config.lawful(turned.numpy(), right.numpy()).all()
     assert torch.equal(config.turned(given, torch.where(given > 1, 0, answers), draws)[1] == 0, turned > 1)
-    assert len(config.turned(given[:1].expand(16, -1), answers[:1].expand(16, -1), draws)[0].unique(dim=0)) == 16
+    assert (
+        len(config.turned(given[:1].expand(16, -1), answers[:1].expand(16, -1), draws)[0].unique(dim=0)) == 16
+    )
 
 
 def test_lawful_by_hand():
@@ -116,7 +127,9 @@ def test_lawful_by_hand():
     assert config.lawful(given, answers).tolist() == [1, 1, 0, 0, 0]
 
 
-@pytest.mark.parametrize(("side", "bits"), [(4, "4c70fe50ed037d87"), (6, "7354cb5c014bbbee"), (9, "cdd981b942233dfa")])
+@pytest.mark.parametrize(
+    ("side", "bits"), [(4, "4c70fe50ed037d87"), (6, "7354cb5c014bbbee"), (9, "cdd981b942233dfa")]
+)
 def test_the_same_bits_on_every_machine(side, bits):
     _, made = small(side, drawing_seed=1)
     arrays = made.train_images, made.train_labels, made.test_images, made.test_labels
@@ -132,7 +145,10 @@ def test_a_puzzle_without_a_blank_is_refused():
 
 def test_each_generated_puzzle_is_a_draw_of_its_own_whatever_its_class(tmp_path):
     data = Sudoku(side=4, puzzles=32, test_puzzles=16)
-    trial = make_trial(tmp_path, tiny_run(tiny_model("trm", tokens="cell"), data, epochs=1, batch_size=16, supervision_steps=1))
+    trial = make_trial(
+        tmp_path,
+        tiny_run(tiny_model("trm", tokens="cell"), data, epochs=1, batch_size=16, supervision_steps=1),
+    )
 
     run_trial(trial, lambda line: None)
 

@@ -12,7 +12,11 @@ from recstudy.data.text import plain, report
 from recstudy.errors import ConfigError, DataError
 from recstudy.programs.settings import configure
 
-CAPTIONS = ["two small bright discs on the left .", "one large ring on the right .", "two faint discs : café ."] * 3
+CAPTIONS = [
+    "two small bright discs on the left .",
+    "one large ring on the right .",
+    "two faint discs : café .",
+] * 3
 
 
 def clip_config(**fields):
@@ -53,15 +57,21 @@ def test_clip_parts_words_and_drops_case(clip, words):
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "classes"), [(BYTES, 260), (WORDS, 300), (PAIRS, 300)], ids=lambda one: getattr(one, "name", one)
+    ("tokenizer", "classes"),
+    [(BYTES, 260), (WORDS, 300), (PAIRS, 300)],
+    ids=lambda one: getattr(one, "name", one),
 )
 def test_ids_are_those_of_the_interface(tokenizer, classes):
     config = CaptionFolder(path="x", tokenizer=tokenizer.name, vocabulary=300)
     assert (tokenizer.pad, tokenizer.bos, tokenizer.eos, tokenizer.unk) == (0, 1, 2, 3)
     assert (config.special_tokens, config.classes) == ((0, 1, 2), classes)
-    assert tokenizer.decode([1, *tokenizer.encode("two discs"), 3, 0, 2, *tokenizer.encode("one"), 2]) == "two discs"
+    assert (
+        tokenizer.decode([1, *tokenizer.encode("two discs"), 3, 0, 2, *tokenizer.encode("one"), 2])
+        == "two discs"
+    )
     assert min(tokenizer.encode(CAPTIONS[0])) >= 4
-    assert isinstance(tokenizer.decode([1999, 7, 1500]), str)  # a model may give ids that its tokenizer does not
+    # a model may give ids that its tokenizer does not
+    assert isinstance(tokenizer.decode([1999, 7, 1500]), str)
 
 
 def test_bytes_and_byte_pairs_by_hand():
@@ -75,12 +85,14 @@ def test_bytes_and_byte_pairs_by_hand():
 
 
 def test_frequent_words_come_first_and_rare_ones_not_at_all():
-    """`b` 4 times, `a` and `c` 3 times, `d` twice; five ids leave room for one word. With no id but the special ones a model
-    would learn to say nothing, at 100 % of its tokens."""
+    """`b` 4 times, `a` and `c` 3 times, `d` twice; five ids leave room for one word. With no id but the
+    special ones a model would learn to say nothing, at 100 % of its tokens."""
     captions = ["b c a b", "c a b", "d d a b c"]
     assert text.WordTokenizer.train(captions, 64).words == ["b", "a", "c"]
     assert text.WordTokenizer.train(captions, 5).words == ["b"]
-    with pytest.raises(DataError, match=r"^no word occurs 3 times in the training captions.*Set data.tokenizer to 'byte' or"):
+    with pytest.raises(
+        DataError, match=r"^no word occurs 3 times in the training captions.*Set data.tokenizer to 'byte' or"
+    ):
         text.WordTokenizer.train(["b c a", "c a b"], 64)
 
 
@@ -98,7 +110,11 @@ def test_a_stored_tokenizer_is_the_same_and_others_have_another_checksum(clip):
     tokenizers = [BYTES, WORDS, PAIRS, clip, text.WordTokenizer.train(CAPTIONS[1:], 64)]
     for tokenizer in tokenizers:
         restored = text.restore(json.loads(json.dumps(tokenizer.stored())))
-        assert (restored.checksum, restored.size, restored.eos) == (tokenizer.checksum, tokenizer.size, tokenizer.eos)
+        assert (restored.checksum, restored.size, restored.eos) == (
+            tokenizer.checksum,
+            tokenizer.size,
+            tokenizer.eos,
+        )
         assert restored.encode("two discs, left!") == tokenizer.encode("two discs, left!")
     assert len({one.checksum for one in tokenizers}) == 5
     assert clip_config().special_tokens == (0, 49_406, 49_407)  # models.md 7.2
@@ -115,7 +131,8 @@ def test_missing_clip_files_are_named(tmp_path, monkeypatch):
     """Files of the Hugging Face cache are taken, too."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     with pytest.raises(
-        DataError, match=r"CLIP's tokenizer not found: neither .*/clip nor .* vocab.json and merges.txt. Put both"
+        DataError,
+        match=r"CLIP's tokenizer not found: neither .*/clip nor .* vocab.json and merges.txt. Put both",
     ):
         text.tokenizer_of(clip_config(), [], tmp_path)
     model = tmp_path / "hub/models--openai--clip-vit-base-patch32"
@@ -128,16 +145,24 @@ def test_missing_clip_files_are_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("file", "contents"),
-    [("merges.txt", "#version: 0.2\nno such pair\n"), ("merges.txt", "#version: 0.2\nq zebra\n"), ("vocab.json", "{")],
+    [
+        ("merges.txt", "#version: 0.2\nno such pair\n"),
+        ("merges.txt", "#version: 0.2\nq zebra\n"),
+        ("vocab.json", "{"),
+    ],
 )
 def test_files_that_are_not_clips_are_refused(tmp_path, file, contents):
     place = clip_files(tmp_path) / "clip"
     known = json.loads((place / "vocab.json").read_text())
     (place / file).write_text(contents)
-    with pytest.raises(DataError, match=r"clip/vocab.json and merges.txt are not CLIP's \(.*Take both from openai/clip"):
+    with pytest.raises(
+        DataError, match=r"clip/vocab.json and merges.txt are not CLIP's \(.*Take both from openai/clip"
+    ):
         text.tokenizer_of(clip_config(), [], tmp_path)
     clip_files(tmp_path)
-    (place / "vocab.json").write_text(json.dumps(known | {f"more{number}": 517 + number for number in range(49_408)}))
+    (place / "vocab.json").write_text(
+        json.dumps(known | {f"more{number}": 517 + number for number in range(49_408)})
+    )
     with pytest.raises(DataError, match=r"vocab.json has 49,925 ids, but CLIP has 49,408"):
         text.tokenizer_of(clip_config(), [], tmp_path)
 
@@ -148,7 +173,10 @@ def test_files_that_are_not_clips_are_refused(tmp_path, file, contents):
         ("1. Clear lungs. 2) No effusion", "clear lungs . no effusion ."),
         ("XXXX year old, [**Name 2020**] with ___ pain.", "year old with pain ."),
         ("A 1.6 x 1.8cm nodule at level 3b (T2-weighted)", "a 1.6 x nodule at level weighted ."),
-        ("The patient's ground-glass \u201copacity\u201d; 3.5 cm/left!", "the patients ground glass opacity 3.5 cm left ."),
+        (
+            "The patient's ground-glass \u201copacity\u201d; 3.5 cm/left!",
+            "the patients ground glass opacity 3.5 cm left .",
+        ),
         ("No change...\nReally?", "no change . really ."),
         ("12mm, 3b. XX", ""),
         (" \n", ""),

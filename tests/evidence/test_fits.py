@@ -1,4 +1,6 @@
-"""One fit for everything that is shown of a metric: by hand, by the cases that the rule before it failed, and by its properties."""
+"""One fit for everything that is shown of a metric: by hand, by the cases that the rule before it failed, and
+by its properties.
+"""
 
 from math import exp, log, pi, sqrt
 
@@ -12,7 +14,8 @@ from statsmodels.stats.proportion import proportion_confint
 from recstudy.evidence import Fit, Scale, Why, independent_share
 
 SHARE = Scale(0.0, 100.0, "share", 2000)
-NEW_STUDY = [82.1, 76.8, 79.3]  # what `recstudy new` gave beside saturated variants, and was printed as 79.4, 9.5 to 99.3
+# what `recstudy new` gave beside saturated variants, and was printed as 79.4, 9.5 to 99.3
+NEW_STUDY = [82.1, 76.8, 79.3]
 
 
 def test_scales_go_there_and_back():
@@ -28,15 +31,18 @@ def test_scales_go_there_and_back():
 def test_slope_is_the_derivative_away_from_the_bounds(value, width):
     value = min(max(value, 1.0), 99.0)
     step = 1e-6
-    numeric = (SHARE.inverse(SHARE.transform(value) + step) - SHARE.inverse(SHARE.transform(value) - step)) / (2 * step)
+    numeric = (
+        SHARE.inverse(SHARE.transform(value) + step) - SHARE.inverse(SHARE.transform(value) - step)
+    ) / (2 * step)
     assert SHARE.slope(value) == pytest.approx(numeric, rel=1e-4)
 
 
 def test_two_variants_by_hand():
     """Equations (1) to (4) of `fits.py` on a linear scale: variances 1 and 4, d = 2 each.
 
-    e = log s^2 - digamma(1) + log(1): the logs are 0 and log 4 apart from the bias 0.5772. Their variance, 0.961, is below
-    trigamma(1) = 1.645, so they vary no more than by chance: d0 is endless and s0^2 = exp(mean e) = 2 exp(0.5772) = 3.562.
+    e = log s^2 - digamma(1) + log(1): the logs are 0 and log 4 apart from the bias 0.5772. Their variance,
+    0.961, is below trigamma(1) = 1.645, so they vary no more than by chance: d0 is endless and s0^2 =
+    exp(mean e) = 2 exp(0.5772) = 3.562.
     """
     fit = Fit({"a": [9.0, 10.0, 11.0], "b": [8.0, 10.0, 12.0]})
 
@@ -82,7 +88,13 @@ def test_one_item_moves_no_other_interval_by_a_tenth(at):
 
 def test_bands_of_neighbouring_depths_are_of_one_fit():
     """The README's hero figure had bands that jump from 87-93 to 0-100 between neighbouring depths."""
-    depths = {1: [1.1, 0.8, 1.2], 2: [16.0, 15.1, 17.0], 4: [76.2, 77.5, 77.0], 8: [92.0, 92.3, 92.1], 16: [93.9, 93.6, 93.7]}
+    depths = {
+        1: [1.1, 0.8, 1.2],
+        2: [16.0, 15.1, 17.0],
+        4: [76.2, 77.5, 77.0],
+        8: [92.0, 92.3, 92.1],
+        16: [93.9, 93.6, 93.7],
+    }
     fit = Fit(depths, SHARE)
     widths = [fit.estimate(depth).high - fit.estimate(depth).low for depth in depths]
 
@@ -92,12 +104,17 @@ def test_bands_of_neighbouring_depths_are_of_one_fit():
 
 
 def test_seeds_at_a_bound_show_no_spread():
-    """`100.0 (>= 99.8)` was printed where four of five seeds reach 100 and the others 40. With a threshold: 3 of 3, >= 29 %."""
+    """`100.0 (>= 99.8)` was printed where four of five seeds reach 100 and the others 40. With a threshold: 3
+    of 3, >= 29 %.
+    """
     top, bottom = (Fit({"a": [bound] * 3}, SHARE).estimate("a") for bound in (100.0, 0.0))
     stated = Fit({"a": [100.0] * 3, "b": [40.0, 95.0, 96.0]}, SHARE, learned=90.0).estimate("a")
 
     assert (top.why, top.interval, bottom.why) == (Why.CEILING, None, Why.FLOOR)
-    assert (stated.split.learned, stated.split.low) == (3, pytest.approx(proportion_confint(3, 3, method="beta")[0]))
+    assert (stated.split.learned, stated.split.low) == (
+        3,
+        pytest.approx(proportion_confint(3, 3, method="beta")[0]),
+    )
 
 
 def test_where_a_variant_splits_few_seeds_of_another_may_be_of_one_kind():
@@ -108,7 +125,8 @@ def test_where_a_variant_splits_few_seeds_of_another_may_be_of_one_kind():
 
 
 def test_the_floor_is_the_noise_of_independent_answers():
-    """By hand: two runs, four items. One item differs between the runs, s_i^2 = 1/2; shares of 1, 1/2, 1, 0 have p = 5/8.
+    """By hand: two runs, four items. One item differs between the runs, s_i^2 = 1/2; shares of 1, 1/2, 1, 0
+    have p = 5/8.
 
     Items drawn anew would have 4 * 5/8 * 3/8 = 15/16, so that the floor is 8/15 of 1/(4N).
     """
@@ -183,7 +201,9 @@ def test_the_order_of_variants_and_seeds_does_not_matter(order):
 
 
 def test_trigamma_is_inverted():
-    """Very unequal variances give few borrowed degrees of freedom: d0 solves var(e) = trigamma(d/2) + trigamma(d0/2)."""
+    """Very unequal variances give few borrowed degrees of freedom: d0 solves var(e) = trigamma(d/2) +
+    trigamma(d0/2).
+    """
     fit = Fit({0: [0.0, 1.0, 2.0], 1: [0.0, 100.0, 200.0], 2: [0.0, 0.01, 0.02]})
 
     assert fit.prior is not None

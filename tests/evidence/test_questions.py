@@ -108,12 +108,17 @@ def test_no_difference_between_two_ceilings_is_undecided():
 
 
 def test_near_a_ceiling_no_difference_is_tested_at_the_edge_of_its_margin():
-    """One item more or less must not turn a verdict: the p values of neighbouring counts differ by less than a half."""
+    """One item more or less must not turn a verdict: the p values of neighbouring counts differ by less than
+    a half.
+    """
     question, p_values = Question({"a": 1.0, "b": -1.0}, within=0.5), []
     for items in range(6):
         near = [100.0 - items / 20, 100.0 - items / 20, 99.9]
         fit = Fit({"a": [100.0, 99.95, 100.0], "b": near, "c": [90.0, 91.0, 90.5]}, SHARE)
-        means = [[(sign, fit.weighted(key, margin)) for key, sign in (("a", 1.0), ("b", -1.0))] for margin in (0.0, 0.5)]
+        means = [
+            [(sign, fit.weighted(key, margin)) for key, sign in (("a", 1.0), ("b", -1.0))]
+            for margin in (0.0, 0.5)
+        ]
         p_values.append(answer(question, contrast(means[0]), edge=contrast(means[1])).p)
         assert contrast(means[1]).error > contrast(means[0]).error
 
@@ -125,7 +130,9 @@ def test_few_seeds_are_not_judged_where_another_variant_splits():
     three = {"a": [51.0, 92.0, 95.0], "b": [91.0, 92.5, 92.0], "c": [80.0, 81.0, 80.5]}
     five = three | {key: [*three[key], three[key][0] + 0.4, three[key][1] - 0.3] for key in "bc"}
     question = Question({"b": 1.0, "c": -1.0}, above=0.5)
-    few, enough = (judge([answer(question, estimate(Fit(scores, SHARE), b=1.0, c=-1.0))])[0] for scores in (three, five))
+    few, enough = (
+        judge([answer(question, estimate(Fit(scores, SHARE), b=1.0, c=-1.0))])[0] for scores in (three, five)
+    )
 
     assert (few.verdict, few.reasons) == (Verdict.UNDECIDED, (Reason.MAY_SPLIT,))
     assert enough.verdict is Verdict.SUPPORTED
@@ -165,13 +172,17 @@ def test_an_undecided_published_value_says_which_difference_would_have_been_show
 
 
 def test_an_improvement_is_a_ratio():
-    """12 against 10 is 20 percent more; with a sign of -1, of a metric that is better low, 20 percent less."""
+    """12 against 10 is 20 percent more; with a sign of -1, of a metric that is better low, 20 percent
+    less.
+    """
     fit = Fit({"ours": [11.0, 12.0, 13.0], "row": [9.0, 10.0, 11.0]})
     found = ratio(fit.weighted("ours"), fit.weighted("row"))
 
     assert found.value == pytest.approx(20.0)
     variance = fit.variance("ours").value / 3
-    assert found.error == pytest.approx(np.sqrt((100 / 10) ** 2 * variance + (100 * 12 / 10**2) ** 2 * variance))
+    assert found.error == pytest.approx(
+        np.sqrt((100 / 10) ** 2 * variance + (100 * 12 / 10**2) ** 2 * variance)
+    )
     assert ratio(fit.weighted("ours"), fit.weighted("row"), -1.0).value == pytest.approx(-20.0)
 
 
@@ -200,7 +211,16 @@ def test_effects_of_a_whole_factorial():
 
     assert effects is not None
     assert [effect.axes for effect in effects] == [("A",), ("B",), ("A", "B")]
-    assert [effect.weights for effect in effects] == [[-0.5, -0.5, 0.5, 0.5], [-0.5, 0.5, -0.5, 0.5], [0.5, -0.5, -0.5, 0.5]]
+    assert [effect.weights for effect in effects] == [
+        [-0.5, -0.5, 0.5, 0.5],
+        [-0.5, 0.5, -0.5, 0.5],
+        [0.5, -0.5, -0.5, 0.5],
+    ]
     assert estimable({"A": a[:3], "B": b[:3]}) is None
     assert estimable({"A": a, "B": np.array([-1, -1, -1, 1])}) is None
-    assert estimable({"A": np.array([-1, 1, -1, 1]), "B": np.array([-1, -1, 1, 1]), "C": np.array([1, -1, -1, 1])}) is None
+    assert (
+        estimable(
+            {"A": np.array([-1, 1, -1, 1]), "B": np.array([-1, -1, 1, 1]), "C": np.array([1, -1, -1, 1])}
+        )
+        is None
+    )

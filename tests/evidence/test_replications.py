@@ -4,14 +4,19 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 from recstudy.evidence.replications import combine
 
-# Exact accuracy of TRM-MLP on Sudoku-Extreme as seven groups retrained it, with the standard errors of 422,786 puzzles.
+# Exact accuracy of TRM-MLP on Sudoku-Extreme as seven groups retrained it, with the standard errors of
+# 422,786 puzzles.
 RETRAINED = [84.80, 79.37, 75.57, 86.03, 86.65, 87.0, 84.0]
 ERRORS = [0.055, 0.062, 0.066, 0.053, 0.052, 0.6, 0.3]
 
 
 @pytest.mark.parametrize(
     ("values", "errors"),
-    [(RETRAINED, ERRORS), ([1.0, 2.0, 4.0], [0.1, 0.5, 0.2]), ([5.0, 5.5, 5.1, 4.8, 5.2], [0.1, 0.2, 0.1, 0.1, 0.3])],
+    [
+        (RETRAINED, ERRORS),
+        ([1.0, 2.0, 4.0], [0.1, 0.5, 0.2]),
+        ([5.0, 5.5, 5.1, 4.8, 5.2], [0.1, 0.2, 0.1, 0.1, 0.3]),
+    ],
 )
 def test_tau_solves_its_equation(values, errors):
     """Equation (2), and the weighted mean with the standard error of (3)."""
@@ -25,7 +30,10 @@ def test_tau_solves_its_equation(values, errors):
 
 
 def test_random_effects_are_those_of_statsmodels():
-    found, referee = combine(RETRAINED, ERRORS), combine_effects(np.array(RETRAINED), np.square(ERRORS), method_re="pm")
+    found, referee = (
+        combine(RETRAINED, ERRORS),
+        combine_effects(np.array(RETRAINED), np.square(ERRORS), method_re="pm"),
+    )
 
     assert (found.mean, found.tau**2) == pytest.approx((referee.mean_effect_re, referee.tau2), rel=1e-9)
 

@@ -1,4 +1,6 @@
-"""Looks: the levels of a schedule, the error of studies that are read at each of them, and the seeds that are needed."""
+"""Looks: the levels of a schedule, the error of studies that are read at each of them, and the seeds that are
+needed.
+"""
 
 import numpy as np
 import pytest
@@ -67,7 +69,10 @@ def test_levels_are_kept_for_the_next_command(tmp_path, monkeypatch):
 
 def test_a_look_spends_a_part_of_the_level_and_holm_divides_it():
     fit = Fit({"a": [10.0, 11.0, 12.0], "b": [14.0, 16.0, 18.0]})
-    test = answer(Question({"b": 1.0, "a": -1.0}, above=1.0), contrast([(1.0, fit.weighted("b")), (-1.0, fit.weighted("a"))]))
+    test = answer(
+        Question({"b": 1.0, "a": -1.0}, above=1.0),
+        contrast([(1.0, fit.weighted("b")), (-1.0, fit.weighted("a"))]),
+    )
     whole, early = judge([test])[0], judge([test], [Looks((), 10)])[0]
 
     assert early.adjusted == pytest.approx(whole.adjusted * 0.05 / Looks((), 10).level(3))
@@ -86,7 +91,9 @@ def test_seeds_needed_are_a_range_and_grow_with_what_is_not_known():
 
 
 def test_a_true_effect_is_not_given_up_early():
-    """A difference of one error has a fair chance at 10 seeds; far from its edge, or at the maximum, there is none."""
+    """A difference of one error has a fair chance at 10 seeds; far from its edge, or at the maximum, there is
+    none.
+    """
     looks = Looks((3,), 10)
 
     assert PowerAnalysis(1.0, 1.0, 6.0, 3).chance(looks) > 0.5

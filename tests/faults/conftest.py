@@ -1,4 +1,6 @@
-"""Every fault of ../shared/users.md, done to real studies: on the nodes, the tiny study and the shell of tests/study."""
+"""Every fault of ../shared/users.md, done to real studies: on the nodes, the tiny study and the shell of
+tests/study.
+"""
 
 import sys
 from pathlib import Path

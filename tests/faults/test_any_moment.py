@@ -1,4 +1,6 @@
-"""Fault 5 at any moment: a study of 24 runs, killed at thirty random moments of its start, its runs and its end."""
+"""Fault 5 at any moment: a study of 24 runs, killed at thirty random moments of its start, its runs and its
+end.
+"""
 
 import itertools
 import random
@@ -39,7 +41,9 @@ def test_5_kills_at_random_moments_change_nothing(tmp_path):
 
 
 def left(shell: Shell, whole: float) -> float:
-    """About how long the command would take from here: half of an undisturbed one is Ray's start and the report."""
+    """About how long the command would take from here: half of an undisturbed one is Ray's start and the
+    report.
+    """
     return whole * (1 - len(shell.records()) / 48)
 
 

@@ -25,14 +25,23 @@ def on_disk(tmp_path, small_disk) -> Shell:
 
 
 EPOCHS = 400  # a run is far from its end when the other, on a busy machine, has its tenth
-CHOSEN = ("--only", "latent_steps=1*", "--set", f"train.epochs={EPOCHS}", "--set", "place.checkpoint_seconds=1")
+CHOSEN = (
+    "--only",
+    "latent_steps=1*",
+    "--set",
+    f"train.epochs={EPOCHS}",
+    "--set",
+    "place.checkpoint_seconds=1",
+)
 
 
 def finishes(shell: Shell) -> None:
     shell.run(*CHOSEN)
     assert len(shell.records()) == 2
     assert shell.records("failure.json") == {}
-    assert all([epoch for epoch, *_ in curve(run)] == list(range(EPOCHS)) for run in shell.results.glob("runs/*"))
+    assert all(
+        [epoch for epoch, *_ in curve(run)] == list(range(EPOCHS)) for run in shell.results.glob("runs/*")
+    )
 
 
 def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small_disk):
@@ -42,7 +51,12 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 7
-    assert output.count("jsonl: No space left on device. 0.0 MB are free there. Checkpoints of unfinished runs take") == 2
+    assert (
+        output.count(
+            "jsonl: No space left on device. 0.0 MB are free there. Checkpoints of unfinished runs take"
+        )
+        == 2
+    )
     assert errors.startswith("The report cannot be drawn. StorageError: ")  # the report finds no room either
     assert errors.endswith(
         f"`recstudy clean {on_disk.results}` shows what can go. Free some space; the same command then goes on.\n"

@@ -1,4 +1,6 @@
-"""Faults 3, 4 and 6: a node that dies, one that is wanted back, and the head node lost with all that ran there."""
+"""Faults 3, 4 and 6: a node that dies, one that is wanted back, and the head node lost with all that ran
+there.
+"""
 
 import os
 import shlex
@@ -16,7 +18,8 @@ from twice import curve
 
 pytestmark = pytest.mark.fault
 
-# Ray notices a silent node in 6 s and a driver its silent head in 16 s, before Ray does in 20, instead of a minute each.
+# Ray notices a silent node in 6 s and a driver its silent head in 16 s, before Ray does in 20, instead of a
+# minute each.
 IMPATIENT = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
@@ -29,7 +32,9 @@ FOUR = ("--only", "latent_steps=1*", "--only", "latent_steps=2*", "--set", f"tra
 
 @contextmanager
 def head(log: Path, port: int, cpus: int) -> Iterator[subprocess.Popen[bytes]]:
-    with started(log, f"--num-cpus={cpus}", *head_of(port, free_port()), port=port, environment={**TOKEN, **IMPATIENT}) as node:
+    with started(
+        log, f"--num-cpus={cpus}", *head_of(port, free_port()), port=port, environment={**TOKEN, **IMPATIENT}
+    ) as node:
         yield node
 
 
@@ -38,7 +43,9 @@ def second(log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A node with two cores and a host name of its own."""
     command = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
     environment = {**TOKEN, **IMPATIENT}
-    with started(log, f"--address=127.0.0.1:{port}", "--num-cpus=2", inside=command, environment=environment) as node:
+    with started(
+        log, f"--address=127.0.0.1:{port}", "--num-cpus=2", inside=command, environment=environment
+    ) as node:
         yield node
 
 
@@ -54,7 +61,11 @@ def there(shell: Shell) -> set[str]:
 
 def hosts(attempts: list[dict]) -> list[str]:
     """Where a run was begun; the other host has the machine's own name."""
-    return [attempt["host"] if attempt["host"] == "second" else "head" for attempt in attempts if "started" in attempt]
+    return [
+        attempt["host"] if attempt["host"] == "second" else "head"
+        for attempt in attempts
+        if "started" in attempt
+    ]
 
 
 def drain(address: str) -> None:
@@ -64,8 +75,16 @@ def drain(address: str) -> None:
         "print(*(node['NodeID'] for node in ray.nodes() if 'node:__internal_head__' not in node['Resources']))"
     )
     environment = {**os.environ, **TOKEN}
-    listed = subprocess.run([sys.executable, "-c", script, address], env=environment, check=True, capture_output=True, text=True)
-    command = [RAY, "drain-node", f"--node-id={listed.stdout.strip()}", f"--address={address}", "--reason-message=spot"]
+    listed = subprocess.run(
+        [sys.executable, "-c", script, address], env=environment, check=True, capture_output=True, text=True
+    )
+    command = [
+        RAY,
+        "drain-node",
+        f"--node-id={listed.stdout.strip()}",
+        f"--address={address}",
+        "--reason-message=spot",
+    ]
     command += ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--deadline-remaining-seconds=120"]
     subprocess.run(command, env=environment, check=True, timeout=100)
 
@@ -82,7 +101,9 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
         until(lambda: there(shell), "a run on the second node")
         moving = there(shell)
         if fault == "killed":
-            (raylet,) = [process for process, title in processes(node.pid).items() if "raylet/raylet" in title]
+            (raylet,) = [
+                process for process, title in processes(node.pid).items() if "raylet/raylet" in title
+            ]
             os.kill(raylet, signal.SIGKILL)
         else:
             drain(address)
@@ -95,7 +116,11 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
     for run, attempts in shell.lines("attempts.jsonl").items():
         assert [epoch for epoch, *_ in curve(shell.results / "runs" / run)] == list(range(EPOCHS))
         were = hosts(attempts)
-        assert were == ["second", "head"] if run in moving else were in (["head"], ["second"], ["second", "head"])
+        assert (
+            were == ["second", "head"]
+            if run in moving
+            else were in (["head"], ["second"], ["second", "head"])
+        )
         assert sum(attempt["drained"] for attempt in attempts) == (len(were) - 1 if fault == "drained" else 0)
         assert results[run]["attempts"] == (1 if fault == "drained" else len(were))
 
@@ -110,13 +135,17 @@ def test_6_a_new_head_goes_on_from_disk_alone(shell, tmp_path, fault):
         if fault == "killed":
             lose(node)
         else:
-            (server,) = [process for process, title in processes(node.pid).items() if "gcs/gcs_server" in title]
+            (server,) = [
+                process for process, title in processes(node.pid).items() if "gcs/gcs_server" in title
+            ]
             os.kill(server, signal.SIGSTOP)
         _, errors = driver.communicate(timeout=900)
     assert driver.returncode == 9
     (line,) = errors.splitlines()
     assert line.startswith("ClusterError: the head node of the Ray cluster, ")
-    assert line.endswith(f"this goes on from there: python {shell.study.name} --results {shell.place} {shlex.join(chosen)}")
+    assert line.endswith(
+        f"this goes on from there: python {shell.study.name} --results {shell.place} {shlex.join(chosen)}"
+    )
     finished = shell.records()
     assert 2 <= len(finished) < 6
 

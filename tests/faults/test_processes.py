@@ -1,4 +1,6 @@
-"""Faults 1, 2, 18, 19, 20 and 22: processes that are killed, stopped, stopped early, or hang; drivers beside each other."""
+"""Faults 1, 2, 18, 19, 20 and 22: processes that are killed, stopped, stopped early, or hang; drivers beside
+each other.
+"""
 
 import os
 import signal
@@ -22,14 +24,19 @@ TWO = ("--only", "latent_steps=1*", "--set", "train.epochs=150")
 def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell, workers):
     with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers-per-run", str(workers)) as driver:
         (run,) = until(shell.begun, "ten epochs")
-        others = {process for process, title in processes(driver.pid).items() if "RayTrainWorker" in title} - {shell.process(run)}
+        others = {
+            process for process, title in processes(driver.pid).items() if "RayTrainWorker" in title
+        } - {shell.process(run)}
         os.kill(next(iter(others)) if workers == 2 else shell.process(run), signal.SIGKILL)
         begun = shell.lines()[run]
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 0, output + errors
     assert errors == ""
-    assert output.count("its process was lost, and another one goes on from its checkpoint, if it had one: ") == 1
+    assert (
+        output.count("its process was lost, and another one goes on from its checkpoint, if it had one: ")
+        == 1
+    )
     assert shell.attempts() == [2]
     result, lines = shell.records()[run], shell.lines()[run]
     assert (result["attempts"], result["provenance"]["workers"]) == (2, workers)
@@ -42,7 +49,18 @@ def test_19_early_stops_by_train_give_back_what_they_held(tmp_path):
     shell = Shell(tmp_path, Path(__file__).parents[1] / "study/tiny_search.py")
     cores = str(os.cpu_count())
     shell.run(
-        "--preset", "wild", "--budget", "6", "--seeds", "0", "--stopping", "asha", "--trainer", "train", "--cpus-per-run", cores
+        "--preset",
+        "wild",
+        "--budget",
+        "6",
+        "--seeds",
+        "0",
+        "--stopping",
+        "asha",
+        "--trainer",
+        "train",
+        "--cpus-per-run",
+        cores,
     )
 
     assert shell.records("stopped.json")
@@ -56,7 +74,8 @@ def test_20_a_hung_run_is_ended_and_marked(shell, trainer):
     chosen += ("--cpus-per-run", str(os.cpu_count()))  # one run at a time
     hung, other = (run.id for run in make_plan(tiny.study, changes={"place.silent_minutes": 0.1}).runs[:2])
     Results(shell.results).create().run(hung).path.mkdir()
-    os.mkfifo(shell.results / "runs" / hung / "checkpoint-000001.pt")  # whose reader hangs, as on a file server without an answer
+    # whose reader hangs, as on a file server without an answer
+    os.mkfifo(shell.results / "runs" / hung / "checkpoint-000001.pt")
 
     output = shell.run(*chosen, code=5)
 
@@ -70,7 +89,12 @@ def test_20_a_hung_run_is_ended_and_marked(shell, trainer):
 
 @pytest.mark.parametrize(
     ("signs", "kill"),
-    [([signal.SIGINT], os.kill), ([signal.SIGINT] * 2, os.kill), ([signal.SIGTERM], os.killpg), ([signal.SIGHUP], os.killpg)],
+    [
+        ([signal.SIGINT], os.kill),
+        ([signal.SIGINT] * 2, os.kill),
+        ([signal.SIGTERM], os.killpg),
+        ([signal.SIGHUP], os.killpg),
+    ],
     ids=["ctrl-c", "ctrl-c twice", "timeout", "closed terminal"],
 )
 def test_22_a_stop_keeps_what_was_finished(shell, signs, kill):
@@ -83,7 +107,9 @@ def test_22_a_stop_keeps_what_was_finished(shell, signs, kill):
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 130, output + errors
-    assert errors.splitlines()[-1] == "Stopped. What was finished is kept; the same command goes on from there."
+    assert (
+        errors.splitlines()[-1] == "Stopped. What was finished is kept; the same command goes on from there."
+    )
     assert "Traceback" not in output + errors
     assert "does not answer" not in output + errors
     kept = shell.records()
@@ -117,7 +143,10 @@ def test_a_raylet_that_dies_ends_the_command_in_one_line_and_the_next_goes_on(sh
         output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 9, output + errors
-    assert "Ray's raylet on this machine has ended. What was finished is kept, and this goes on from there: " in output + errors
+    assert (
+        "Ray's raylet on this machine has ended. What was finished is kept, and this goes on from there: "
+        in output + errors
+    )
     assert "Traceback" not in output + errors
 
     until(lambda: not processes(driver.pid), "without ghosts")

@@ -22,7 +22,9 @@ SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/0.*/recstudy.
 @pytest.mark.fault
 def test_12_a_run_without_memory_is_tried_once_more_alone_and_then_marked(shell):
     """The weights of one of the two would take 4 PB."""
-    output = shell.run("--vary", "model.width=33554432,16", "--only", "latent_steps=1, supervision_steps=1,*", code=4)
+    output = shell.run(
+        "--vary", "model.width=33554432,16", "--only", "latent_steps=1, supervision_steps=1,*", code=4
+    )
 
     ((run, failure),) = shell.records("failure.json").items()
     assert failure["class"] == "out of memory"
@@ -41,7 +43,10 @@ def test_12_a_run_that_ray_kills_for_the_hosts_memory_is_marked_so(shell):
     output = shell.run("--only", "latent_steps=1, supervision_steps=1", "--set", "train.epochs=500", code=4)
 
     (failure,) = shell.records("failure.json").values()
-    assert (failure["class"], failure["error"]) == ("out of memory", "its node ran low on memory, and Ray ended its process")
+    assert (failure["class"], failure["error"]) == (
+        "out of memory",
+        "its node ran low on memory, and Ray ended its process",
+    )
     assert output.count("its node ran low on memory") >= 2  # tried once more, alone
 
 
@@ -64,9 +69,13 @@ def test_15_a_clock_that_is_an_hour_behind_changes_no_cost(tmp_path, monkeypatch
 def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dirty):
     run = make_plan(tiny.study, changes={"train.epochs": 2}).runs[0]
     for changed, leave in zip(dirty, (True, False), strict=True):  # the first is left in its middle
-        run_trial(make_trial(tmp_path, run.config, dirty=changed), lambda line: None, lambda leave=leave: leave)
+        run_trial(
+            make_trial(tmp_path, run.config, dirty=changed), lambda line: None, lambda leave=leave: leave
+        )
 
-    assert json.loads((tmp_path / "runs" / run.id / "result.json").read_text())["provenance"]["dirty"] is any(dirty)
+    assert json.loads((tmp_path / "runs" / run.id / "result.json").read_text())["provenance"]["dirty"] is any(
+        dirty
+    )
 
 
 @pytest.mark.fault

@@ -1,4 +1,6 @@
-"""Array jobs: processes without Ray that share a study's runs, are killed at random moments and started again."""
+"""Array jobs: processes without Ray that share a study's runs, are killed at random moments and started
+again.
+"""
 
 import csv
 import os
@@ -58,7 +60,11 @@ def test_four_processes_that_are_killed_at_random_moments_run_each_run_once(tmp_
     assert {row.status for row in load_study(Results(shell.results), "shared", "default").rows} == {"done"}
     table = shell.results / "studies/shared/default/report/tables/depths.csv"
     with table.open() as file:
-        assert {(row["row"], row["n"]) for row in csv.DictReader(file)} == {("1", "40"), ("2", "40"), ("4", "40")}
+        assert {(row["row"], row["n"]) for row in csv.DictReader(file)} == {
+            ("1", "40"),
+            ("2", "40"),
+            ("4", "40"),
+        }
 
 
 @pytest.mark.fault

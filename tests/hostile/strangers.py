@@ -17,7 +17,8 @@ from recstudy.records import Results, write_json
 from recstudy.report import Mistakes, Table, dump_report
 
 SECRET = "never-to-be-read"  # what lies outside of the folder
-RUN, LATER, OTHER = run_id(0, 0), run_id(0, 1), "a" * 20  # two runs of the study, and that of the one beside it
+# two runs of the study, and that of the one beside it
+RUN, LATER, OTHER = run_id(0, 0), run_id(0, 1), "a" * 20
 Change = Callable[[Results, Path], None]
 FOLDERS: dict[str, Change] = {}
 WHOLE = set[str]()  # of those: the ones in which nothing at all can be read
@@ -33,7 +34,10 @@ def good(root):
     made = plan_of(results)
     named = {"label": "the other", "levels": {}, "changes": {}, "model": "ViTRM", "data": "CIFAR-10"}
     other = {"study": "other", "variants": [named], "seeds": [0], "runs": [[0, 0, OTHER]], "axes": {}}
-    write_json(results.study("other", "paper") / "plan.json", made | other | {"report": dump_report([Table("scores")])})
+    write_json(
+        results.study("other", "paper") / "plan.json",
+        made | other | {"report": dump_report([Table("scores")])},
+    )
     results.run(OTHER).path.mkdir()
     results.run(OTHER).result.write_bytes(results.run(RUN).result.read_bytes())
     return results
@@ -51,7 +55,9 @@ def outside(folder):
     """What links lead to: records that would be read, and files that would be overwritten."""
     (folder / "tables").mkdir(parents=True)
     for name in ("result.json", "plan.json", "epochs.jsonl", "text", "tables/scores.md"):
-        (folder / name).write_text(f'{{"status": "done", "metrics": {{"top1_accuracy": 12.34567}}, "question": "{SECRET}"}}\n')
+        (folder / name).write_text(
+            f'{{"status": "done", "metrics": {{"top1_accuracy": 12.34567}}, "question": "{SECRET}"}}\n'
+        )
 
 
 def of(name, change, whole=False):
@@ -112,7 +118,10 @@ for at, size in {
     "studies/made_up/paper/plan.json": 10**9,
 }.items():
     of(f"{size:,} bytes at {at}", lambda results, _, at=at, size=size: sparse(results.root / at, size))
-of("a line of 2 MB", lambda results, _: results.run(RUN).epochs.write_text('{"epoch": 0, "x": "' + 2 * 10**6 * "x" + '"}\n'))
+of(
+    "a line of 2 MB",
+    lambda results, _: results.run(RUN).epochs.write_text('{"epoch": 0, "x": "' + 2 * 10**6 * "x" + '"}\n'),
+)
 
 
 def sparse(path, size):
@@ -144,11 +153,16 @@ NPZ = {
     "a negative side": archive(answers=header("(-1, 4)") + bytes(64)),
     "2,000 arrays": archive(**{f"a{at}": np.zeros(1) for at in range(2000)}),
     "no zip": b"PK\x03\x04 and no more",
-    "text of text": archive(about=np.frombuffer(b'{"format": 1, "task": 7, "class_names": 3, "images": "x"}', np.uint8)),
+    "text of text": archive(
+        about=np.frombuffer(b'{"format": 1, "task": 7, "class_names": 3, "images": "x"}', np.uint8)
+    ),
 }
 for name, content in NPZ.items():
     for kept in ("answers", "mistakes"):
-        of(f"{name} in {kept}", lambda results, _, c=content, k=kept: (results.run(RUN).path / f"{k}.npz").write_bytes(c))
+        of(
+            f"{name} in {kept}",
+            lambda results, _, c=content, k=kept: (results.run(RUN).path / f"{k}.npz").write_bytes(c),
+        )
 
 
 def other(file, **changes):
@@ -168,9 +182,15 @@ for name, change in {
     "5,000 digits": lambda results, _: results.run(RUN).result.write_text(
         '{"status": "done", "metrics": {"top1_accuracy": ' + 5000 * "9" + "}}"
     ),
-    "epochs of 400 digits": lambda results, _: results.run(RUN).epochs.write_text(f'{{"epoch": {10**400}, "train_loss": 1.0}}\n'),
-    "a base of 400 digits": other("plan.json", base={"data": {"limit": 10**400}, "train": {"epochs": 10**400}}),
-    "a smoke run of nothing": other("plan.json", smoke=True, base={"data": {"limit": None}, "train": {"epochs": [[]]}}),
+    "epochs of 400 digits": lambda results, _: results.run(RUN).epochs.write_text(
+        f'{{"epoch": {10**400}, "train_loss": 1.0}}\n'
+    ),
+    "a base of 400 digits": other(
+        "plan.json", base={"data": {"limit": 10**400}, "train": {"epochs": 10**400}}
+    ),
+    "a smoke run of nothing": other(
+        "plan.json", smoke=True, base={"data": {"limit": None}, "train": {"epochs": [[]]}}
+    ),
     "nested too deep": other("plan.json", question="x", base={"data": json.loads("[" * 900 + "]" * 900)}),
     "a NUL in an id": other("plan.json", runs=[[0, 0, "a\0b"]]),
     "an id outside": other("plan.json", runs=[[0, 0, "../../outside"]]),
@@ -180,7 +200,9 @@ for name, change in {
         plan_file(results).read_text().replace('"question": "', '"question": "\\ud800')
     ),
     "a base that is none": lambda results, _: with_variant(results, base=99),
-    "escapes in a label": lambda results, _: with_variant(results, label="\x1b]0;owned\x07\x9b31m\u202egnp.exe\0"),
+    "escapes in a label": lambda results, _: with_variant(
+        results, label="\x1b]0;owned\x07\x9b31m\u202egnp.exe\0"
+    ),
     "escapes in an error": lambda results, _: write_json(
         results.run(run_id(1, 2)).failure, {"class": "co\x1bde", "error": "\x1b[2J", "traceback": "\x9b2J"}
     ),

@@ -1,4 +1,5 @@
-"""Every kind of file of a good folder with bytes flipped, cut or swapped: read by every reader, or refused in one line.
+"""Every kind of file of a good folder with bytes flipped, cut or swapped: read by every reader, or refused in
+one line.
 
 `RECSTUDY_FUZZ=5000 pytest tests/hostile/test_flipped.py` tries that many, other ones each time.
 """
@@ -22,7 +23,9 @@ FEW = settings(
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     made = good(tmp_path_factory.mktemp("flipped") / "results")
-    made.run("a" * 20).attempts.write_text('{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n')
+    made.run("a" * 20).attempts.write_text(
+        '{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n'
+    )
     made.study("made_up", "paper").joinpath("looks-.jsonl").write_text('{"seeds": 1, "date": "2025-01-01"}\n')
     return made
 
@@ -36,7 +39,9 @@ def good_files(results):
 def kinds(root):
     """One file of each name, of the run that has it."""
     files = (file for place in ("runs", "studies") for file in sorted((root / place).rglob("*")))
-    return sorted({file.name: file for file in files if file.is_file() and "report" not in file.parts}.values())
+    return sorted(
+        {file.name: file for file in files if file.is_file() and "report" not in file.parts}.values()
+    )
 
 
 @st.composite
@@ -56,7 +61,20 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
             piece = bytes(values[first : first + size])
             values[second : second + len(piece)] = piece
         case "put":
-            words = [b"null", b"-1", b"1e999", b"NaN", b"[]", b"{}", b'""', b"9" * 400, b"\0", b'"\\ud800"', b"true", b"0.5"]
+            words = [
+                b"null",
+                b"-1",
+                b"1e999",
+                b"NaN",
+                b"[]",
+                b"{}",
+                b'""',
+                b"9" * 400,
+                b"\0",
+                b'"\\ud800"',
+                b"true",
+                b"0.5",
+            ]
             first = draw(at)
             values[first : first + draw(st.integers(0, 8))] = draw(st.sampled_from(words))
     return bytes(values)

@@ -1,4 +1,6 @@
-"""A stranger's results folder is read by every reader: one clear line, nothing outside read or written, other studies as before."""
+"""A stranger's results folder is read by every reader: one clear line, nothing outside read or written, other
+studies as before.
+"""
 
 import json
 import re
@@ -19,7 +21,8 @@ from recstudy.records import Results
 from recstudy.report.loaded import load
 from recstudy.terminal import printable
 
-SECONDS, MEMORY = 60, 2 * 10**9  # of all readers of one folder, on a busy machine; bytes beside those that the process has
+# of all readers of one folder, on a busy machine; bytes beside those that the process has
+SECONDS, MEMORY = 60, 2 * 10**9
 COMMANDS = {
     "status": (0, 2),
     "report": (0, 2),
@@ -156,7 +159,9 @@ def test_damaged_answers_cost_a_mark_and_no_table(template, tmp_path, capsys):
 
     assert re.findall(r"\| ([\d.]+)", table(results))[: len(mean)] == mean
     assert "1 with damaged answers" in table(results)
-    assert f"values as recorded, without intervals over items: runs/{RUN}/answers.npz is damaged" in table(results)
+    assert f"values as recorded, without intervals over items: runs/{RUN}/answers.npz is damaged" in table(
+        results
+    )
 
 
 def test_a_part_that_cannot_be_drawn_leaves_no_older_file(template, tmp_path, capsys):
@@ -164,7 +169,10 @@ def test_a_part_that_cannot_be_drawn_leaves_no_older_file(template, tmp_path, ca
     said(capsys, "report", str(results.root))
     assert table(results)
     made = plan_of(results)
-    broken = [one | {"rows": "no such axis", "columns": "nor this"} if one["name"] == "scores" else one for one in made["report"]]
+    broken = [
+        one | {"rows": "no such axis", "columns": "nor this"} if one["name"] == "scores" else one
+        for one in made["report"]
+    ]
     plan_file(results).write_text(json.dumps(made | {"report": broken}))
 
     assert said(capsys, "report", str(results.root))[0] == 0

@@ -1,4 +1,6 @@
-"""ARC-AGI's two attempts, by hand: what is cut from a canvas, augmentations undone, votes, ties, and Kaggle's file."""
+"""ARC-AGI's two attempts, by hand: what is cut from a canvas, augmentations undone, votes, ties, and Kaggle's
+file.
+"""
 
 import numpy as np
 import pytest
@@ -69,7 +71,9 @@ def told(*votes):
 
 
 def test_identical_answers_are_counted_once_their_augmentations_are_undone():
-    """[[1, 2]] under a quarter turn is [[2], [1]], with colours 1 and 2 exchanged [[2, 1]]: two votes against a surer one."""
+    """[[1, 2]] under a quarter turn is [[2], [1]], with colours 1 and 2 exchanged [[2, 1]]: two votes against
+    a surer one.
+    """
     found = told((1, "33", "12", 9.0), (2, "2 1", "2 1", UNSURE), (3, "21", "21", UNSURE))
 
     assert list(found) == [("a", 0)]
@@ -85,8 +89,12 @@ def test_of_equal_votes_the_surest_on_average_comes_first(first, second, right):
 
 
 def test_a_task_counts_by_the_share_of_its_test_inputs():
-    """Task a has two test inputs, answered in turn under each id, of which one is solved; b has one that is not."""
-    found = told((1, "1", "1", 0.0), (1, "5", "4", 0.0), (4, "7", "8", 0.0), (3, "2", "2", 0.0), (3, "5", "4", 0.0))
+    """Task a has two test inputs, answered in turn under each id, of which one is solved; b has one that is
+    not.
+    """
+    found = told(
+        (1, "1", "1", 0.0), (1, "5", "4", 0.0), (4, "7", "8", 0.0), (3, "2", "2", 0.0), (3, "5", "4", 0.0)
+    )
 
     assert list(found) == [("a", 0), ("a", 1), ("b", 0)]
     assert found["a", 0].votes == {ArcGrid(1, b"\1"): [0.5, 0.5]}

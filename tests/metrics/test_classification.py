@@ -17,5 +17,7 @@ def test_macro_f1_equals_scikit_learns(pairs):
 
 def test_calibration_by_hand_and_a_likelihood_that_overflows_nothing():
     """Two answers with confidence 3/4, one right: the calibration error is |1 - 3/4 + 0 - 3/4| / 2 = 1/4."""
-    assert METRICS["ece"](Answers("multiclass", np.log([[3.0, 1.0], [3.0, 1.0]]), np.array([0, 1]))) == pytest.approx(25)
+    assert METRICS["ece"](
+        Answers("multiclass", np.log([[3.0, 1.0], [3.0, 1.0]]), np.array([0, 1]))
+    ) == pytest.approx(25)
     assert METRICS["nll"](Answers("multiclass", np.array([[1000.0, 0.0]]), np.array([1]))) == 1000

@@ -11,7 +11,9 @@ from recstudy.metrics.kept import packed, unpacked
 def some(count, classes=10, seed=0):
     draw = np.random.default_rng(seed)
     logits, labels = 4 * draw.normal(size=(count, classes)), draw.integers(classes, size=count)
-    return Answers("multiclass", logits, labels, tuple("abcdefghij"[:classes]), labels // 2, np.arange(count) + 7)
+    return Answers(
+        "multiclass", logits, labels, tuple("abcdefghij"[:classes]), labels // 2, np.arange(count) + 7
+    )
 
 
 def again(tmp_path, answers, limit=2**22):
@@ -26,10 +28,17 @@ def test_classes_come_back_in_half_precision(tmp_path):
     answers = some(500)
     kept = again(tmp_path, answers)
 
-    assert (kept.whole, kept.cut, kept.answers.task, kept.answers.class_names) == (500, False, "multiclass", tuple("abcdefghij"))
+    assert (kept.whole, kept.cut, kept.answers.task, kept.answers.class_names) == (
+        500,
+        False,
+        "multiclass",
+        tuple("abcdefghij"),
+    )
     for name in ("labels", "groups", "rows", "predicted"):
         assert getattr(kept.answers, name).tolist() == getattr(answers, name).tolist()
-    np.testing.assert_allclose(kept.answers.log_probabilities, answers.log_probabilities, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        kept.answers.log_probabilities, answers.log_probabilities, rtol=1e-3, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize(("logits", "label", "nll"), [([3e-5, 4e-5], 1, 0.6931), ([30.0, 0.0], 1, 30)])
@@ -43,14 +52,26 @@ def test_the_most_likely_class_and_a_class_without_a_chance_stay_so(tmp_path, lo
 
 
 def test_findings_and_their_unknown_labels_come_back(tmp_path):
-    answers = Answers("multilabel", np.array([[0.5, -2.0], [1e9, 3.0]]), np.array([[1, -1], [0, 1]]), ("A", "B"))
+    answers = Answers(
+        "multilabel", np.array([[0.5, -2.0], [1e9, 3.0]]), np.array([[1, -1], [0, 1]]), ("A", "B")
+    )
     kept = again(tmp_path, answers).answers
 
-    assert (kept.labels.tolist(), kept.logits.tolist(), kept.groups) == ([[1, -1], [0, 1]], [[0.5, -2.0], [65504, 3.0]], None)
+    assert (kept.labels.tolist(), kept.logits.tolist(), kept.groups) == (
+        [[1, -1], [0, 1]],
+        [[0.5, -2.0], [65504, 3.0]],
+        None,
+    )
 
 
 def test_levels_come_back_and_are_judged_one_by_one(tmp_path):
-    answers = Answers("multiclass", np.eye(2)[[0, 0, 1, 1]], np.array([0, 1, 1, 1]), ("a", "b"), levels=np.array([0, 0, 3, 3]))
+    answers = Answers(
+        "multiclass",
+        np.eye(2)[[0, 0, 1, 1]],
+        np.array([0, 1, 1, 1]),
+        ("a", "b"),
+        levels=np.array([0, 0, 3, 3]),
+    )
     kept = again(tmp_path, answers).answers
 
     expected = {"level_accuracy": 75, "level_accuracy.0": 50, "level_accuracy.3": 100}
@@ -60,11 +81,17 @@ def test_levels_come_back_and_are_judged_one_by_one(tmp_path):
 
 
 def test_captions_come_back(tmp_path):
-    answers = Answers("caption", written=["a dïsc", ""], references=[["a disc", "ring"], ["x"]], rows=np.array([3, 5]))
+    answers = Answers(
+        "caption", written=["a dïsc", ""], references=[["a disc", "ring"], ["x"]], rows=np.array([3, 5])
+    )
 
     kept = again(tmp_path, answers).answers
 
-    assert (kept.written, kept.references, kept.rows.tolist()) == (["a dïsc", ""], [["a disc", "ring"], ["x"]], [3, 5])
+    assert (kept.written, kept.references, kept.rows.tolist()) == (
+        ["a dïsc", ""],
+        [["a disc", "ring"], ["x"]],
+        [3, 5],
+    )
     assert METRICS["bleu_1"](kept) == METRICS["bleu_1"](answers)
 
 

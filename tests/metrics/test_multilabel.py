@@ -39,5 +39,9 @@ def test_nothing_defined_is_no_number_and_ties_count_half():
 
 
 def test_a_task_has_one_score():
-    assert [TASKS[task].score for task in ("multiclass", "multilabel", "caption")] == ["top1_accuracy", "auroc", "token_accuracy"]
+    assert [TASKS[task].score for task in ("multiclass", "multilabel", "caption")] == [
+        "top1_accuracy",
+        "auroc",
+        "token_accuracy",
+    ]
     assert answers([[0.0, math.log(3)]], [[1, 0]]).probabilities.tolist() == [[0.5, pytest.approx(0.75)]]

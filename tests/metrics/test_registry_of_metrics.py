@@ -27,7 +27,9 @@ def registered():
 
 
 def test_a_metric_of_ones_own_by_hand(registered):
-    """Brier: (1/4)^2 + (1/4)^2 and (1/2)^2 + (1/2)^2, the mean 5/16. Or one number of each class, of which some are left out."""
+    """Brier: (1/4)^2 + (1/4)^2 and (1/2)^2 + (1/2)^2, the mean 5/16. Or one number of each class, of which
+    some are left out.
+    """
 
     @registered("brier")
     @metric("Brier score", better="lower", bounds=(0, 2), form=".3f")
@@ -55,8 +57,14 @@ def test_a_metric_that_was_removed_is_not_sent_to_workers(registered):
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        (lambda answers: 1 / 0, r"ZeroDivisionError: division by zero \(test_registry_of_metrics.py, line \d+\)"),
-        (lambda answers: np.concatenate([]), r"ValueError: need .* \(test_registry_of_metrics.py, line \d+\)"),
+        (
+            lambda answers: 1 / 0,
+            r"ZeroDivisionError: division by zero \(test_registry_of_metrics.py, line \d+\)",
+        ),
+        (
+            lambda answers: np.concatenate([]),
+            r"ValueError: need .* \(test_registry_of_metrics.py, line \d+\)",
+        ),
         (lambda answers: float("nan"), "it is nan on this test split"),
         (lambda answers: 1.5, "it is 1.5, but Odd is from 0 to 1"),
         (lambda answers: {"a": 2.0}, "it is 2, but Odd is from 0 to 1"),
@@ -75,7 +83,9 @@ def test_a_metric_that_fails_costs_the_run_nothing_else(registered, of, why):
 @pytest.mark.parametrize("score", ["odd", "top1_accuracy"])
 def test_a_metric_that_gives_no_number_fails_in_the_first_evaluation(registered, value, score):
     registered("odd")(metric("Odd")(lambda answers: value))
-    with pytest.raises(ConfigError, match=r"^the metric 'odd' gives .* must give a finite number. Raise NotAvailable"):
+    with pytest.raises(
+        ConfigError, match=r"^the metric 'odd' gives .* must give a finite number. Raise NotAvailable"
+    ):
         selection_score(score, ANSWERS)
 
 
@@ -101,14 +111,18 @@ def test_a_score_that_no_line_could_print_is_refused_where_it_is_made(words, sai
 
 @pytest.mark.parametrize("name", ["hits@1", "MAP%", "a.b", "a/b", "two words", "", 3])
 def test_a_name_that_reports_and_files_could_not_have_is_refused_where_it_is_registered(name):
-    with pytest.raises(ConfigError, match=f"the metric {name!r} needs another name, of letters, digits, '_', '-', with a"):
+    with pytest.raises(
+        ConfigError, match=f"the metric {name!r} needs another name, of letters, digits, '_', '-', with a"
+    ):
         METRICS.add(name)(Metric())
     with pytest.raises(ConfigError, match=f"the metric {name!r} needs another name"):
         Function(len, name="f").bind({}, {name: Metric("%")})
 
 
 def test_what_cannot_be_computed_is_refused():
-    with pytest.raises(ConfigError, match=r"no metric 'top1_acuracy': there are .* Did you mean 'top1_accuracy'\?"):
+    with pytest.raises(
+        ConfigError, match=r"no metric 'top1_acuracy': there are .* Did you mean 'top1_accuracy'\?"
+    ):
         check_computed("top1_acuracy")
     with pytest.raises(ConfigError, match=r"Parameters \(params\) does not follow from answers: there are"):
         check_computed("params")
@@ -116,7 +130,12 @@ def test_what_cannot_be_computed_is_refused():
         METRICS["params"](ANSWERS)
 
 
-@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 300), classes=st.integers(2, 20), scale=st.sampled_from([0.1, 1, 30]))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 300),
+    classes=st.integers(2, 20),
+    scale=st.sampled_from([0.1, 1, 30]),
+)
 def test_numbers_are_those_of_torch(seed, count, classes, scale):
     """In float64: equal to 1e-12."""
     draw = torch.Generator().manual_seed(seed)
@@ -136,7 +155,12 @@ def test_numbers_are_those_of_torch(seed, count, classes, scale):
 def test_the_likelihood_of_several_labels_is_torchs(seed, scale):
     """Of those that are known."""
     draw = torch.Generator().manual_seed(seed)
-    logits, labels = torch.randn(50, 3, generator=draw).double() * scale, torch.randint(-1, 2, (50, 3), generator=draw)
+    logits, labels = (
+        torch.randn(50, 3, generator=draw).double() * scale,
+        torch.randint(-1, 2, (50, 3), generator=draw),
+    )
     ours, known = METRICS["nll"](Answers("multilabel", logits.numpy(), labels.numpy())), labels >= 0
 
-    assert ours == pytest.approx(binary_cross_entropy_with_logits(logits[known], labels[known].double()).item(), rel=1e-12)
+    assert ours == pytest.approx(
+        binary_cross_entropy_with_logits(logits[known], labels[known].double()).item(), rel=1e-12
+    )

@@ -35,14 +35,22 @@ def weights(name):
 
 
 @pytest.mark.whole
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak"
+)
 def test_a_real_step_needs_what_was_estimated():
-    """The peak of a process that takes one step, above its weights and the optimiser's state, which it holds before."""
+    """The peak of a process that takes one step, above its weights and the optimiser's state, which it holds
+    before.
+    """
     command = [sys.executable, str(STEP), *(json.dumps(config(name).values) for name in MODELS)]
-    done = subprocess.run(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, check=True
+    )
     peaks = dict(zip(MODELS, map(int, done.stdout.split()), strict=True))
 
-    shares = {name: peak / (training_memory(config(name)) - 3 * weights(name)) for name, peak in peaks.items()}
+    shares = {
+        name: peak / (training_memory(config(name)) - 3 * weights(name)) for name, peak in peaks.items()
+    }
     assert {name: share for name, share in shares.items() if not 0.8 < share < 1.25} == {}
 
 

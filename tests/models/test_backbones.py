@@ -23,7 +23,9 @@ def test_the_table_says_what_the_networks_are(name):
 
 
 def test_pixels_are_standardised_as_timms_weights_expect():
-    """(255 x mean / 255 - mean) / deviation = 0: an image of ImageNet's mean colour is the zero image of the net."""
+    """(255 x mean / 255 - mean) / deviation = 0: an image of ImageNet's mean colour is the zero image of the
+    net.
+    """
     network = BackboneNetwork("small", "random").eval()
     mean = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1).expand(1, 3, 16, 16)
 
@@ -32,7 +34,9 @@ def test_pixels_are_standardised_as_timms_weights_expect():
 
 @pytest.mark.parametrize("name", ["resnet18", "swin_t"])
 def test_a_grid_is_what_the_global_average_is_the_mean_of(name):
-    """At 224 pixels the last map has 7 x 7 places: each is one of the grid, row by row; 14 a side repeat them."""
+    """At 224 pixels the last map has 7 x 7 places: each is one of the grid, row by row; 14 a side repeat
+    them.
+    """
     torch.manual_seed(0)
     network = BackboneNetwork(name, "random").eval()
     images = torch.randint(0, 256, (1, 3, 224, 224)).float()
@@ -54,18 +58,24 @@ def test_frozen_random_weights_are_the_same_for_every_seed():
         draws.append(torch.rand(1))
     torch.manual_seed(1)
 
-    assert all(torch.equal(*pair) for pair in zip(*(network.parameters() for network in networks), strict=True))
+    assert all(
+        torch.equal(*pair) for pair in zip(*(network.parameters() for network in networks), strict=True)
+    )
     assert torch.equal(draws[0], torch.rand(1))
     assert not any(weight.requires_grad for weight in networks[0].parameters())
     assert not networks[0].training
 
 
 def test_without_a_network_pretrained_weights_are_refused(tmp_path):
-    """Never random ones in silence. In a process of its own, because the hub's client reads its settings once."""
+    """Never random ones in silence. In a process of its own, because the hub's client reads its settings
+    once.
+    """
     code = "from recstudy.models import ImageTRM; from recstudy.models.networks.caption import frozen; frozen(ImageTRM())"
     setting = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
 
-    ended = subprocess.run([sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False
+    )
 
     assert ended.returncode == 2
     *_, line = ended.stderr.strip().splitlines()

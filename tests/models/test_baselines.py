@@ -20,7 +20,10 @@ def test_the_imagenet_stem_is_torchvisions_resnet(depth):
     ("model", "gflops", "near"),
     [
         # 002 per image: models.md's closed forms, checked there against torch's counter
-        *((ViTRM(latent_steps=n), value, 1e-3) for n, value in {1: 1.472, 2: 2.461, 3: 3.451, 6: 6.420, 12: 12.36}.items()),
+        *(
+            (ViTRM(latent_steps=n), value, 1e-3)
+            for n, value in {1: 1.472, 2: 2.461, 3: 3.451, 6: 6.420, 12: 12.36}.items()
+        ),
         (ViT(), 2.253, 1e-3),
         (ViT(size="base"), 11.20, 1e-3),
         (ViT(size="large"), 39.68, 1e-3),
@@ -38,8 +41,8 @@ def test_flops_equal_the_published_arithmetic(model, gflops, near):
 
 
 def test_training_costs_three_forward_passes_a_supervision_step():
-    """All of it but the gradient at the image itself: 2 * 64 * 48 * 384 FLOPs a step. 004 with its one-step gradient: 2.877,
-    and the CNN 0.577. Evaluation pays for its own segments."""
+    """All of it but the gradient at the image itself: 2 * 64 * 48 * 384 FLOPs a step. 004 with its one-step
+    gradient: 2.877, and the CNN 0.577. Evaluation pays for its own segments."""
     config, hrm = (RunConfig(data=Cifar10(), model=model) for model in (ViTRM(), HRMImage()))
     once = cost(config).train_gflops
 
@@ -59,7 +62,9 @@ def test_a_last_cycle_gradient_costs_less(mode, passes):
 
 
 def test_the_cnn_starts_lecun_normal():
-    """Flax's default: deviation fan_in^-1/2, which is 128^-1/2 = 0.0884 of the head, and (9 x 64)^-1/2 of a convolution."""
+    """Flax's default: deviation fan_in^-1/2, which is 128^-1/2 = 0.0884 of the head, and (9 x 64)^-1/2 of a
+    convolution.
+    """
     torch.manual_seed(0)
     network = CNNNetwork(CNN(), (3, 32, 32), 100)
 

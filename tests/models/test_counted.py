@@ -37,7 +37,12 @@ def python(tmp_path, monkeypatch):
     def run(*words: str) -> str:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         return subprocess.run(
-            [sys.executable, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+            [sys.executable, *words],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
 
     return run

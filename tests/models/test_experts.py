@@ -9,7 +9,9 @@ from recstudy.models.networks.experts import MixtureOfExperts, balance
 
 def moe(**fields):
     torch.manual_seed(0)
-    return MixtureOfExperts(MicarVLMoE(**{"width": 16, "ffn_width": 24, "experts": 8, "dropout": 0.0} | fields))
+    return MixtureOfExperts(
+        MicarVLMoE(**{"width": 16, "ffn_width": 24, "experts": 8, "dropout": 0.0} | fields)
+    )
 
 
 def dense(mixture, x_BTD):
@@ -27,7 +29,9 @@ def dense(mixture, x_BTD):
 @pytest.mark.parametrize(("count", "top_k"), [(8, 2), (3, 3)])
 @pytest.mark.parametrize("way", ["looped", "grouped"])
 def test_each_expert_on_its_own_tokens_equals_all_on_all(way, count, top_k, combine, monkeypatch):
-    """Forward and gradients to 1e-5; `grouped` is what a GPU runs. One expert of eight gets no token, and none is dropped."""
+    """Forward and gradients to 1e-5; `grouped` is what a GPU runs. One expert of eight gets no token, and
+    none is dropped.
+    """
     mixture = moe(experts=count, top_k=top_k, combine=combine)
     monkeypatch.setattr(mixture, "looped", getattr(mixture, way))
     x = torch.rand(2, 5, 16, requires_grad=True)
@@ -45,8 +49,8 @@ def test_each_expert_on_its_own_tokens_equals_all_on_all(way, count, top_k, comb
 
 
 def test_the_balance_loss_by_hand():
-    """Tokens (1, 0, 0) and (0, 0.5, 0.5): the mean (0.5, 0.25, 0.25) gives 0.5 ln 0.5 + 0.5 ln 0.25. An expert that nobody
-    wants leaves the gradient finite."""
+    """Tokens (1, 0, 0) and (0, 0.5, 0.5): the mean (0.5, 0.25, 0.25) gives 0.5 ln 0.5 + 0.5 ln 0.25. An
+    expert that nobody wants leaves the gradient finite."""
     assert balance(torch.tensor([[1.0, 0, 0], [0, 0.5, 0.5]])).item() == pytest.approx(-1.039721, abs=1e-6)
     scores = torch.tensor([[1.0, 0.0]], requires_grad=True)
     assert torch.autograd.grad(balance(scores), scores)[0].isfinite().all()
@@ -59,7 +63,9 @@ def test_the_router_learns_from_the_task_where_experts_are_weighted(combine):
     mixture = moe(combine=combine)
     x = torch.randn(2, 5, 16)
     y, loss = mixture(x)
-    task = torch.autograd.grad(y.square().sum(), [mixture.router.weight, mixture.up], allow_unused=True, retain_graph=True)
+    task = torch.autograd.grad(
+        y.square().sum(), [mixture.router.weight, mixture.up], allow_unused=True, retain_graph=True
+    )
     balanced = torch.autograd.grad(loss, mixture.router.weight)[0]
 
     share = 0.0 if task[0] is None else (task[0].norm() / task[1].norm()).item()
@@ -87,9 +93,13 @@ def test_experts_start_xavier_uniform_each_by_itself():
 
 @pytest.mark.parametrize(("dtype", "grouped"), [(torch.float32, False), (torch.bfloat16, True)])
 def test_a_gpu_runs_the_grouped_product_in_16_bits_alone(dtype, grouped, monkeypatch):
-    """On fake tensors, for which no GPU is needed: in float32 torch would read the sizes back, expert by expert."""
+    """On fake tensors, for which no GPU is needed: in float32 torch would read the sizes back, expert by
+    expert.
+    """
     calls = []
-    monkeypatch.setattr(MixtureOfExperts, "grouped", lambda self, *given: calls.append(1) or self.looped(*given))
+    monkeypatch.setattr(
+        MixtureOfExperts, "grouped", lambda self, *given: calls.append(1) or self.looped(*given)
+    )
     monkeypatch.setattr(experts, "product_dtype", lambda rows: dtype)
     with FakeTensorMode(), torch.device("cuda"):
         moe()(torch.empty(2, 5, 16))

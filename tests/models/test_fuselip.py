@@ -20,7 +20,8 @@ from recstudy.models.networks.fuselip import (
     siglip_loss,
 )
 
-# Text ids 0 to 9 with padding 0, BOS 1 and EOS 2, [MASK] 10, codes 0 to 5 as ids 11 to 16; two codes an image.
+# Text ids 0 to 9 with padding 0, BOS 1 and EOS 2, [MASK] 10, codes 0 to 5 as ids 11 to 16; two codes an
+# image.
 TINY = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=2, codebook=6, context=8)
 CODES = torch.tensor([[0, 5], [3, 4]])
 TEXTS = torch.tensor([[1, 5, 2, 0, 0], [1, 6, 7, 8, 2]])
@@ -36,22 +37,37 @@ def network(**fields):
 
 
 def tiny_aligner():
-    return AlignerNetwork(Aligner(encoder=TINY, tokenizer=VQ(size=16, codes=2, codebook=6, width=16, layers=1, heads=2)))
+    return AlignerNetwork(
+        Aligner(encoder=TINY, tokenizer=VQ(size=16, codes=2, codebook=6, width=16, layers=1, heads=2))
+    )
 
 
 def test_weights_are_drawn_as_published():
-    """Width 256, 2 layers: token 0.02, position 0.01, attention 1/16, ends of branches 1/32, first MLP layer 1/22.6."""
+    """Width 256, 2 layers: token 0.02, position 0.01, attention 1/16, ends of branches 1/32, first MLP layer
+    1/22.6.
+    """
     torch.manual_seed(0)
     net = FuseLIPNetwork(TINY.model_copy(update={"width": 256, "heads": 4, "context": 180}))
     layer = net.layers[1]
-    drawn = [net.embed.weight, net.places, layer.qkv.weight, layer.out.weight, layer.ffn.up.weight, layer.ffn.down.weight]
+    drawn = [
+        net.embed.weight,
+        net.places,
+        layer.qkv.weight,
+        layer.out.weight,
+        layer.ffn.up.weight,
+        layer.ffn.down.weight,
+    ]
 
-    assert [weight.std().item() for weight in drawn] == pytest.approx([0.02, 0.01, 1 / 16, 1 / 32, 512**-0.5, 1 / 32], rel=0.03)
+    assert [weight.std().item() for weight in drawn] == pytest.approx(
+        [0.02, 0.01, 1 / 16, 1 / 32, 512**-0.5, 1 / 32], rel=0.03
+    )
     assert (net.log_scale.exp().item(), net.bias.item()) == pytest.approx((10.0, -10.0))
 
 
 def test_sequences_by_hand():
-    """Ten tokens end at the eighth, which becomes EOT; a text that ends is left as it is, and so is what is given."""
+    """Ten tokens end at the eighth, which becomes EOT; a text that ends is left as it is, and so is what is
+    given.
+    """
     texts = torch.tensor([[*range(3, 13)], [1, 5, 2, 0, 0, 0, 0, 0, 0, 0]])
     given = texts.clone()
     images, ids = tiny_aligner().sequences(CODES, texts)
@@ -69,10 +85,13 @@ def test_the_feature_is_the_normed_state_at_eot_of_length_1_whatever_the_padding
     torch.testing.assert_close(net(torch.nn.functional.pad(TEXTS, (0, 3))), net(TEXTS))
 
 
-@pytest.mark.parametrize(("order", "each"), [((0,), 0.3132617), ((0, 1), 1.3132617)], ids=["pairs", "swapped pairs"])
+@pytest.mark.parametrize(
+    ("order", "each"), [((0,), 0.3132617), ((0, 1), 1.3132617)], ids=["pairs", "swapped pairs"]
+)
 def test_siglip_by_hand(order, each):
-    """t = 2, b = -1 and two orthogonal pairs: logits 1 and -1, each -log sigmoid(1) = 0.313262, four of them over B = 2.
-    Where each belongs to the other, logits are -1 where the label is 1 and 1 where it is -1: -log sigmoid(-1) = 1.313262."""
+    """t = 2, b = -1 and two orthogonal pairs: logits 1 and -1, each -log sigmoid(1) = 0.313262, four of them
+    over B = 2. Where each belongs to the other, logits are -1 where the label is 1 and 1 where it is -1: -log
+    sigmoid(-1) = 1.313262."""
     sides = torch.eye(2), torch.eye(2) if len(order) == 1 else torch.eye(2).flip(0)
 
     assert siglip_loss(*sides, torch.tensor(2.0), torch.tensor(-1.0)).item() == pytest.approx(4 * each / 2)
@@ -80,7 +99,9 @@ def test_siglip_by_hand(order, each):
 
 def test_siglip_is_not_rounded_under_autocast():
     """Near -10 a bfloat16 has steps of 1/16, as large as what pairs differ by."""
-    sides = torch.nn.functional.normalize(torch.randn(2, 64, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
+    sides = torch.nn.functional.normalize(
+        torch.randn(2, 64, 8, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
     scale, bias = torch.tensor(10.0), torch.tensor(-10.0)
     exact = siglip_loss(*sides, scale, bias)
 
@@ -103,7 +124,9 @@ def test_hidden_tokens():
 
 
 def test_masked_loss_by_hand():
-    """Even logits over 4 ids: ln 4, whatever is said of tokens that are shown; without a hidden token 0, and not NaN."""
+    """Even logits over 4 ids: ln 4, whatever is said of tokens that are shown; without a hidden token 0, and
+    not NaN.
+    """
     assert masked_loss(torch.zeros(3, 4), torch.tensor([0, 1, 3])).item() == pytest.approx(math.log(4))
     logits = torch.tensor([[0.0] * 4, [9.0, 0.0, 0.0, 0.0]])
     assert masked_loss(logits, torch.tensor([3, SHOWN])).item() == pytest.approx(math.log(4))
@@ -112,7 +135,11 @@ def test_masked_loss_by_hand():
 
 @pytest.mark.parametrize("rate", [0.5, 0.0])
 def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alone(rate):
-    net, draw, again = network(mask_rate=rate), torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    net, draw, again = (
+        network(mask_rate=rate),
+        torch.Generator().manual_seed(1),
+        torch.Generator().manual_seed(1),
+    )
     sides = image_only(TINY, CODES), TEXTS
     losses = fuselip_loss(net, *(hide(net.config, ids, draw) for ids in sides))
     features, masked = [], torch.tensor(0.0)
@@ -129,7 +156,9 @@ def test_one_masked_pass_feeds_both_losses_and_without_masking_the_contrast_alon
     torch.testing.assert_close(losses.total, losses.contrastive + 0.25 * masked)
 
 
-@pytest.mark.parametrize(("mode", "changed"), [("prefix_causal", [2, 3, 4]), ("image_only", []), ("leaky", [0, 1, 2, 3, 4])])
+@pytest.mark.parametrize(
+    ("mode", "changed"), [("prefix_causal", [2, 3, 4]), ("image_only", []), ("leaky", [0, 1, 2, 3, 4])]
+)
 def test_a_token_changes_no_feature_before_it_and_the_leaky_mode_is_caught(mode, changed):
     injection = Injection(network(), mode)
     tokens, other = torch.tensor([[1, 5, 6, 7, 8]]), torch.tensor([[1, 5, 9, 7, 8]])
@@ -138,7 +167,12 @@ def test_a_token_changes_no_feature_before_it_and_the_leaky_mode_is_caught(mode,
     difference = (injection(seen, tokens) - injection(seen, other)).abs().amax(-1)[0]
 
     assert (difference > 1e-6).nonzero().flatten().tolist() == changed
-    assert prefix_causal(2, torch.zeros(1, 2)).int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+    assert prefix_causal(2, torch.zeros(1, 2)).int().tolist() == [
+        [1, 1, 0, 0],
+        [1, 1, 0, 0],
+        [1, 1, 1, 0],
+        [1, 1, 1, 1],
+    ]
 
 
 def test_the_image_vector_is_the_feature_of_the_image_alone():
@@ -148,7 +182,9 @@ def test_the_image_vector_is_the_feature_of_the_image_alone():
 
 
 def test_there_is_room_for_every_hidden_token():
-    """More would be hidden in less than one of 10^9 steps, for a margin of a quarter at 64 sequences of 130 tokens."""
+    """More would be hidden in less than one of 10^9 steps, for a margin of a quarter at 64 sequences of 130
+    tokens.
+    """
     for rate, tokens in ((0.001, 16), (0.1, 8_320), (0.9, 100_000)):
         assert binom.sf(room(rate, tokens), tokens, rate) < 1e-9
     assert (room(0.1, 8_320), room(0.1, 16)) == (1_059, 16)  # 832 on average

@@ -1,4 +1,6 @@
-"""The public weights' layout, built of torch's own parts with the public names: a second FuseLIP and TiTok to compare with."""
+"""The public weights' layout, built of torch's own parts with the public names: a second FuseLIP and TiTok to
+compare with.
+"""
 
 import json
 from pathlib import Path
@@ -18,8 +20,21 @@ from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
 from recstudy.testing import make_training
 
-CONFIG = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9)
-TITOK = VQ(name="tokenizer_tiny", size=8, patch=4, codes=3, codebook=64, width=8, layers=2, heads=2, token_size=4, legacy=True)
+CONFIG = FuseLIP(
+    width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9
+)
+TITOK = VQ(
+    name="tokenizer_tiny",
+    size=8,
+    patch=4,
+    codes=3,
+    codebook=64,
+    width=8,
+    layers=2,
+    heads=2,
+    token_size=4,
+    legacy=True,
+)
 TEXTS = torch.tensor([[1, 5, 2, 0, 0], [1, 6, 7, 8, 2]])
 
 
@@ -54,13 +69,17 @@ class PublicTiTok(nn.Module):
     def forward(self, images):
         e = self.encoder
         patches = e.patch_embed(images).flatten(2).transpose(1, 2)
-        image = torch.cat([e.class_embedding.expand(len(images), -1, -1), patches], 1) + e.positional_embedding
+        image = (
+            torch.cat([e.class_embedding.expand(len(images), -1, -1), patches], 1) + e.positional_embedding
+        )
         queries = (self.latent_tokens + e.latent_token_positional_embedding).expand(len(images), -1, -1)
         x = e.ln_pre(torch.cat([image, queries], 1))
         for block in e.transformer:
             x = block(x)
         latents = e.conv_out(e.ln_post(x[:, 5:]).reshape(len(images), 8, 3, 1))[..., 0].transpose(1, 2)
-        return torch.cdist(F.normalize(latents, dim=-1), F.normalize(self.quantize["embedding"].weight, dim=-1)).argmin(-1)
+        return torch.cdist(
+            F.normalize(latents, dim=-1), F.normalize(self.quantize["embedding"].weight, dim=-1)
+        ).argmin(-1)
 
 
 class Public(nn.Module):
@@ -97,7 +116,12 @@ def public():
 
 def snapshot(folder, weights, **changes):
     text = {"vocab_size": 75, "width": 8, "heads": 2, "layers": 2, "pad_id": 0} | changes.pop("text", {})
-    facts = {"text_config": text, "mask_pad": True, "image_tokenizer": "somebody/tokenizer_tiny", "use_eoi": False}
+    facts = {
+        "text_config": text,
+        "mask_pad": True,
+        "image_tokenizer": "somebody/tokenizer_tiny",
+        "use_eoi": False,
+    }
     (folder / "config.json").write_text(json.dumps(facts | {"context_length": 9} | changes))
     torch.save(weights, folder / "pytorch_model.bin")
     return folder
@@ -122,7 +146,8 @@ def test_safetensors_are_read_too(public, tmp_path):
     snapshot(tmp_path, {})
     weights = public.state_dict()
     save_file(
-        {name: weights[name] for name in weights if name != "mask_prediction_head.decoder.weight"}, tmp_path / "model.safetensors"
+        {name: weights[name] for name in weights if name != "mask_prediction_head.decoder.weight"},
+        tmp_path / "model.safetensors",
     )
 
     torch.testing.assert_close(load_public(CONFIG, TITOK, tmp_path)[0](TEXTS), public(TEXTS))
@@ -134,13 +159,29 @@ EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index 
 @pytest.mark.parametrize(
     ("weights", "changes", "message"),
     [
-        ({"ln_final.bias": None}, {}, r"1 keys \(ln_final.bias\) missing, 0 keys unexpected. Nothing was loaded"),
-        (EXTRA, {}, r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected"),
+        (
+            {"ln_final.bias": None},
+            {},
+            r"1 keys \(ln_final.bias\) missing, 0 keys unexpected. Nothing was loaded",
+        ),
+        (
+            EXTRA,
+            {},
+            r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected",
+        ),
         ({"ln_final.bias": torch.zeros(9)}, {}, r"ln_final.bias must be of shape \(8,\), but is \(9,\)"),
-        ({"mask_prediction_head.decoder.weight": torch.zeros(75, 8)}, {}, "decoder.weight must equal token_embedding.weight"),
+        (
+            {"mask_prediction_head.decoder.weight": torch.zeros(75, 8)},
+            {},
+            "decoder.weight must equal token_embedding.weight",
+        ),
         ({}, {"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model's is 75"),
         ({}, {"context_length": 77}, "the context is 77, but the model's is 9"),
-        ({}, {"image_tokenizer": "somebody/other"}, "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'"),
+        (
+            {},
+            {"image_tokenizer": "somebody/other"},
+            "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'",
+        ),
         ({}, {"mask_pad": False}, "the masking of padding is False"),
     ],
 )
@@ -149,7 +190,9 @@ def test_other_weights_than_the_models_are_refused(public, tmp_path, weights, ch
     with pytest.raises((ConfigError, DataError), match=message):
         load_public(CONFIG, TITOK, snapshot(tmp_path, own, **changes))
     with pytest.raises(ConfigError, match=r"needs 3 codes an image of 64, but tokenizer_tiny gives 3 of 65"):
-        load_public(CONFIG, TITOK.model_copy(update={"codebook": 65}), snapshot(tmp_path, public.state_dict()))
+        load_public(
+            CONFIG, TITOK.model_copy(update={"codebook": 65}), snapshot(tmp_path, public.state_dict())
+        )
 
 
 def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_executed(public, tmp_path):
@@ -157,10 +200,15 @@ def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_execut
         def __reduce__(self):
             return Path.touch, (tmp_path / "executed",)
 
-    with pytest.raises(DataError, match=r"no config.json in .*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"):
+    with pytest.raises(
+        DataError, match=r"no config.json in .*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"
+    ):
         load_public(CONFIG, TITOK, tmp_path)
     path = snapshot(tmp_path, public.state_dict() | {"x": Touch()}) / "pytorch_model.bin"
-    for content, message in ((path.read_bytes(), "holds Python objects"), (path.read_bytes()[:1000], "is damaged or cut off")):
+    for content, message in (
+        (path.read_bytes(), "holds Python objects"),
+        (path.read_bytes()[:1000], "is damaged or cut off"),
+    ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=f"pytorch_model.bin {message}"):
             load_public(CONFIG, TITOK, tmp_path)
@@ -175,7 +223,9 @@ def test_missing_and_damaged_files_are_refused_and_nothing_in_a_pickle_is_execut
 
 def aligner(folder):
     encoder = CONFIG.model_copy(update={"text_vocabulary": 16})
-    return Aligner(encoder=encoder, tokenizer=TITOK.model_copy(update={"size": 16, "patch": 8}), files=str(folder))
+    return Aligner(
+        encoder=encoder, tokenizer=TITOK.model_copy(update={"size": 16, "patch": 8}), files=str(folder)
+    )
 
 
 def config(model, **train):
@@ -196,7 +246,10 @@ def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokeniz
     public, folder = downloaded
     training = make_training(config(aligner(folder)))
     test = training.data.test
-    images, texts = torch.from_numpy(test.images[test.rows]) / 255, torch.from_numpy(test.labels[test.rows]).long()
+    images, texts = (
+        torch.from_numpy(test.images[test.rows]) / 255,
+        torch.from_numpy(test.labels[test.rows]).long(),
+    )
     codes = public.image_tokenizer["model"](images)
     cosines = (public(image_only(training.config.model.encoder, codes)) * public(texts)).sum(-1)
     list(training.epochs())
@@ -213,7 +266,9 @@ def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tm
     """A captioner's eyes are named by where they are in its config."""
     eyes = FuseLIPBackboneConfig(aligner=aligner(downloaded[1]), mode="image_only")
     good = config(ImageTRM(backbone="fuselip", fuselip=eyes))
-    with pytest.raises(ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has none"):
+    with pytest.raises(
+        ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has none"
+    ):
         good.with_changes({"model.fuselip.aligner.files": str(tmp_path / "nowhere")})
     with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):
         good.with_changes({"model.fuselip.aligner.files": "weights"})

@@ -13,7 +13,9 @@ FEATURES = 256  # of the small backbone
 
 def tiny(kind=ImageHRM, **fields):
     torch.manual_seed(0)
-    network = kind(**{"width": 8, "heads": 2, "backbone": "small", "weights": "random"} | fields).build((3, 64, 64), 9)
+    network = kind(**{"width": 8, "heads": 2, "backbone": "small", "weights": "random"} | fields).build(
+        (3, 64, 64), 9
+    )
     assert isinstance(network, RecursiveCaptioner)
     return network
 
@@ -35,12 +37,16 @@ def test_cycle_refines_z_steps_times_then_y_once():
 
 @pytest.mark.parametrize(("read", "expected"), [("mean", [4.0, 4.0]), ("last", [6.0, 9.0])])
 def test_halting_reads_the_tokens_that_are_there(read, expected):
-    """z is 2 and 6 at the two tokens of one caption, 1, 2 and 9 at those of the other; the first one's last is PAD: not read."""
+    """z is 2 and 6 at the two tokens of one caption, 1, 2 and 9 at those of the other; the first one's last
+    is PAD: not read.
+    """
     network = tiny(halt_read=read)
     torch.nn.init.constant_(network.q_head.weight, 1 / 8)
     z = torch.tensor([[2.0, 6.0, 9.0], [1.0, 2.0, 9.0]])[..., None].expand(2, 3, 8)
 
-    torch.testing.assert_close(network.read(z, torch.tensor([[1, 5, 0], [1, 5, 6]])).halt + 5, torch.tensor(expected))
+    torch.testing.assert_close(
+        network.read(z, torch.tensor([[1, 5, 0], [1, 5, 6]])).halt + 5, torch.tensor(expected)
+    )
 
 
 @pytest.mark.parametrize(("kind", "proceed"), [(ImageHRM, [-5.0, -5.0]), (ImageTRM, None)])
@@ -58,5 +64,7 @@ def test_the_image_enters_at_every_token():
     network, images = tiny(), 7 * torch.randn(2, FEATURES)
     x = network.inputs(network.eyes(images), TOKENS)
 
-    torch.testing.assert_close(x, 8**0.5 * network.embed.weight[TOKENS] + (images @ network.eyes.project.weight.T)[:, None])
+    torch.testing.assert_close(
+        x, 8**0.5 * network.embed.weight[TOKENS] + (images @ network.eyes.project.weight.T)[:, None]
+    )
     torch.testing.assert_close(tiny(image_norm=True).eyes(images).square().mean(-1), torch.ones(2))

@@ -35,7 +35,9 @@ def test_attention_equals_torchs_own():
 def test_feed_forward_by_hand(ffn, up, down, expected):
     """Width 1, hidden 1, at x = 1."""
     zeros = {name: torch.zeros_like(value) for name, value in ffn.state_dict().items()}
-    ffn.load_state_dict(zeros | {"up.weight": torch.tensor(up)[:, None], "down.weight": torch.tensor([[down]])})
+    ffn.load_state_dict(
+        zeros | {"up.weight": torch.tensor(up)[:, None], "down.weight": torch.tensor([[down]])}
+    )
 
     assert ffn(torch.ones(1, 1, 1)).item() == pytest.approx(expected, rel=1e-5)
 
@@ -48,4 +50,6 @@ def test_norm_stands_before_the_branches_or_after_the_sums(norm, expected):
         nn.init.zeros_(weight)
     layer = TransformerLayer(*branches, 2, norm, dropout=0.0)
 
-    torch.testing.assert_close(layer(torch.tensor([[[2.0, 4.0]]]))[0, 0], torch.tensor(expected), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        layer(torch.tensor([[[2.0, 4.0]]]))[0, 0], torch.tensor(expected), atol=1e-4, rtol=0
+    )

@@ -20,7 +20,15 @@ from recstudy.models.networks.micar import (
 from recstudy.train.optim import make_optimizers
 
 TOKENS = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 4, 2, PAD]])
-SMALL = {"backbone": "small", "weights": "random", "tuned": False, "msve": "off", "width": 16, "heads": 2, "latent": 24}
+SMALL = {
+    "backbone": "small",
+    "weights": "random",
+    "tuned": False,
+    "msve": "off",
+    "width": 16,
+    "heads": 2,
+    "latent": 24,
+}
 SMALL |= {"rope_dims": 4, "ffn_width": 24, "experts": 4, "encoder_layers": 1}
 
 
@@ -35,7 +43,9 @@ def places(count=2):
 
 
 def test_padding_sees_the_words_alone_and_counts_in_the_balance():
-    """As in the published code: the last place sees BOS and three words, and L_b is of the mean over all ten places."""
+    """As in the published code: the last place sees BOS and three words, and L_b is of the mean over all ten
+    places.
+    """
     network, images = tiny(decoder_layers=1), places()
     trace = network.trace(images, TOKENS)
     mean = trace.router[0].mean((0, 1))
@@ -46,7 +56,9 @@ def test_padding_sees_the_words_alone_and_counts_in_the_balance():
 
 
 @pytest.mark.parametrize(
-    ("fields", "extra"), [({}, -0.01 * math.log(4)), ({"balance": 0.0}, None), ({"experts": 1, "top_k": 1}, None)], ids=str
+    ("fields", "extra"),
+    [({}, -0.01 * math.log(4)), ({"balance": 0.0}, None), ({"experts": 1, "top_k": 1}, None)],
+    ids=str,
 )
 def test_the_balance_is_added_to_the_loss(fields, extra):
     """A router that knows no preference: -log 4 in both layers."""
@@ -60,16 +72,23 @@ def test_the_balance_is_added_to_the_loss(fields, extra):
 
 
 def test_the_vision_encoder_ends_before_the_projection():
-    """The published code trains W of (1) and its norm at the main rate, backbone and pyramid at the encoder's."""
-    network = MicarVLMoE(**SMALL | {"tuned": True, "msve": "pyramid", "pyramid_width": 8}).build((3, 64, 64), 9)
-    rest, seeing = make_optimizers(network, TrainConfig(learning_rate=1e-4, backbone_learning_rate=5e-5))[0].param_groups
+    """The published code trains W of (1) and its norm at the main rate, backbone and pyramid at the
+    encoder's.
+    """
+    network = MicarVLMoE(**SMALL | {"tuned": True, "msve": "pyramid", "pyramid_width": 8}).build(
+        (3, 64, 64), 9
+    )
+    rest, seeing = make_optimizers(network, TrainConfig(learning_rate=1e-4, backbone_learning_rate=5e-5))[
+        0
+    ].param_groups
 
     assert (rest["peak"], seeing["peak"]) == (1e-4, 5e-5)
     assert set(seeing["params"]) == set(network.eyes.parameters())
     assert set(network.project.parameters()) <= set(rest["params"])
 
 
-# ------------------------------------------------------------------------------------- attention and gated fusion
+# ------------------------------------------------------------------------------------- attention and gated
+# fusion
 
 
 def config(**fields):
@@ -105,7 +124,9 @@ class Sum(nn.Module):
         return sum(x.chunk(3, dim=-1))
 
 
-@pytest.mark.parametrize(("parts", "expected"), [(2, [3 / 12.5**0.5, 4 / 12.5**0.5]), (1, [1.0])], ids=["fused", "separate"])
+@pytest.mark.parametrize(
+    ("parts", "expected"), [(2, [3 / 12.5**0.5, 4 / 12.5**0.5]), (1, [1.0])], ids=["fused", "separate"]
+)
 def test_a_fused_bottleneck_is_normalised_as_one(parts, expected):
     """d/h = 1: down gives 3 and 4, of mean square 12.5; by itself 3 becomes 1."""
     bottleneck = Bottleneck(config(heads=8, latent=16), parts)
@@ -122,7 +143,9 @@ def test_a_fused_bottleneck_is_normalised_as_one(parts, expected):
 
 
 def test_positions_turn_a_part_of_the_second_branch():
-    """A head of 8: 4 without positions, 2 that turn by one radian at place 1, 2 that do not (rope_dims 24 of 48)."""
+    """A head of 8: 4 without positions, 2 that turn by one radian at place 1, 2 that do not (rope_dims 24 of
+    48).
+    """
     attention = mdla(latent=8)
 
     turned = attention.turned(torch.ones(1, 1, 1, 8), start=1)[0, 0, 0]
@@ -132,8 +155,8 @@ def test_positions_turn_a_part_of_the_second_branch():
 
 
 def test_attention_by_hand():
-    """q = k = (1, 0 | 1, 0) at places 0 and 1, E = 4. Place 1 scores itself (1 + 1)/2 and place 0 (1 + cos 1)/2 = 0.7702; the
-    softmax of these is 0.5572 and 0.4428. Place 0 sees itself alone."""
+    """q = k = (1, 0 | 1, 0) at places 0 and 1, E = 4. Place 1 scores itself (1 + 1)/2 and place 0 (1 + cos
+    1)/2 = 0.7702; the softmax of these is 0.5572 and 0.4428. Place 0 sees itself alone."""
     attention = mdla()
     q, v = torch.tensor([1.0, 0, 1, 0]).expand(1, 1, 2, 4), torch.eye(2, 4).expand(1, 1, 2, 4)
     attention.bottlenecks, attention.out = nn.ModuleList([Give(q, q, v)]), nn.Identity()
@@ -159,8 +182,8 @@ def gate(reads):
 
 @pytest.mark.parametrize(("reads", "expected"), [("normed", 19.5), ("plain", 15.5)])
 def test_the_gate_by_hand(reads, expected):
-    """A = 4, rms(A) := 8, X_n = 2: F = 0.75 x 8 + 0.25 x 2 = 6.5; Z = F + A' + G + A with A' = 8 (code) or 4 (paper). G is of
-    the mean and the largest over places: of 1, 3 and 8 they are 4 and 8."""
+    """A = 4, rms(A) := 8, X_n = 2: F = 0.75 x 8 + 0.25 x 2 = 6.5; Z = F + A' + G + A with A' = 8 (code) or 4
+    (paper). G is of the mean and the largest over places: of 1, 3 and 8 they are 4 and 8."""
     made, a = gate(reads), torch.full((1, 2, 8), 4.0)
 
     torch.testing.assert_close(made(a, a / 2, torch.ones(1, 8)), torch.full((1, 2, 8), expected))
@@ -186,7 +209,11 @@ def test_a_layer_adds_the_text_twice_where_fusion_is_gated(kind, times):
     """Where attention, fusion and experts give 0, gated fusion gives X, and X + X = 2 X (models.md 8.4)."""
     network = tiny(fusion=kind)
     layer = network.decoder[0]
-    zeros = [layer.attention.out, layer.fusion.attention.out, *([layer.fusion.gate.fuse[-2]] if kind == "gated" else [])]
+    zeros = [
+        layer.attention.out,
+        layer.fusion.attention.out,
+        *([layer.fusion.gate.fuse[-2]] if kind == "gated" else []),
+    ]
     for weight in (layer.moe.down, *(weight for part in zeros for weight in part.parameters())):
         nn.init.zeros_(weight)
     x = torch.randn(2, 5, 16).double()
@@ -194,7 +221,8 @@ def test_a_layer_adds_the_text_twice_where_fusion_is_gated(kind, times):
     torch.testing.assert_close(layer(x, network.see(places())[0], TOKENS != PAD)[0], times * x)
 
 
-# ------------------------------------------------------------------------------------- the multiscale vision encoder
+# ------------------------------------------------------------------------------------- the multiscale vision
+# encoder
 
 
 SIZES = [(8, 8), (4, 4), (2, 2), (1, 1)]
@@ -212,8 +240,8 @@ def plain(channels):
 
 
 def test_the_pyramid_by_hand():
-    """C_2 to C_5 constant at 1, 2, 3, 4: P_5 = 4, P_4 = 3 + 4 = 7, P_3 = 2 + 7 = 9, P_2 = 1 + 9 = 10, F = 10 + 9 + 7 + 4 = 30.
-    One scale alone is the last map, enlarged bilinearly."""
+    """C_2 to C_5 constant at 1, 2, 3, 4: P_5 = 4, P_4 = 3 + 4 = 7, P_3 = 2 + 7 = 9, P_2 = 1 + 9 = 10, F = 10
+    + 9 + 7 + 4 = 30. One scale alone is the last map, enlarged bilinearly."""
     maps = [torch.full((1, 1, *size), float(value)) for value, size in enumerate(SIZES, 1)]
     torch.testing.assert_close(plain([1] * 4)(maps), torch.full((1, 1, 8, 8), 30.0))
 
@@ -235,10 +263,14 @@ def test_the_stages_of_a_trained_backbone_end_in_its_own_answer():
 
 
 def test_feature_maps_are_the_levels_and_their_fusion():
-    """With Psi the identity F is the sum of the levels. One scale has P_5 and F; F pooled is what the decoder reads."""
+    """With Psi the identity F is the sum of the levels. One scale has P_5 and F; F pooled is what the decoder
+    reads.
+    """
     images = torch.randint(0, 256, (2, 3, 64, 64)).float()
     for msve, count in {"pyramid": 5, "one_scale": 2}.items():
-        eyes = MultiscaleEncoder(MicarVLMoE(backbone="small", weights="random", msve=msve, pyramid_width=4)).eval()
+        eyes = MultiscaleEncoder(
+            MicarVLMoE(backbone="small", weights="random", msve=msve, pyramid_width=4)
+        ).eval()
         eyes.pyramid.fuse = nn.Identity()
 
         maps = eyes.feature_maps(images)
@@ -260,7 +292,9 @@ def gflops(msve):
 
 
 def test_the_control_costs_what_the_pyramid_costs():
-    """models.md 11: ResNet-101 15.6, laterals 6.2 and Psi 236.8 GFLOP; encoder 0.41 a layer, decoder 1.58 at 80 tokens."""
+    """models.md 11: ResNet-101 15.6, laterals 6.2 and Psi 236.8 GFLOP; encoder 0.41 a layer, decoder 1.58 at
+    80 tokens.
+    """
     full, control, without = (gflops(msve) for msve in ("pyramid", "one_scale", "off"))
 
     assert full == pytest.approx(15.6 + 6.2 + 236.8 + 2 * 0.41 + 2 * 1.58, rel=0.005)

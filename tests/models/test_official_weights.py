@@ -1,4 +1,6 @@
-"""Checkpoints under the authors' names: written by this file's own mapping, and computed by its own plain form of their nets."""
+"""Checkpoints under the authors' names: written by this file's own mapping, and computed by its own plain
+form of their nets.
+"""
 
 import io
 import pickle
@@ -34,14 +36,21 @@ SIZES = {"HRM": 27e6, "TRM-Att": 7e6, "TRM-MLP": 5e6}  # as the papers have them
 
 
 def plain(found, arch, tokens, ids, segments):
-    """Their forward pass in float32, of weights by plain names: logits (B, S, V) and q (B, 2) after so many segments."""
+    """Their forward pass in float32, of weights by plain names: logits (B, S, V) and q (B, 2) after so many
+    segments.
+    """
     width, heads = arch["hidden_size"], arch["num_heads"]
-    row = F.pad(found["puzzle_emb.weights"][ids], (0, arch["puzzle_emb_len"] * width - found["puzzle_emb.weights"].shape[1]))
+    row = F.pad(
+        found["puzzle_emb.weights"][ids],
+        (0, arch["puzzle_emb_len"] * width - found["puzzle_emb.weights"].shape[1]),
+    )
     x = torch.cat([row.view(len(ids), -1, width), found["embed_tokens.embedding_weight"][tokens]], 1)
     if "embed_pos.embedding_weight" in found:
         x = 0.707106781 * (x + found["embed_pos.embedding_weight"])
     x = x * width**0.5
-    angles = torch.outer(torch.arange(x.shape[1]), 10000.0 ** (-torch.arange(0, width // heads, 2) * heads / width)).repeat(1, 2)
+    angles = torch.outer(
+        torch.arange(x.shape[1]), 10000.0 ** (-torch.arange(0, width // heads, 2) * heads / width)
+    ).repeat(1, 2)
 
     def rms(s):
         return s * (s.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
@@ -75,7 +84,9 @@ def plain(found, arch, tokens, ids, segments):
     upper = "H_level" if any(key.startswith("H_level") for key in found) else "L_level"
     high = found.get("H_init", found.get("L_init")).expand_as(x)
     lows = [
-        value.expand_as(x) for name, value in found.items() if name[0] == "L" and name.endswith("_init") and "H_init" in found
+        value.expand_as(x)
+        for name, value in found.items()
+        if name[0] == "L" and name.endswith("_init") and "H_init" in found
     ]
     for _ in range(segments * arch["H_cycles"]):
         for step in range(arch["L_cycles"]):
@@ -93,16 +104,22 @@ def test_weights_of_the_published_size_come_back_under_the_authors_names(name, t
     data = Sudoku(side=9)
     network, other = drawn(PUBLISHED[name], data), build(PUBLISHED[name], data).eval()
     file = theirs(network, "inner." if name == "HRM" else "module._orig_mod.model.inner.")
-    torch.save({"model": file, "step": 3, "optimizers": []} if name == "HRM" else file, tmp_path / "step_65100")
+    torch.save(
+        {"model": file, "step": 3, "optimizers": []} if name == "HRM" else file, tmp_path / "step_65100"
+    )
     other.load_state_dict(from_official(other, read_official(tmp_path / "step_65100"), "step_65100"))
 
     assert sum(weight.numel() for weight in network.parameters()) == pytest.approx(SIZES[name], rel=0.05)
-    assert all(torch.equal(mine, back) for mine, back in zip(network.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(mine, back) for mine, back in zip(network.parameters(), other.parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name):
-    """Two segments of a hand-written form of their nets: gate before up, queries before keys, a row padded over the prefix."""
+    """Two segments of a hand-written form of their nets: gate before up, queries before keys, a row padded
+    over the prefix.
+    """
     model, data = TINY[name], Sudoku(side=4)
     network = drawn(model, data)
     images, ids = torch.randint(0, 6, (3, 1, 4, 4)), torch.tensor([0, 1, 1])
@@ -121,25 +138,37 @@ def test_the_authors_arithmetic_gives_the_same_from_the_same_file(name):
                                                ("single z", "trm"), ("multi-scale z", "trm")])  # fmt: skip
 def test_the_arch_of_their_config_and_the_file_say_which_network_it_is(name, family, tmp_path):
     model = TINY[name].model_copy(update={"multiple": 256})
-    arch = {**ARCH, "H_layers": getattr(model, "high_layers", 0), "puzzle_emb_len": model.prefix, "puzzle_emb_ndim": 8}
+    arch = {
+        **ARCH,
+        "H_layers": getattr(model, "high_layers", 0),
+        "puzzle_emb_len": model.prefix,
+        "puzzle_emb_ndim": 8,
+    }
     arch |= {
         "L_layers": getattr(model, "low_layers", None) or model.layers,
         "mlp_t": model.mixing == "mlp",
         "name": {"single z": "trm_singlez", "multi-scale z": "trm_hier6"}.get(name, ""),
         "loss": {"name": "ACT"},
     }
-    arch["pos_encodings"] = {"learned": "learned", "TRM-MLP": "none", "multi-scale z": "none"}.get(name, "rope")
+    arch["pos_encodings"] = {"learned": "learned", "TRM-MLP": "none", "multi-scale z": "none"}.get(
+        name, "rope"
+    )
     (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
 
     read = read_arch(tmp_path / "all_config.yaml", family)
     found = theirs(drawn(model, Sudoku(side=4)), "")
     assert official_model(family, read, found) == model
-    assert official_model(family, read.model_copy(update={"name": ""}), found) == model, "the file tells as well"
+    assert official_model(family, read.model_copy(update={"name": ""}), found) == model, (
+        "the file tells as well"
+    )
 
 
 @pytest.mark.parametrize(("name", "family"), [("HRM", "hrm"), ("TRM-Att", "trm")])
 def test_without_a_config_the_authors_defaults_hold(name, family):
-    assert official_model(family, read_arch(None, family), {"puzzle_emb.weights": torch.zeros(1, 512)}) == PUBLISHED[name]
+    assert (
+        official_model(family, read_arch(None, family), {"puzzle_emb.weights": torch.zeros(1, 512)})
+        == PUBLISHED[name]
+    )
 
 
 def test_a_short_puzzle_row_is_filled_up_with_zeros():
@@ -155,9 +184,15 @@ def test_a_short_puzzle_row_is_filled_up_with_zeros():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"L_init": None}, r"step_1 is not a checkpoint of HRM .*: 1 keys \(L_init\) missing, 0 keys unexpected"),
+        (
+            {"L_init": None},
+            r"step_1 is not a checkpoint of HRM .*: 1 keys \(L_init\) missing, 0 keys unexpected",
+        ),
         ({"H_level.more": torch.zeros(1)}, r"0 keys missing, 1 keys \(H_level.more\) unexpected"),
-        ({"lm_head.weight": torch.zeros(11, 8)}, r"step_1: lm_head.weight must be of shape \(6, 8\), but is \(11, 8\)"),
+        (
+            {"lm_head.weight": torch.zeros(11, 8)},
+            r"step_1: lm_head.weight must be of shape \(6, 8\), but is \(11, 8\)",
+        ),
     ],
 )
 def test_a_file_that_does_not_fit_is_one_line(changes, message, tmp_path):
@@ -176,8 +211,12 @@ class Stranger:
 
 def test_a_weight_under_two_wrappers_is_refused_with_both_names(tmp_path):
     names = ("_orig_mod.model.inner.H_init", "module.model.inner.H_init")
-    torch.save({name: torch.full((8,), float(value)) for value, name in enumerate(names)}, tmp_path / "step_1")
-    with pytest.raises(DataError, match=rf"step_1 has H_init twice: as {names[0]} and as {names[1]}. Remove one of the two.$"):
+    torch.save(
+        {name: torch.full((8,), float(value)) for value, name in enumerate(names)}, tmp_path / "step_1"
+    )
+    with pytest.raises(
+        DataError, match=rf"step_1 has H_init twice: as {names[0]} and as {names[1]}. Remove one of the two.$"
+    ):
         read_official(tmp_path / "step_1")
 
 
@@ -203,7 +242,9 @@ def saved(**content):
         ("step_1", bytes(range(200, 256)), "is no file of weights: neither torch.save nor safetensors wrote it."),
     ],
 )  # fmt: skip
-def test_a_file_that_is_none_of_weights_says_what_it_is_and_passes_no_advice_on(tmp_path, name, content, message):
+def test_a_file_that_is_none_of_weights_says_what_it_is_and_passes_no_advice_on(
+    tmp_path, name, content, message
+):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"^[^\n\x1b]*{name} {message}[^\n\x1b]*$") as raised:
         read_official(tmp_path / name)
@@ -240,7 +281,9 @@ def run_of(model, **train):
 @pytest.mark.parametrize("name", [*(name for name in TINY if name != "multi-scale z"), "six scales"])
 def test_what_is_written_for_their_code_comes_back_and_gives_the_same_logits(name, tmp_path):
     """A network without a puzzle row comes back with a row of zeros."""
-    model = TINY.get(name) or TINY["multi-scale z"].model_copy(update={"latent_steps": 6, "puzzle_emb": "none", "identifiers": 0})
+    model = TINY.get(name) or TINY["multi-scale z"].model_copy(
+        update={"latent_steps": 6, "puzzle_emb": "none", "identifiers": 0}
+    )
     config, data = run_of(model, evaluation_steps=3), Sudoku(side=4)
     network = drawn(model, data)
     arch = official_arch(config, model.family)
@@ -278,7 +321,10 @@ def test_a_network_that_their_code_has_not_is_not_written(model, family, message
 @pytest.mark.parametrize(
     ("arch", "message"),
     [
-        ({"name": "recursive_reasoning.trm@Tiny"}, r"arch.name is 'recursive_reasoning.trm@Tiny', but --as hrm reads hrm_act_v1"),
+        (
+            {"name": "recursive_reasoning.trm@Tiny"},
+            r"arch.name is 'recursive_reasoning.trm@Tiny', but --as hrm reads hrm_act_v1",
+        ),
         ({"adaptive_depth_controller": True}, r"adaptive_depth_controller=True: our HRM has no such setting"),
         ({"rope_theta": 500.0}, r"arch.rope_theta must be 10000, but got 500.0: our layers have no other"),
         ({"halt_max_steps": 0}, r"arch: halt_max_steps must be greater than or equal to 1, but it is 0"),
@@ -291,5 +337,7 @@ def test_an_arch_that_we_do_not_compute_is_one_line(arch, message, tmp_path):
     (tmp_path / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch}))
     with pytest.raises((ConfigError, DataError), match=f"^[^\n]*{message}[^\n]*$"):
         official_model(
-            "hrm", read_arch(tmp_path / "all_config.yaml", "hrm"), {"puzzle_emb.weights": torch.zeros(1, 512)} if arch else {}
+            "hrm",
+            read_arch(tmp_path / "all_config.yaml", "hrm"),
+            {"puzzle_emb.weights": torch.zeros(1, 512)} if arch else {},
         )

@@ -66,9 +66,14 @@ def unfilled(model, words):
         (Grid(), TRM(vocabulary=11, mixing="mlp"), 18_800_642),
         (Grid(side=9), TRM(vocabulary=11, mixing="mlp", networks=2), 2 * 5_028_866 - 2 * 11 * 512 - 1026),
         # the row of all puzzles, which the authors keep in a buffer, so that their counts are without it
-        (SudokuExtreme(), TRM(tokens="cell", mixing="mlp", puzzle_emb="puzzle", identifiers=1), 5_028_866 + 512),
+        (
+            SudokuExtreme(),
+            TRM(tokens="cell", mixing="mlp", puzzle_emb="puzzle", identifiers=1),
+            5_028_866 + 512,
+        ),
         (SudokuExtreme(), HRM(tokens="cell", puzzle_emb="puzzle", identifiers=1), 27_275_266 + 512),
-        (SudokuExtreme(), Transformer(tokens="cell", heads=12), 27_275_266 - 8 * 4 * 512 * 8),  # 12 heads of 42 leave out 8
+        # 12 heads of 42 leave out 8
+        (SudokuExtreme(), Transformer(tokens="cell", heads=12), 27_275_266 - 8 * 4 * 512 * 8),
         (Cifar10(), HRMImage(), 3_552_576),
         (Mnist(), HRMImage(width=128, heads=4, low_layers=2, high_layers=2), 1_053_056),
         (Cifar100(), CNN(), 273_344),
@@ -90,9 +95,11 @@ def test_networks_that_judge_images(data, model, params):
         # 7.21 and 7.35 M with W_v of ResNet-18's 512 features and the halting head
         (ImageTRM(), 128, 7_209_986),
         (ImageTRM(tuned=True), 260, 7_345_154 + RESNET18),
-        (ImageHRM(), 6144, 27_001_858),  # untied embeddings give the triple model 27.0 M (000 says 27 M of HRM)
+        # untied embeddings give the triple model 27.0 M (000 says 27 M of HRM)
+        (ImageHRM(), 6144, 27_001_858),
         (ImageHRM(middle_cycles=0), 6144, 20_186_114),
-        # E 133,120, the LSTM 2,101,248, W_o 133,380; W_v with its bias 262,656 once (merge) or for h and c (inject)
+        # E 133,120, the LSTM 2,101,248, W_o 133,380; W_v with its bias 262,656 once (merge) or for h and c
+        # (inject)
         (ImageLSTM(), 260, 2_630_404),
         (ImageLSTM(image="inject"), 260, 2_893_060),
         # of 003: E 512,000 and W_o 513,000 of each; W_v 1,049,088 of all but SAT; without ResNet-101's own
@@ -102,19 +109,28 @@ def test_networks_that_judge_images(data, model, params):
         (ShowAttendTell(tuned=False), 1000, 11_781_608),
         # 3 x 3,152,384 and 3 x 4,204,032, the layers of torch's own transformer
         (CaptionTransformer(tuned=False), 1000, 24_143_336),
-        # encoder 3 x 1,577,984, decoder 3 x 2,626,560, two layer norms 2,048, norms 9 x 2,100,224, memory 2,626,560
+        # encoder 3 x 1,577,984, decoder 3 x 2,626,560, two layer norms 2,048, norms 9 x 2,100,224, memory
+        # 2,626,560
         (R2Gen(tuned=False), 1000, 36_218_344),
         (R2Gen(), 1000, 36_218_344 + RESNET101),
         # models.md 8.10: the published code's layout
         (MicarVLMoE(), 1000, 156_793_024),
-        (MicarVLMoE(projections="separate", scale="latent", rope_dims=48, fusion_reads="plain"), 1000, 155_416_768),  # the text's
-        (MicarVLMoE(encoder_layers=3, decoder_layers=3), 1000, 190_079_744),  # 4,080,832 and 29,205,888 a layer more
+        # the text's
+        (
+            MicarVLMoE(projections="separate", scale="latent", rope_dims=48, fusion_reads="plain"),
+            1000,
+            155_416_768,
+        ),
+        # 4,080,832 and 29,205,888 a layer more
+        (MicarVLMoE(encoder_layers=3, decoder_layers=3), 1000, 190_079_744),
     ],
     ids=lambda value: getattr(value, "title", value),
 )
 def test_captioners(model, words, params):
     assert size(unfilled(model, words)) == params
-    assert model.frozen_params == (0 if model.tuned else RESNET18 if model.backbone == "resnet18" else RESNET101)
+    assert model.frozen_params == (
+        0 if model.tuned else RESNET18 if model.backbone == "resnet18" else RESNET101
+    )
 
 
 PYRAMID = 7_888_896 + 37_754_880  # of the four stages, and the convolution over them
@@ -153,8 +169,12 @@ def test_fuselip(name, titok, tower, mask_head, vocabulary):
 
 
 def test_the_stand_in_tokenizer_and_an_hrm_whose_tokens_an_mlp_mixes():
-    """Of 37 positions and 64 dimensions: SwiGLUs 37 -> 64 -> 37 (hidden 49, rounded up by 32) and 64 -> 96 -> 64 (hidden 85)."""
-    model = HRM(tokens="cell", mixing="mlp", width=64, heads=4, expansion=2, multiple=32, high_layers=1, low_layers=1)
+    """Of 37 positions and 64 dimensions: SwiGLUs 37 -> 64 -> 37 (hidden 49, rounded up by 32) and 64 -> 96 ->
+    64 (hidden 85).
+    """
+    model = HRM(
+        tokens="cell", mixing="mlp", width=64, heads=4, expansion=2, multiple=32, high_layers=1, low_layers=1
+    )
 
     assert model.counts((1, 6, 6), 7)["core"] == 2 * (3 * 37 * 64 + 3 * 64 * 96) == size(HRMCore(model, 37))
     assert size(VQNetwork(VQ())) == 3_695_244

@@ -1,4 +1,6 @@
-"""Which updates a recursion makes, what they compute, and which of them carry gradient: by hand, and family by family."""
+"""Which updates a recursion makes, what they compute, and which of them carry gradient: by hand, and family
+by family.
+"""
 
 import pytest
 import torch
@@ -19,13 +21,16 @@ CAPTION = NET | {"backbone": "small", "weights": "random"}
     [
         ("literal", (3.0, 5.5, 10.75)),  # z_L (2+0+4)/2 = 3; z_M (8+0+3)/2 = 5.5; z_H (16+5.5)/2 = 10.75
         ("chain", (7.0, 15.5, 15.75)),  # z_L (2+8+4)/2 = 7; z_M (8+16+7)/2 = 15.5; z_H (16+15.5)/2 = 15.75
-        ("full", (15.0, 19.5, 17.75)),  # z_L (2+8+16+4)/2 = 15; z_M (8+16+15)/2 = 19.5; z_H (16+19.5)/2 = 17.75
+        # z_L (2+8+16+4)/2 = 15; z_M (8+16+15)/2 = 19.5; z_H (16+19.5)/2 = 17.75
+        ("full", (15.0, 19.5, 17.75)),
     ],
 )
 def test_one_cycle_of_three_levels_by_hand(top_down, expected):
     """f(s) = s / 2, x = 4, z_L = 2, z_M = 8, z_H = 16; one cycle of each."""
     states = [torch.tensor(value) for value in (2.0, 8.0, 16.0)]
-    found = nested([lambda s: s / 2] * 3, list(schedule((1, 1, 1))), torch.tensor(4.0), states, top_down, "full_bptt")
+    found = nested(
+        [lambda s: s / 2] * 3, list(schedule((1, 1, 1))), torch.tensor(4.0), states, top_down, "full_bptt"
+    )
 
     assert tuple(state.item() for state in found) == expected
 
@@ -98,17 +103,44 @@ def updates(model):
     ("model", "default", "one_step", "last_cycle", "full_bptt"),
     [
         (HRM(**SEQUENCE, high_cycles=2, low_cycles=2), "one_step", "llhlLH", "llhLLH", "LLHLLH"),
-        (HRMImage(**NET, patch=2, high_cycles=2, low_cycles=3), "one_step", "lllhllLH", "lllhLLLH", "LLLHLLLH"),
+        (
+            HRMImage(**NET, patch=2, high_cycles=2, low_cycles=3),
+            "one_step",
+            "lllhllLH",
+            "lllhLLLH",
+            "LLLHLLLH",
+        ),
         (TRM(**SEQUENCE, cycles=3, latent_steps=2), "last_cycle", "fffffffFF", "ffffffFFF", "FFFFFFFFF"),
-        (ImageHRM(**CAPTION, high_cycles=2, middle_cycles=1, low_cycles=2), "one_step", "llmhlLMH", "llmhLLMH", "LLMHLLMH"),
-        (ImageHRM(**CAPTION, high_cycles=2, middle_cycles=0, low_cycles=2), "one_step", "llhlLH", "llhLLH", "LLHLLH"),
+        (
+            ImageHRM(**CAPTION, high_cycles=2, middle_cycles=1, low_cycles=2),
+            "one_step",
+            "llmhlLMH",
+            "llmhLLMH",
+            "LLMHLLMH",
+        ),
+        (
+            ImageHRM(**CAPTION, high_cycles=2, middle_cycles=0, low_cycles=2),
+            "one_step",
+            "llhlLH",
+            "llhLLH",
+            "LLHLLH",
+        ),
         (ImageTRM(**CAPTION, cycles=3, latent_steps=2), "full_bptt", "fffffffFF", "ffffffFFF", "FFFFFFFFF"),
-        (ViTRM(**NET, patch=2, cycles=2, latent_steps=2, latent_tokens=3, blocks=2), "full_bptt", "zzyzZY", "zzyZZY", "ZZYZZY"),
+        (
+            ViTRM(**NET, patch=2, cycles=2, latent_steps=2, latent_tokens=3, blocks=2),
+            "full_bptt",
+            "zzyzZY",
+            "zzyZZY",
+            "ZZYZZY",
+        ),
     ],
     ids=["HRM", "HRM-Small-Images", "TRM", "ImageHRM, triple", "ImageHRM, dual", "ImageTRM", "ViTRM"],
 )
 def test_the_updates_of_a_segment_and_which_carry_gradient(model, default, one_step, last_cycle, full_bptt):
     """The paper's mode is the default."""
-    found = [updates(model.model_copy(update={"gradient": mode})) for mode in ("one_step", "last_cycle", "full_bptt")]
+    found = [
+        updates(model.model_copy(update={"gradient": mode}))
+        for mode in ("one_step", "last_cycle", "full_bptt")
+    ]
 
     assert (model.gradient, *found) == (default, one_step, last_cycle, full_bptt)

@@ -12,7 +12,16 @@ XRAYS, DIGITS, CAPTIONS = PhantomXray(size=32), Digits(), PhantomCaptions(size=6
 SMALL = {"width": 8, "heads": 2, "low_layers": 1, "high_layers": 1}
 HALVES = {"head": "multilabel", "halves": "carry"}
 TWO_STEPS = {"supervision_steps": 2, "evaluation_steps": 2}
-MICAR = {"msve": "off", "tuned": False, "width": 16, "heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "experts": 4}
+MICAR = {
+    "msve": "off",
+    "tuned": False,
+    "width": 16,
+    "heads": 2,
+    "latent": 24,
+    "rope_dims": 4,
+    "ffn_width": 24,
+    "experts": 4,
+}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,11 @@ def test_what_does_not_fit_the_data_is_refused(data, model, train, message):
     [
         (VQ, {"patch": 7}, "patch must divide the image's 64x64 pixels, but got 7"),
         (FuseLIP, {"eos": 70_000}, "pad, bos and eos must be below text_vocabulary"),
-        (FuseLIP, {"context": 4, "codes": 3}, "context must hold 3 codes of an image and two tokens, but got 4"),
+        (
+            FuseLIP,
+            {"context": 4, "codes": 3},
+            "context must hold 3 codes of an image and two tokens, but got 4",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(kind, fields, message):

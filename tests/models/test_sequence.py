@@ -29,7 +29,9 @@ def image(*rows):
 
 
 def test_pixels_are_tokens_by_their_grey_level_row_by_row():
-    """16 levels of 256: 0, 15 -> 0; 16 -> 1; 255 -> 15. x = sqrt(8) E[level], after a prefix of zeros. Patches are projected."""
+    """16 levels of 256: 0, 15 -> 0; 16 -> 1; 255 -> 15. x = sqrt(8) E[level], after a prefix of zeros.
+    Patches are projected.
+    """
     network, patches = tiny(), tiny(shape=WIDE, tokens="patch", patch=2)
     x = torch.cat([torch.zeros(1, 8), math.sqrt(8) * network.embed.weight[[0, 1, 15, 0]]])
     nobody = torch.zeros(1, dtype=torch.int64)
@@ -51,11 +53,13 @@ def test_the_carry_crosses_the_halves_of_one_image(halves, alone):
 
 
 @pytest.mark.parametrize(
-    ("fields", "tflops"), [({}, 219.9), ({"halves": "carry", "half_loss": "both"}, 116.8), ({"halves": "carry"}, 93.4)]
+    ("fields", "tflops"),
+    [({}, 219.9), ({"halves": "carry", "half_loss": "both"}, 116.8), ({"halves": "carry"}, 93.4)],
 )
 def test_halves_save_1_88_times_the_cost_and_not_four(fields, tflops):
-    """001-4, at 224x224 pixels, an image and segment: 219.9 TFLOP whole, 116.8 in halves; an answer after the last half alone
-    saves the first backward pass: forward of one half is 35.04, with its backward pass 58.4, 93.4 together."""
+    """001-4, at 224x224 pixels, an image and segment: 219.9 TFLOP whole, 116.8 in halves; an answer after the
+    last half alone saves the first backward pass: forward of one half is 35.04, with its backward pass 58.4,
+    93.4 together."""
     train = {"supervision_steps": 2, "evaluation_steps": 2} if fields else {}
     config = RunConfig(data=PhantomXray(size=224), model=HRM(head="multilabel", **fields), train=train)
 
@@ -63,9 +67,12 @@ def test_halves_save_1_88_times_the_cost_and_not_four(fields, tflops):
 
 
 def test_pathology_queries_ask_for_each_finding_in_turn():
-    """With a table of its own rows, K passes over an image give K answers, each from its own pass. The table of 18 x 512
-    is counted apart (001-5)."""
-    network, images = tiny(classes=3, head="multilabel", puzzle_emb="pathology_query"), image((0, 16), (255, 15))
+    """With a table of its own rows, K passes over an image give K answers, each from its own pass. The table
+    of 18 x 512 is counted apart (001-5)."""
+    network, images = (
+        tiny(classes=3, head="multilabel", puzzle_emb="pathology_query"),
+        image((0, 16), (255, 15)),
+    )
     before, _ = network(images, network.start(images))
     network.puzzle.weight.data[1] = 5.0
     after, carry = network(images, network.start(images))
@@ -79,13 +86,17 @@ def test_pathology_queries_ask_for_each_finding_in_turn():
 def test_a_patient_has_a_row_and_an_unseen_one_is_nobody():
     network, plain, images = tiny(puzzle_emb="patient", identifiers=4), tiny(), image((0, 16), (255, 15))
     network.puzzle.weight.data[2] = 5.0
-    plain.load_state_dict({name: value for name, value in network.state_dict().items() if name != "puzzle.weight"})
+    plain.load_state_dict(
+        {name: value for name, value in network.state_dict().items() if name != "puzzle.weight"}
+    )
     known, unseen = (network(images, network.start(images, torch.tensor([row])))[0].logits for row in (2, 3))
     nobody = plain(images, plain.start(images))[0].logits
 
     assert torch.equal(unseen, nobody)
     assert not torch.equal(known, nobody)
-    with pytest.raises(ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"):
+    with pytest.raises(
+        ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"
+    ):
         HRM(head="multilabel", puzzle_emb="patient", identifiers=4).check_groups(12, "Phantom chest X-rays")
 
 
@@ -100,7 +111,9 @@ def test_states_start_fixed_at_every_position_and_are_not_trained():
     z_high, *_ = network.start(torch.zeros(2, *SHAPE))
 
     assert torch.equal(z_high, network.core.z_high.expand(2, 1, 5, 1024))
-    assert {"core.z_low", "core.z_high"} <= {*network.state_dict()} - {name for name, _ in network.named_parameters()}
+    assert {"core.z_low", "core.z_high"} <= {*network.state_dict()} - {
+        name for name, _ in network.named_parameters()
+    }
     assert z_high.std().item() == pytest.approx(1.0, abs=0.05)
     assert z_high.abs().max().item() <= 2 / 0.8796
 
@@ -109,7 +122,10 @@ def test_states_start_fixed_at_every_position_and_are_not_trained():
 def test_a_random_start_is_drawn_for_each_puzzle_and_place_in_training_alone(kind):
     """Equation (9)."""
     torch.manual_seed(0)
-    network, images = kind(start="random", **CELLS).build(SHAPE, 6), image((1, 2), (3, 4)).expand(2, -1, -1, -1)
+    network, images = (
+        kind(start="random", **CELLS).build(SHAPE, 6),
+        image((1, 2), (3, 4)).expand(2, -1, -1, -1),
+    )
     z_BQSD, *_ = network.start(images)
     fixed_BQSD, *_ = network.eval().start(images)
 
@@ -137,7 +153,9 @@ def test_noise_is_added_to_the_last_state_there_is_before_a_segment_in_training_
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_segment_reads_the_answer_so_far_beside_the_input(sign):
-    """Equation (11) where the head is sure of token 2 in every cell: x + sqrt(8) E[2] there, x in the prefix."""
+    """Equation (11) where the head is sure of token 2 in every cell: x + sqrt(8) E[2] there, x in the
+    prefix.
+    """
     network, seen = TRM(feedback=sign, **CELLS).build(SHAPE, 6), []
     network.answer.weight.data.zero_()[2] = 1e4 * network.core.z_high.sign()
     network.core.forward = lambda x, y, z: seen.append(x) or (y, z)
@@ -145,5 +163,7 @@ def test_a_segment_reads_the_answer_so_far_beside_the_input(sign):
     network(images, network.start(images))
 
     x_SD = network.sequence(images, torch.zeros(1, dtype=torch.int64))[0, 0]
-    torch.testing.assert_close(seen[0][0, 1:] - x_SD[1:], sign * math.sqrt(8) * network.embed.weight[[2, 2, 2, 2]])
+    torch.testing.assert_close(
+        seen[0][0, 1:] - x_SD[1:], sign * math.sqrt(8) * network.embed.weight[[2, 2, 2, 2]]
+    )
     assert torch.equal(seen[0][0, 0], x_SD[0])

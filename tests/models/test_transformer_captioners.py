@@ -35,7 +35,9 @@ def halves(linear):
 
 def copy_attention(theirs, q, kv, out):
     """The weights and biases of queries, then of keys and values."""
-    theirs.in_proj_weight.data, theirs.in_proj_bias.data = (torch.cat(parts) for parts in zip(q, kv, strict=True))
+    theirs.in_proj_weight.data, theirs.in_proj_bias.data = (
+        torch.cat(parts) for parts in zip(q, kv, strict=True)
+    )
     theirs.out_proj.load_state_dict(out.state_dict())
 
 
@@ -49,13 +51,19 @@ def copy_rest(theirs, ffn, norms):
 def test_layers_are_those_of_torchs_transformer():
     """Equations (2)-(3) against torch.nn's encoder and decoder layers with the same weights."""
     network = tiny()
-    ours, theirs = network.encoder[0], nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True).eval()
+    ours, theirs = (
+        network.encoder[0],
+        nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True).eval(),
+    )
     copy_attention(theirs.self_attn, *halves(ours.attention.qkv), ours.attention.out)
     copy_rest(theirs, ours.ffn, [ours.norm1, ours.norm2])
     y = torch.randn(2, 49, WIDTH)
     torch.testing.assert_close(ours(y), theirs(y), atol=1e-5, rtol=1e-4)
 
-    ours, theirs = network.decoder[0], nn.TransformerDecoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True).eval()
+    ours, theirs = (
+        network.decoder[0],
+        nn.TransformerDecoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True).eval(),
+    )
     copy_attention(theirs.self_attn, *halves(ours.attention.qkv), ours.attention.out)
     copy_attention(theirs.multihead_attn, both(ours.see.q), both(ours.see.kv), ours.see.out)
     copy_rest(theirs, ours.ffn, [ours.norm1, ours.norm2, ours.norm3])
@@ -69,14 +77,16 @@ def test_words_are_scaled_and_have_a_place():
     network, tokens = tiny(), torch.tensor([[1, 5, 5]])
     words = network.words(tokens)
 
-    assert sinusoids(5, 4)[3].tolist() == pytest.approx([math.sin(3), math.cos(3), math.sin(0.03), math.cos(0.03)], abs=1e-6)
+    assert sinusoids(5, 4)[3].tolist() == pytest.approx(
+        [math.sin(3), math.cos(3), math.sin(0.03), math.cos(0.03)], abs=1e-6
+    )
     torch.testing.assert_close(words[0, 2], 4 * network.words.embed.weight[5] + sinusoids(3, WIDTH)[2])
     torch.testing.assert_close(network.words(tokens[:, 2:], first=2)[0, 0], words[0, 2])
 
 
 def plain_memory():
-    """One slot of width 2. Attention is the mean of memory and word (W_q = 0; values and W_o are identities), the network
-    of (3) changes nothing that is positive, I = [x_2, 0] and F = [3 tanh m_1, 0]."""
+    """One slot of width 2. Attention is the mean of memory and word (W_q = 0; values and W_o are identities),
+    the network of (3) changes nothing that is positive, I = [x_2, 0] and F = [3 tanh m_1, 0]."""
     memory = RelationalMemory(R2Gen(**TINY, width=2, slots=1)).eval()
     for weight in memory.parameters():
         nn.init.zeros_(weight)
@@ -89,8 +99,9 @@ def plain_memory():
 
 
 def test_the_memory_update_by_hand():
-    """m = [1, 0], x = [0, 2]: attention gives [1/2, 1], so A = [3/2, 1], and [3, 2] with the network of (3); I = [2, 0] and
-    F = [3 tanh 1, 0]: m = [s(2) tanh 3 + s(3 tanh 1), tanh(2) / 2]. A second word x = 0 starts from there."""
+    """m = [1, 0], x = [0, 2]: attention gives [1/2, 1], so A = [3/2, 1], and [3, 2] with the network of (3);
+    I = [2, 0] and F = [3 tanh 1, 0]: m = [s(2) tanh 3 + s(3 tanh 1), tanh(2) / 2]. A second word x = 0 starts
+    from there."""
     memory, words = plain_memory(), torch.tensor([[[0.0, 2.0], [0.0, 0.0]]])
     start = memory.start(words)
     after, last = memory(words, start)
@@ -106,11 +117,14 @@ def test_the_memory_update_by_hand():
 
 
 def test_memory_driven_layer_norm_by_hand():
-    """x = [1, 3] is normalised to [-1, 1]. G and B see m = [2, 0]: their first layer gives relu([2, 0] + 0.1) = [2.1, 0.1],
-    their second, an identity, adds 0.1: [2.2, 0.2]. So (1 + 2.2)(-1) + 0 + 2.2 = -1 and (1 + 0.2)(1) + 0.2 = 1.4."""
+    """x = [1, 3] is normalised to [-1, 1]. G and B see m = [2, 0]: their first layer gives relu([2, 0] + 0.1)
+    = [2.1, 0.1], their second, an identity, adds 0.1: [2.2, 0.2]. So (1 + 2.2)(-1) + 0 + 2.2 = -1 and (1 +
+    0.2)(1) + 0.2 = 1.4."""
     norm = MemoryNorm(R2Gen(**TINY, width=2, slots=1))
     for layer in (*norm.scale, *norm.shift):
         if isinstance(layer, nn.Linear):
             nn.init.eye_(layer.weight)
 
-    assert norm(torch.tensor([[[1.0, 3.0]]]), torch.tensor([[[2.0, 0.0]]]))[0, 0].tolist() == pytest.approx([-1.0, 1.4], abs=1e-4)
+    assert norm(torch.tensor([[[1.0, 3.0]]]), torch.tensor([[[2.0, 0.0]]]))[0, 0].tolist() == pytest.approx(
+        [-1.0, 1.4], abs=1e-4
+    )

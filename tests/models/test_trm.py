@@ -25,7 +25,8 @@ class Halve(nn.Module):
 @pytest.mark.parametrize(
     ("fields", "z", "expected_y", "expected_z"),
     [
-        ({"latent_steps": 3}, [0.0], 3.625, [5.25]),  # (1)-(2): z goes 0, 3, 4.5, 5.25 and y ends at (2 + 5.25)/2
+        # (1)-(2): z goes 0, 3, 4.5, 5.25 and y ends at (2 + 5.25)/2
+        ({"latent_steps": 3}, [0.0], 3.625, [5.25]),
         ({"latent_steps": 2, "states": "single"}, [], 1.75, []),  # (4): y goes 2, 3, 3.5, 1.75
         # (5): z_1 = (0+4+2+4)/2 = 5, z_2 = (5+4+2+4)/2 = 7.5, and y = (2 + 12.5)/2
         ({"latent_steps": 2, "states": "multi-scale"}, [0.0, 4.0], 7.25, [5.0, 7.5]),
@@ -54,9 +55,13 @@ def test_nothing_halts_at_the_start_and_the_continue_head_is_hrms(act):
     assert (output.proceed is not None) == (act == "continue")
 
 
-@pytest.mark.parametrize(("curriculum", "depths"), [("thirds", [(1, 2), (1, 2), (2, 4), (2, 4), (2, 6)]), ("none", [(2, 6)] * 5)])
+@pytest.mark.parametrize(
+    ("curriculum", "depths"), [("thirds", [(1, 2), (1, 2), (2, 4), (2, 4), (2, 6)]), ("none", [(2, 6)] * 5)]
+)
 def test_recursion_deepens_in_thirds_in_training_and_is_whole_at_test(curriculum, depths):
-    """Equation (6) with T = 2 and n = 6: (1, 2) in the first 30 % of the updates, (2, 4) to 60 %, then (2, 6)."""
+    """Equation (6) with T = 2 and n = 6: (1, 2) in the first 30 % of the updates, (2, 4) to 60 %, then (2,
+    6).
+    """
     network, found = tiny(cycles=2, latent_steps=6, curriculum=curriculum), []
     for share in (0.0, 0.29, 0.3, 0.59, 0.6):
         network.deepen(share)
@@ -68,15 +73,29 @@ def test_recursion_deepens_in_thirds_in_training_and_is_whole_at_test(curriculum
 
 
 def test_a_curriculum_runs_through_while_a_run_trains_and_costs_what_its_stages_cost():
-    """Three epochs of three updates, of which the depth is set before each: cycles 1, 1, 1, 2, 2, 2, then 3, 3, 3.
-    A training step costs 0.3 of that of T = 1, 0.3 of T = 2 and 0.4 of T = 3."""
-    model = TRM(tokens="cell", width=8, heads=2, layers=1, prefix=1, cycles=3, latent_steps=1, curriculum="thirds")
-    train = {"epochs": 3, "batch_size": 8, "halting": "sample", "supervision_steps": 2, "selection": "last", "schedule": "update"}
+    """Three epochs of three updates, of which the depth is set before each: cycles 1, 1, 1, 2, 2, 2, then 3,
+    3, 3. A training step costs 0.3 of that of T = 1, 0.3 of T = 2 and 0.4 of T = 3."""
+    model = TRM(
+        tokens="cell", width=8, heads=2, layers=1, prefix=1, cycles=3, latent_steps=1, curriculum="thirds"
+    )
+    train = {
+        "epochs": 3,
+        "batch_size": 8,
+        "halting": "sample",
+        "supervision_steps": 2,
+        "selection": "last",
+        "schedule": "update",
+    }
     config = RunConfig(data=Sudoku(side=4, limit=24), model=model, train=TrainConfig(**train))
     run, seen = make_training(config), []
-    run.state.network.register_forward_pre_hook(lambda network, _: seen.append(network.core.depth) if network.training else None)
+    run.state.network.register_forward_pre_hook(
+        lambda network, _: seen.append(network.core.depth) if network.training else None
+    )
     list(run.epochs())
 
     assert [cycles for cycles, _ in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    fixed = [cost(config.with_changes({"model.curriculum": "none", "model.cycles": t})).train_gflops for t in (1, 2, 3)]
+    fixed = [
+        cost(config.with_changes({"model.curriculum": "none", "model.cycles": t})).train_gflops
+        for t in (1, 2, 3)
+    ]
     assert cost(config).train_gflops == pytest.approx(0.3 * fixed[0] + 0.3 * fixed[1] + 0.4 * fixed[2])

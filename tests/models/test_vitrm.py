@@ -11,7 +11,11 @@ SHAPE = (1, 4, 4)  # four patches of 2x2
 def tiny(**fields):
     torch.manual_seed(0)
     return ViTRMNetwork(
-        ViTRM(**{"width": 8, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 3, "dropout": 0.0} | fields), SHAPE, 5
+        ViTRM(
+            **{"width": 8, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 3, "dropout": 0.0} | fields
+        ),
+        SHAPE,
+        5,
     )
 
 
@@ -42,7 +46,9 @@ ADD_1, ADD_10 = Apply(lambda tokens: tokens + 1), Apply(lambda tokens: tokens + 
     ids=["one block", "image in the answer", "two blocks"],
 )
 def test_a_cycle_by_hand(fields, blocks, expected):
-    """Equations (2)-(3): f = mean over the tokens of 4 x 6, 1 y and 3 z tokens, all constant; y = 2, z = 0."""
+    """Equations (2)-(3): f = mean over the tokens of 4 x 6, 1 y and 3 z tokens, all constant; y = 2, z =
+    0.
+    """
     network = tiny(**fields)
     network.f = nn.ModuleList(blocks)
     states = (torch.full((1, count, 8), value) for count, value in ((4, 6.0), (1, 2.0), (3, 0.0)))
@@ -64,9 +70,14 @@ def test_cycles_in_training_and_at_test_are_counted_apart(mode, expected):
 
 
 def test_patches_are_projected_row_by_row_and_heads_read_the_first_state():
-    """Equation (1) with the patch at the top right written out, and (4): logits and halting logit are affine in y."""
+    """Equation (1) with the patch at the top right written out, and (4): logits and halting logit are affine
+    in y.
+    """
     network, image = tiny().eval(), torch.arange(16.0).view(1, 1, 4, 4)
-    second = network.embed.project.weight.view(8, 4) @ torch.tensor([2.0, 3.0, 6.0, 7.0]) + network.embed.project.bias
+    second = (
+        network.embed.project.weight.view(8, 4) @ torch.tensor([2.0, 3.0, 6.0, 7.0])
+        + network.embed.project.bias
+    )
     output, (y, _) = network(image, network.start(image))
 
     torch.testing.assert_close(network.embed(image)[0, 1], second)
@@ -81,14 +92,25 @@ def test_skipping_unread_tokens_changes_nothing(fields):
     for block in network.f:
         block.skip_unread = False
 
-    torch.testing.assert_close(skipped.logits, network(images, network.start(images))[0].logits, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        skipped.logits, network(images, network.start(images))[0].logits, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_initial_values_have_the_published_spread():
-    """Xavier-normal at d=384: 0.00895 for the positions and z, 0.051 for y (authors' code). Fixed ones are not trained."""
+    """Xavier-normal at d=384: 0.00895 for the positions and z, 0.051 for y (authors' code). Fixed ones are
+    not trained.
+    """
     torch.manual_seed(0)
     network = ViTRMNetwork(ViTRM(), (3, 32, 32), 10)
 
-    for weight, spread in ((network.positions, 0.00895), (network.z_start, 0.00895), (network.y_start, 0.051)):
+    for weight, spread in (
+        (network.positions, 0.00895),
+        (network.z_start, 0.00895),
+        (network.y_start, 0.051),
+    ):
         assert weight.std().item() == pytest.approx(spread, rel=0.02 if spread < 0.05 else 0.2)
-    assert ["z_start" in dict(net.named_parameters()) for net in (network, tiny(latent_init="fixed"))] == [True, False]
+    assert ["z_start" in dict(net.named_parameters()) for net in (network, tiny(latent_init="fixed"))] == [
+        True,
+        False,
+    ]

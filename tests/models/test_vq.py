@@ -32,8 +32,13 @@ def network(**fields):
 
 
 def test_straight_through_by_hand():
-    """z = (0.9, 0.2) becomes code (1, 0); a loss 3 a + 5 b of it has the gradient (3, 5) at z and none at the codebook."""
-    codes, z = quantiser([[1.0, 0.0], [0.0, 1.0]], normalised=False), torch.tensor([[[0.9, 0.2]]], requires_grad=True)
+    """z = (0.9, 0.2) becomes code (1, 0); a loss 3 a + 5 b of it has the gradient (3, 5) at z and none at the
+    codebook.
+    """
+    codes, z = (
+        quantiser([[1.0, 0.0], [0.0, 1.0]], normalised=False),
+        torch.tensor([[[0.9, 0.2]]], requires_grad=True),
+    )
     straight = codes(z).straight
     (straight * torch.tensor([3.0, 5.0])).sum().backward()
 
@@ -51,8 +56,8 @@ def test_the_nearest_code_is_so_by_cosine_where_codes_are_normalised(normalised,
 
 
 def test_loss_by_hand():
-    """One channel row 0, 0 drawn as 1, 0: MSE 1/2, gradient 1 (one difference, off by -1) times 0.1; z = 1, e = 3: 4 + 0.25 * 4.
-    Commitment pulls the latents, the rest the codes."""
+    """One channel row 0, 0 drawn as 1, 0: MSE 1/2, gradient 1 (one difference, off by -1) times 0.1; z = 1, e
+    = 3: 4 + 0.25 * 4. Commitment pulls the latents, the rest the codes."""
     z, e = torch.tensor([[[1.0]]], requires_grad=True), torch.tensor([[[3.0]]], requires_grad=True)
     again, images = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]), torch.zeros(1, 1, 2, 2)
     loss = vq_loss(again, images, Codes(torch.zeros(1, 1), torch.zeros(1, 1, 1), z, e), VQ())
@@ -63,7 +68,9 @@ def test_loss_by_hand():
 
 
 def test_a_code_without_use_starts_again_at_a_latent():
-    """Code 0 is all that is used; with a share of 0.2/2 at first, code 1 is at 0.05/2 after two batches of decay 1/2: dead."""
+    """Code 0 is all that is used; with a share of 0.2/2 at first, code 1 is at 0.05/2 after two batches of
+    decay 1/2: dead.
+    """
     codes = quantiser([[1.0, 0.0], [-1.0, 0.0]], usage_decay=0.5)
     codes.usage.fill_(NEW / 2)
     generator = torch.Generator().manual_seed(0)
@@ -104,7 +111,10 @@ def test_a_saved_tokenizer_comes_back_and_its_hash_follows_config_and_weights(tm
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "is damaged: its weights are not those its header names"),
+        (
+            lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+            "is damaged: its weights are not those its header names",
+        ),
         (lambda content: b"nothing", r"is damaged or missing \(.*\)\. Train the tokenizer again"),
         (lambda content: save({"weight": torch.zeros(1)}), "holds no image tokenizer of this version"),
         (
@@ -124,8 +134,12 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage, message):
 
 
 def test_legacy_latents_are_folded_without_a_transpose():
-    """Of K = 2 latents (0 1 2 3) and (4 5 6 7), D = 4: rows of the fold are (0 1), (2 3), (4 5), (6 7), so columns 0 2 4 6."""
-    encoder = ImageTokenizer(VQ(size=8, patch=8, codes=2, width=4, layers=1, heads=1, token_size=4, legacy=True)).encoder
+    """Of K = 2 latents (0 1 2 3) and (4 5 6 7), D = 4: rows of the fold are (0 1), (2 3), (4 5), (6 7), so
+    columns 0 2 4 6.
+    """
+    encoder = ImageTokenizer(
+        VQ(size=8, patch=8, codes=2, width=4, layers=1, heads=1, token_size=4, legacy=True)
+    ).encoder
     encoder.norm_out, encoder.project = nn.Identity(), nn.Identity()
     encoder.norm_out.forward = lambda x: torch.arange(8.0).view(1, 2, 4)
 

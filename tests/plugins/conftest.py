@@ -19,7 +19,13 @@ def home(tmp_path: Path) -> Path:
     data.mkdir()
     images, labels = load_digits(return_X_y=True)
     pixels = (images.reshape(-1, 1, 8, 8) * 15).astype(np.uint8)
-    np.savez(data / "scans.npz", train_x=pixels[:200], train_y=labels[:200], test_x=pixels[200:300], test_y=labels[200:300])
+    np.savez(
+        data / "scans.npz",
+        train_x=pixels[:200],
+        train_y=labels[:200],
+        test_x=pixels[200:300],
+        test_y=labels[200:300],
+    )
     return write_documented(tmp_path / "home", "model.md", "mixer_study.py", "mixer_network.py")
 
 

@@ -37,7 +37,9 @@ def test_the_boards_import_modules_with_trust_alone_and_follow_their_file(tmp_pa
     monkeypatch.setattr(server, "POLL_S", 0.0)
     monkeypatch.setattr(server, "REST", 0.0)
     mark, file = tmp_path / "imported", tmp_path / "mine.py"
-    file.write_text(PART.format(title="The figure") + f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n")
+    file.write_text(
+        PART.format(title="The figure") + f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
+    )
     results = write_study(tmp_path / "results")
     (made,) = (results.root / "studies").glob("*/*/plan.json")
     plan = {"plugins": user_files_of(tmp_path, ["mine"]).record, "report": [{"kind": "mine", "name": "mine"}]}

@@ -1,4 +1,6 @@
-"""`recstudy contract`: what it says of families that keep their promises, and of one for each that does not."""
+"""`recstudy contract`: what it says of families that keep their promises, and of one for each that does
+not.
+"""
 
 from pathlib import Path
 
@@ -103,8 +105,14 @@ def test_losses_that_have_changed_are_told(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "other.py registers no task, model family, optimizer, loss, schedule or augmentation to be checked"),
-        ("1 / 0", "ConfigError: other cannot be imported: other.py, line 1: ZeroDivisionError: division by zero"),
+        (
+            "",
+            "other.py registers no task, model family, optimizer, loss, schedule or augmentation to be checked",
+        ),
+        (
+            "1 / 0",
+            "ConfigError: other cannot be imported: other.py, line 1: ZeroDivisionError: division by zero",
+        ),
     ],
 )
 def test_a_file_without_anything_to_check_is_refused(tmp_path, capsys, text, said):

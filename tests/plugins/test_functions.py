@@ -1,4 +1,6 @@
-"""Optimisers, losses and schedules of one's own: chosen by name, set by options, refused where they do not fit."""
+"""Optimisers, losses and schedules of one's own: chosen by name, set by options, refused where they do not
+fit.
+"""
 
 import pytest
 import torch
@@ -37,13 +39,25 @@ def registered():
 
 
 def run(**train) -> RunConfig:
-    return configure(RunConfig, {"data": {"name": "digits", "limit": 32}, "model": {"family": "cnn", "width": 8}, "train": train})
+    return configure(
+        RunConfig,
+        {"data": {"name": "digits", "limit": 32}, "model": {"family": "cnn", "width": 8}, "train": train},
+    )
 
 
 def test_a_schedule_counts_updates():
-    """Two epochs of four updates: the second epoch begins when four of eight are done, half way from 0.1 to 0.05."""
-    named = {"optimizer": "rprop", "optimizer_options": {"growth": 1.5}, "loss": "focal", "schedule": "linear"}
-    config = run(**named, epochs=2, batch_size=8, schedule_options={"end": 0.5}, learning_rate=0.1, selection="last")
+    """Two epochs of four updates: the second epoch begins when four of eight are done, half way from 0.1 to
+    0.05.
+    """
+    named = {
+        "optimizer": "rprop",
+        "optimizer_options": {"growth": 1.5},
+        "loss": "focal",
+        "schedule": "linear",
+    }
+    config = run(
+        **named, epochs=2, batch_size=8, schedule_options={"end": 0.5}, learning_rate=0.1, selection="last"
+    )
     training = make_training(config)
 
     assert [line["learning_rate"] for line in training.epochs()] == pytest.approx([0.1, 0.075])
@@ -55,7 +69,9 @@ def test_a_schedule_counts_updates():
 def test_a_schedule_that_gives_no_rate_is_refused():
     SCHEDULES.add("below")(lambda config, done, length: -0.1)
 
-    with pytest.raises(ConfigError, match=r"the schedule 'below' must give a finite number from 0, but gives -0.1 at 0 of 4"):
+    with pytest.raises(
+        ConfigError, match=r"the schedule 'below' must give a finite number from 0, but gives -0.1 at 0 of 4"
+    ):
         learning_rate(TrainConfig(schedule="below"), 0, 4)
 
 
@@ -64,7 +80,10 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
 
     assert "optimizer_options" not in plain.deciding["train"]
     assert "loss_options" not in plain.deciding["train"]
-    ids = {run(optimizer="sgd", optimizer_options=options).run_id for options in ({}, {"momentum": 0.5}, {"momentum": 0.6})}
+    ids = {
+        run(optimizer="sgd", optimizer_options=options).run_id
+        for options in ({}, {"momentum": 0.5}, {"momentum": 0.6})
+    }
     assert len(ids) == 3
     assert run(optimizer="sgd").with_changes({"train.optimizer_options.momentum": 0.5}).run_id in ids
 
@@ -73,8 +92,14 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
     ("train", "message"),
     [
         ({"optimizer": "sgdd"}, r"no optimizer 'sgdd': there are .* rprop, sgd. Did you mean 'sgd'\?"),
-        ({"optimizer": "sgd", "optimizer_options": {"momemtum": 1}}, r"no option 'momemtum': the optimizer 'sgd' has .*. Did"),
-        ({"schedule": "linaer"}, r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?"),
+        (
+            {"optimizer": "sgd", "optimizer_options": {"momemtum": 1}},
+            r"no option 'momemtum': the optimizer 'sgd' has .*. Did",
+        ),
+        (
+            {"schedule": "linaer"},
+            r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?",
+        ),
         ({"schedule_options": {"end": 1}}, r"no option 'end': the schedule 'epoch' has none."),
         ({"loss": "focal", "loss_options": {"gamma": [1]}}, r"'train.loss_options.gamma.*' must be "),
     ],

@@ -87,7 +87,9 @@ print(FAMILIES["mine"]().title, sys.modules["lab.parts.mine"].WORD)
 
 
 def test_a_worker_imports_the_copy_of_a_file_that_has_changed_since(tmp_path):
-    """From a folder of packages without a file, in the encoding that it states; Ray has the study's own folder in `sys.path`."""
+    """From a folder of packages without a file, in the encoding that it states; Ray has the study's own
+    folder in `sys.path`.
+    """
     home = tmp_path / "home"
     file = home / "lab/parts/mine.py"
     file.parent.mkdir(parents=True)
@@ -106,7 +108,10 @@ def test_a_worker_imports_the_copy_of_a_file_that_has_changed_since(tmp_path):
 
 def test_readers_of_two_studies_that_name_things_alike(tmp_path):
     """Each has its own, also of a module that is imported late."""
-    texts = {one: {"mine": family("mine", one) + "\nPLACE = 'late:word'\n", "late": f"word = {one!r}"} for one in ("a", "b")}
+    texts = {
+        one: {"mine": family("mine", one) + "\nPLACE = 'late:word'\n", "late": f"word = {one!r}"}
+        for one in ("a", "b")
+    }
     plans = [planned(write(tmp_path / one, **files), "mine") for one, files in texts.items()]
     titles = []
     for plan in [*plans, *plans]:
@@ -149,7 +154,10 @@ def test_what_cannot_be_imported_is_told_in_one_line(tmp_path, text, reason):
     with pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as told, loaded(given):
         pass
     assert "\n" not in str(told.value)
-    with reading(given.record, trust=True), pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"):
+    with (
+        reading(given.record, trust=True),
+        pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"),
+    ):
         FAMILIES["mine"]
 
 
@@ -161,7 +169,9 @@ def test_the_other_modules_of_a_broken_study_are_there(tmp_path):
 def test_a_study_file_that_starts_itself_is_refused_where_it_is_imported(tmp_path):
     write(tmp_path, mine="from recstudy import main\n\nmain(None)\n")
 
-    with pytest.raises(ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main\(...\) whenever it is imported"):
+    with pytest.raises(
+        ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main\(...\) whenever it is imported"
+    ):
         loaded(user_files_of(tmp_path, ["mine"])).__enter__()
 
 
@@ -177,7 +187,9 @@ study = Study(name="mine", presets={"quick": RunConfig(data=Digits(), model=Mode
 
 def run(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(file), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
@@ -197,13 +209,17 @@ def test_a_study_file_that_another_module_imports_says_so(tmp_path):
     done = run(tmp_path / "mine.py")
 
     assert (
-        f"the model family 'mine' is registered twice: {tmp_path / 'mine.py'} runs as the study and is imported by" in done.stderr
+        f"the model family 'mine' is registered twice: {tmp_path / 'mine.py'} runs as the study and is imported by"
+        in done.stderr
     )
 
 
 def test_a_network_of_the_study_file_itself(tmp_path):
     """`network = "mine:Net"`: the file runs as `__main__`, and is not run again."""
-    write(tmp_path, mine='from recstudy.plugins import named\n\nclass Net: ...\n\nprint(named("mine:Net") is Net)\n')
+    write(
+        tmp_path,
+        mine='from recstudy.plugins import named\n\nclass Net: ...\n\nprint(named("mine:Net") is Net)\n',
+    )
 
     assert run(tmp_path / "mine.py").stdout == "True\n"
 
@@ -233,7 +249,10 @@ def test_a_function_of_a_file_is_sent_by_its_name(tmp_path):
 
 
 def test_what_is_registered_at_a_prompt_stays_in_its_process():
-    code = family("mine") + "from recstudy.plugins import current_files, sent_files\nprint(current_files().modules)\nsent_files()"
+    code = (
+        family("mine")
+        + "from recstudy.plugins import current_files, sent_files\nprint(current_files().modules)\nsent_files()"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (2, "()\n")
@@ -327,8 +346,16 @@ def test_readers_import_nothing_without_trust(spy):
     ("plan", "untrusted", "trusted"),
     [
         ([{"module": "mine", "file": "mine.py"}], "mine.py; --trust imports it", "mine.py is not there"),
-        ([{"module": "mine", "file": "/gone/mine.py", "digest": "0"}], "/gone/mine.py; --trust", "/gone/mine.py is not there"),
-        ([{"module": "nowhere", "file": ""}], "nowhere; --trust imports it", "nowhere cannot be imported: ModuleNotFoundError"),
+        (
+            [{"module": "mine", "file": "/gone/mine.py", "digest": "0"}],
+            "/gone/mine.py; --trust",
+            "/gone/mine.py is not there",
+        ),
+        (
+            [{"module": "nowhere", "file": ""}],
+            "nowhere; --trust imports it",
+            "nowhere cannot be imported: ModuleNotFoundError",
+        ),
     ],
     ids=["here", "gone", "no-file"],
 )

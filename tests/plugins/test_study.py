@@ -1,4 +1,6 @@
-"""The stranger's study, from its command to its page: on this machine, and by Train on nodes that lack its folder."""
+"""The stranger's study, from its command to its page: on this machine, and by Train on nodes that lack its
+folder.
+"""
 
 import csv
 import html
@@ -23,7 +25,13 @@ def brier(answers):
 
 def read(stranger: Shell, *words: str, code: int = 0) -> str:
     """What the `recstudy` command prints."""
-    command = [sys.executable, "-c", "from recstudy.command import main; main()", *words, str(stranger.results)]
+    command = [
+        sys.executable,
+        "-c",
+        "from recstudy.command import main; main()",
+        *words,
+        str(stranger.results),
+    ]
     done = subprocess.run(command, cwd=stranger.folder, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -31,7 +39,11 @@ def read(stranger: Shell, *words: str, code: int = 0) -> str:
 
 def points(stranger: Shell) -> list[dict[str, str]]:
     """The numbers behind the reliability diagram."""
-    return list(csv.DictReader((stranger.results / FOLDER / "report/figures/reliability.csv").read_text().splitlines()))
+    return list(
+        csv.DictReader(
+            (stranger.results / FOLDER / "report/figures/reliability.csv").read_text().splitlines()
+        )
+    )
 
 
 @pytest.mark.whole
@@ -40,7 +52,10 @@ def test_it_runs_and_is_read(stranger, home):
 
     assert [result["status"] for result in stranger.records().values()] == ["done"] * 2
     assert all(0 <= result["metrics"]["worst_class"] <= 100 for result in stranger.records().values())
-    files = {file.name: sha256(file.read_bytes()).hexdigest() for file in (stranger.study, home / "mixer_network.py")}
+    files = {
+        file.name: sha256(file.read_bytes()).hexdigest()
+        for file in (stranger.study, home / "mixer_network.py")
+    }
     assert all(result["provenance"]["files"] == files for result in stranger.records().values())
     assert len({point["variant"] for point in points(stranger)}) == 2
     assert "Worst class (%)" in html.unescape(stranger.page())
@@ -67,7 +82,14 @@ def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path, 
         started(tmp_path / "head", "--num-cpus=1", *head_of(port), port=port, inside=hidden),
         started(tmp_path / "node", f"--address=127.0.0.1:{port}", "--num-cpus=1", inside=hidden),
     ):
-        stranger.run("--address", f"127.0.0.1:{port}", "--only", "depth=3, supervision_steps=2", "--workers-per-run", "2")
+        stranger.run(
+            "--address",
+            f"127.0.0.1:{port}",
+            "--only",
+            "depth=3, supervision_steps=2",
+            "--workers-per-run",
+            "2",
+        )
 
     (result,) = stranger.records().values()
     assert (result["status"], result["provenance"]["workers"]) == ("done", 2)

@@ -1,4 +1,6 @@
-"""Tasks from outside (docs/how-to/task.md): they keep their contract, train, and a task that breaks a promise is named."""
+"""Tasks from outside (docs/how-to/task.md): they keep their contract, train, and a task that breaks a promise
+is named.
+"""
 
 import csv
 from pathlib import Path
@@ -50,15 +52,30 @@ def test_the_tasks_of_the_docs_keep_their_contract(home, name, capsys):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("return (output.logits[:, 0].float() - batch.labels) ** 2", "return ((output.logits - 1) ** 2)"), "loss of the task"),
-        ((".abs() < 0.1", ".abs() + 1"), "`right` is not from 0 to 1"),
-        (('{"value": output.logits[:, 0].float()}', '{"value": output.logits.sum()}'), "one an item, but has the shape ()"),
         (
-            ("batch.labels) ** 2", "batch.labels) ** 2 if output.logits.requires_grad else output.logits.sum()"),
+            ("return (output.logits[:, 0].float() - batch.labels) ** 2", "return ((output.logits - 1) ** 2)"),
+            "loss of the task",
+        ),
+        ((".abs() < 0.1", ".abs() + 1"), "`right` is not from 0 to 1"),
+        (
+            ('{"value": output.logits[:, 0].float()}', '{"value": output.logits.sum()}'),
+            "one an item, but has the shape ()",
+        ),
+        (
+            (
+                "batch.labels) ** 2",
+                "batch.labels) ** 2 if output.logits.requires_grad else output.logits.sum()",
+            ),
             "ConfigError: the loss of the task 'regression' must be (16,), one an item, but is ()",
         ),
-        (('score: ClassVar = "rmse"', 'score: ClassVar = "top1_accuracy"'), "its score 'top1_accuracy' does not follow"),
-        (('Labels("float32")', 'Labels("float64")'), "train_labels must be float64 for the task 'regression'"),
+        (
+            ('score: ClassVar = "rmse"', 'score: ClassVar = "top1_accuracy"'),
+            "its score 'top1_accuracy' does not follow",
+        ),
+        (
+            ('Labels("float32")', 'Labels("float64")'),
+            "train_labels must be float64 for the task 'regression'",
+        ),
         (("example: ClassVar", "examples: ClassVar"), "needs an `example` with its data and a model"),
     ],
 )
@@ -80,7 +97,9 @@ def test_a_promise_that_is_broken_is_named(home, change, words, capsys):
 def test_a_model_without_such_answers_is_refused(home, capsys):
     file = home / "addition.py"
     file.write_text(
-        file.read_text().replace('"family": "trm", "tokens": "cell", "width": 16, "heads": 2, "multiple": 16', '"family": "cnn"')
+        file.read_text().replace(
+            '"family": "trm", "tokens": "cell", "width": 16, "heads": 2, "multiple": 16', '"family": "cnn"'
+        )
     )
 
     assert "gives an answer an image, but Addition (sequence labelling) needs an answer a cell" in " ".join(
@@ -97,7 +116,9 @@ def test_what_a_halting_head_learns_is_said_of_each_item():
     output = Output(torch.zeros(3, 10), halt=torch.zeros(3))
     batch = Batch(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 2]), None, 3)
 
-    with pytest.raises(ConfigError, match=r"^`right` of the task 'multiclass' must be \(3,\), one an item, but is \(\)$"):
+    with pytest.raises(
+        ConfigError, match=r"^`right` of the task 'multiclass' must be \(3,\), one an item, but is \(\)$"
+    ):
         step_loss(output, batch, task)
 
 

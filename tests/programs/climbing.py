@@ -1,6 +1,7 @@
 """Which learning rate and depth are best?
 
-A search of a function for the tests, whose scores are known beforehand. With CLIMBING=N the process of the N-th run is killed.
+A search of a function for the tests, whose scores are known beforehand. With CLIMBING=N the process of the
+N-th run is killed.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Does counting further help?
 
-A study of a function for the tests: it counts to `steps`, keeps the count in its folder and resumes from it. COUNTING names what
-goes wrong in the first attempt: `killed`, `asked` to stop, or a failure.
+A study of a function for the tests: it counts to `steps`, keeps the count in its folder and resumes from it.
+COUNTING names what goes wrong in the first attempt: `killed`, `asked` to stop, or a failure.
 """
 
 import json

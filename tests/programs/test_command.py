@@ -69,7 +69,8 @@ def wait(until) -> None:
         time.sleep(0.05)
 
 
-# ---------------------------------------------------------------------------------------------------- the command line
+# ---------------------------------------------------------------------------------------------------- the
+# command line
 
 
 def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
@@ -81,7 +82,9 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
     program = Command(words, folder=tmp_path, environment={"RUN": "run {seed}"})
     values = {"text": "a b", "model": {"depth": 2}}
 
-    row = ran(Study("words", program=program, settings=values, metrics=ACCURACY, variants=[Variant("one", {})]))
+    row = ran(
+        Study("words", program=program, settings=values, metrics=ACCURACY, variants=[Variant("one", {})])
+    )
 
     assert (row["status"], row["accuracy"]) == ("done", 91.5)
     shown = (run_folder() / "output.log").read_text()
@@ -93,7 +96,11 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "settings", "said"),
     [
-        ("train {folder} {lrr}", {"lr": 0.1}, "unknown placeholder {lrr}: there are seed, folder, lr. Did you mean 'lr'?"),
+        (
+            "train {folder} {lrr}",
+            {"lr": 0.1},
+            "unknown placeholder {lrr}: there are seed, folder, lr. Did you mean 'lr'?",
+        ),
         ("train {folder} {}", {"lr": 0.1}, "unknown placeholder {0}: there are seed, folder, lr."),
         ("train {folder}", {"lr": 0.1}, "no placeholder uses the setting 'lr': add {lr} to train {folder}"),
         ("train {folder} {lr:d}", {"lr": 0.1}, "a placeholder cannot be filled in: Unknown format code 'd'"),
@@ -106,7 +113,9 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
 )
 def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, settings, said):
     with pytest.raises(ConfigError, match=re.escape(said)):
-        Study("s", program=Command(command), settings=settings, metrics=ACCURACY, variants=[Variant("one", {})])
+        Study(
+            "s", program=Command(command), settings=settings, metrics=ACCURACY, variants=[Variant("one", {})]
+        )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +139,11 @@ def test_the_command_and_the_name_decide_the_ids_and_the_folder_does_not(tmp_pat
     def run_id(**options):
         with gathering():
             program = Command(**{"command": "python train.py {folder}"} | options)
-            return Study("s", program=program, metrics=ACCURACY, variants=[Variant("one", {})]).presets["default"].run_id
+            return (
+                Study("s", program=program, metrics=ACCURACY, variants=[Variant("one", {})])
+                .presets["default"]
+                .run_id
+            )
 
     assert run_id() == run_id(folder=tmp_path, environment={"A": "1"}, minutes=3)
     assert len({run_id(), run_id(command="python train.py {folder} -v"), run_id(name="other")}) == 3
@@ -146,7 +159,8 @@ def test_a_folder_or_a_program_that_is_not_there_is_refused_before_anything_is_w
     assert not Path("results/runs").exists()
 
 
-# ---------------------------------------------------------------------------------------------------- metrics and failures
+# ---------------------------------------------------------------------------------------------------- metrics
+# and failures
 
 
 @pytest.mark.parametrize(
@@ -177,11 +191,16 @@ def test_a_command_that_finds_no_memory_fails_as_such(study):
 
 
 def test_the_last_metrics_count(study):
-    assert ran(study("""write('{"accuracy": 1}'); write('{"accu'); write('{"accuracy": "92.5"}')"""))["accuracy"] == 92.5
+    assert (
+        ran(study("""write('{"accuracy": 1}'); write('{"accu'); write('{"accuracy": "92.5"}')"""))["accuracy"]
+        == 92.5
+    )
 
 
 def test_the_last_lines_count_and_a_line_may_have_a_part_of_the_metrics(study):
-    script = "print('accuracy: 1')\nprint('F1 0.5')\nprint('\\x1b[32maccuracy: 2\\x1b[0m accuracy: 3', end='')"
+    script = (
+        "print('accuracy: 1')\nprint('F1 0.5')\nprint('\\x1b[32maccuracy: 2\\x1b[0m accuracy: 3', end='')"
+    )
     pattern = r"accuracy: (?P<accuracy>\S+)|F1 (?P<f1>\S+)"
 
     row = ran(study(script, ACCURACY | {"f1": Metric()}, metrics=LastLine(pattern)))
@@ -195,7 +214,9 @@ def test_a_metric_that_is_not_finite_is_diverged(value, study):
 
 
 def test_a_step_that_is_not_finite_ends_the_command_as_diverged(study):
-    row = ran(study("print(os.getpid(), 'loss nan'); time.sleep(600)", progress=r"(?P<pid>\d+) loss (?P<loss>\S+)"))
+    row = ran(
+        study("print(os.getpid(), 'loss nan'); time.sleep(600)", progress=r"(?P<pid>\d+) loss (?P<loss>\S+)")
+    )
 
     assert row["status"] == "diverged"
     assert read_record(run_folder() / "result.json", Result).error == "step 0: loss is nan"
@@ -208,7 +229,10 @@ def test_a_step_that_is_not_finite_ends_the_command_as_diverged(study):
 def test_binary_output_breaks_nothing(study):
     row = ran(study("os.write(1, bytes(range(256)) * 1000); print(); sys.exit('\\0\\x07 the end')"))
 
-    assert row["error"] == "train.py exited with code 1: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} the end"
+    assert (
+        row["error"]
+        == "train.py exited with code 1: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} the end"
+    )
     assert all(line.replace(chr(9), "").isprintable() for line in row["traceback"].splitlines())
 
 
@@ -252,9 +276,7 @@ def test_no_process_outlives_the_command(study):
 
 def test_a_command_that_ignores_sigterm_is_killed_at_its_time_limit(study):
     ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-    script = (
-        f"print(child({ignore!r}), os.getpid())\nsignal.signal(signal.SIGTERM, lambda *_: print('no'))\nwhile True: time.sleep(1)"
-    )
+    script = f"print(child({ignore!r}), os.getpid())\nsignal.signal(signal.SIGTERM, lambda *_: print('no'))\nwhile True: time.sleep(1)"
 
     row = ran(study(script, minutes=0.03, grace_seconds=0.5))
 
@@ -274,7 +296,9 @@ def test_silence_is_allowed_where_there_is_a_time_limit(study):
     row = ran(study(script, name="unlimited"), set=silent, only=["one"])
 
     assert row["error_class"] == "hung"
-    assert row["error"].startswith("unlimited printed nothing for 0.01 minutes (place.silent_minutes) and was stopped")
+    assert row["error"].startswith(
+        "unlimited printed nothing for 0.01 minutes (place.silent_minutes) and was stopped"
+    )
 
 
 def test_a_search_stops_a_command_by_its_progress(study):
@@ -342,7 +366,8 @@ def test_a_search_on_ray_stops_a_run_that_needs_time_to_end(program, study):
     assert len([*Path("results/runs").glob("*/result.json")]) == 3
 
 
-# ---------------------------------------------------------------------------------------------------- stops and resumes
+# ---------------------------------------------------------------------------------------------------- stops
+# and resumes
 
 STUDY = """
 from recstudy import Command, Metric, Study, Variant, main

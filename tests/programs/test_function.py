@@ -1,4 +1,6 @@
-"""A training function as the program of a study: what it is given, what it may return, and how its runs resume."""
+"""A training function as the program of a study: what it is given, what it may return, and how its runs
+resume.
+"""
 
 import dataclasses
 import os
@@ -35,7 +37,13 @@ def first_run(folder: Path) -> Any:
 
 
 def study_of(program: Any, settings: Any, **fields: Any) -> Study:
-    return Study("own", program=program, settings=settings, metrics=SCORE, **{"variants": grid({"depth": [1, 2]}), **fields})
+    return Study(
+        "own",
+        program=program,
+        settings=settings,
+        metrics=SCORE,
+        **{"variants": grid({"depth": [1, 2]}), **fields},
+    )
 
 
 @pytest.mark.parametrize("wrong", ["killed", "asked"])
@@ -48,7 +56,8 @@ def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path,
 
     assert stopped.returncode == (-9 if wrong == "killed" else 130)
     assert [line["epoch"] for line in read_lines(run.epochs)] == [0, 1, 2, 3]
-    assert run.tries == (2 if wrong == "killed" else 1)  # an attempt that left in good order counts with its successor
+    # an attempt that left in good order counts with its successor
+    assert run.tries == (2 if wrong == "killed" else 1)
     loaded = recstudy.load(tmp_path / "r").runs
     assert loaded["accuracy"].tolist() == [45.0, 50.0, 46.0, 51.0]
     assert set(loaded["status"]) == {"done"}
@@ -90,7 +99,10 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
 
     for number, kind in enumerate((Plain, Checked, Plain(), Checked(depth=3))):
         study = study_of(Function(train, name=f"typed{number}"), kind)
-        assert recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() == [10.0, 20.0]
+        assert recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() == [
+            10.0,
+            20.0,
+        ]
     with pytest.raises(ConfigError, match="'depth' must be less than or equal to 8, but got 9"):
         make_plan(study_of(Function(train, name="typed4"), Checked, variants=grid({"depth": [1, 9]})))
 
@@ -112,7 +124,11 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
 )
 def test_settings_that_do_not_fit_are_refused_before_anything_runs(settings, variants, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
-        make_plan(study_of(Function(counting.count, name="refused", title="train"), settings, variants=grid(variants)))
+        make_plan(
+            study_of(
+                Function(counting.count, name="refused", title="train"), settings, variants=grid(variants)
+            )
+        )
 
 
 def test_numbers_of_numpy_are_settings_like_pythons_own(tmp_path):
@@ -134,9 +150,14 @@ def test_a_name_tells_programs_apart_and_settings_their_runs(tmp_path):
     def triple(run: RunContext) -> dict[str, float]:
         return {"accuracy": 3.0 * run.settings["depth"]}
 
-    studies = [study_of(Function(function, name=function.__name__), {"depth": 1}) for function in (double, triple)]
+    studies = [
+        study_of(Function(function, name=function.__name__), {"depth": 1}) for function in (double, triple)
+    ]
     again = dataclasses.replace(studies[0], name="again")  # the same function in another study
-    values = [recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist() for study in (*studies, again)]
+    values = [
+        recstudy.run(study, results=tmp_path / "r", ray=False).runs["accuracy"].tolist()
+        for study in (*studies, again)
+    ]
 
     assert values == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]
     assert len(Results(tmp_path / "r").run_ids()) == 4  # the third study found its runs finished
@@ -226,6 +247,8 @@ def test_a_function_that_cannot_be_sent_to_workers_is_refused_in_one_line(tmp_pa
         with lock:
             return {"accuracy": 1.0}
 
-    with pytest.raises(ConfigError, match=r"train cannot be sent to Ray's workers: cannot pickle '_thread.lock' object"):
+    with pytest.raises(
+        ConfigError, match=r"train cannot be sent to Ray's workers: cannot pickle '_thread.lock' object"
+    ):
         recstudy.run(study_of(train, {"depth": 1}), results=tmp_path / "r")
     assert not (tmp_path / "r").exists()

@@ -1,4 +1,6 @@
-"""`recstudy judge`: a CSV of finished runs becomes a study, which every reading command takes like any other."""
+"""`recstudy judge`: a CSV of finished runs becomes a study, which every reading command takes like any
+other.
+"""
 
 import json
 import subprocess
@@ -108,7 +110,8 @@ def test_a_changed_value_is_refused_unless_the_file_replaces_what_was_imported(j
     folder = judge(ROWS)
     changed = [ROWS[0].replace("84.93", "84.8"), *ROWS[1:11]]
     with pytest.raises(
-        ConfigError, match=r"runs.csv, line 2: .*'accuracy': 84.8.* imported as done with .*'accuracy': 84.93.* --replace"
+        ConfigError,
+        match=r"runs.csv, line 2: .*'accuracy': 84.8.* imported as done with .*'accuracy': 84.93.* --replace",
     ):
         judge(changed)
     assert len(values(folder)) == 12
@@ -155,9 +158,15 @@ def test_every_reading_command_takes_it(judge, tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("- text: a\n  than: {lr: 0.1}\n- text: b\n  thn: {lr: 0.1}\n", "claims.yaml, line 3: .*'thn'.* Did you mean 'than'"),
+        (
+            "- text: a\n  than: {lr: 0.1}\n- text: b\n  thn: {lr: 0.1}\n",
+            "claims.yaml, line 3: .*'thn'.* Did you mean 'than'",
+        ),
         ("claims:\n- just words\n", "claims.yaml, line 2: a claim has fields, such as text"),
-        ("claim:\n- text: a\n", "claims.yaml: no field 'claim': ClaimsFile has claims, .*Did you mean 'claims'"),
+        (
+            "claim:\n- text: a\n",
+            "claims.yaml: no field 'claim': ClaimsFile has claims, .*Did you mean 'claims'",
+        ),
         ("- text: 'a\n", "claims.yaml: .*line 2"),
         ("metrics: [f1]\n", "claims.yaml: 'metrics' must be a dictionary, but got \\['f1'\\]"),
         ("", "claims.yaml states nothing"),
@@ -170,7 +179,9 @@ def test_a_mistake_in_a_file_of_claims_is_named_with_its_line(tmp_path, text, pr
 
 
 def test_published_values_stand_beside_the_variants_that_they_are_of(judge):
-    Path("paper.csv").write_text("metric,value,unit,depth,lr\naccuracy,90.2,percent,2,0.01\naccuracy,20,percent,1,0.1\n")
+    Path("paper.csv").write_text(
+        "metric,value,unit,depth,lr\naccuracy,90.2,percent,2,0.01\naccuracy,20,percent,1,0.1\n"
+    )
     loaded = recstudy.load(judge(ROWS, published=Path("paper.csv")))
     verdicts = loaded.table("results").frame.dropna(subset="verdict").set_index("row").verdict
     assert verdicts.to_dict() == {"lr 0.01, depth 2": "undecided", "lr 0.1, depth 1": "differs"}
@@ -189,14 +200,19 @@ def test_damaged_imports_are_one_line(judge, tmp_path):
 
 def test_a_refused_file_leaves_nothing_behind(judge):
     Path("claims.yaml").write_text("- text: a\n  than: {lr: 0.5}\n")
-    with pytest.raises(ConfigError, match=r"the claim 'a' names lr=0.5, which no variant has: there are lr=0.01, lr=0.1"):
+    with pytest.raises(
+        ConfigError, match=r"the claim 'a' names lr=0.5, which no variant has: there are lr=0.01, lr=0.1"
+    ):
         judge(ROWS)
     assert not Path("results").exists()
 
 
 def test_a_metric_is_described_by_words(judge, capsys):
     judge(ROWS, metrics="val/loss:nats,accuracy:lower:%:500", settings="depth,lr")
-    assert "metrics: val/loss (nats, lower is better), accuracy (%, lower is better, 500 test items);" in capsys.readouterr().out
+    assert (
+        "metrics: val/loss (nats, lower is better), accuracy (%, lower is better, 500 test items);"
+        in capsys.readouterr().out
+    )
 
 
 def test_it_loads_neither_torch_nor_ray_nor_optuna(judge):

@@ -25,7 +25,8 @@ def new(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "scripts"), [([], []), (["--command", "python src/train.py"], ["src/train.py: a script that it runs\n"])]
+    ("words", "scripts"),
+    [([], []), (["--command", "python src/train.py"], ["src/train.py: a script that it runs\n"])],
 )
 def test_a_starter_runs_and_its_claims_are_supported(words, scripts, new):
     assert new("mine", *words) == (0, "".join([*scripts, "mine.py: run it with python mine.py\n"]))
@@ -54,7 +55,10 @@ def test_a_script_that_exists_is_left_as_it_is(new):
         (["mine", "--function", "--model"], "a study has one program: give --function or --model"),
         (["mine", "--command", "python train.py {lr}"], "give the command without its options"),
         (["My study"], "a study's name is that of a Python module"),
-        (["torch"], "torch.py would be imported wherever the module 'torch' is meant. Give another name, such as my_torch"),
+        (
+            ["torch"],
+            "torch.py would be imported wherever the module 'torch' is meant. Give another name, such as my_torch",
+        ),
         (["class"], "class.py: 'class' is a keyword of Python"),
         (["conftest"], "conftest.py would be run by pytest"),
         (["random"], "random.py would be imported"),

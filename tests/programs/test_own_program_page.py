@@ -1,4 +1,6 @@
-"""Each block of docs/how-to/own-program.md runs, in order, in one folder; and the example that stands for TRM's training script."""
+"""Each block of docs/how-to/own-program.md runs, in order, in one folder; and the example that stands for
+TRM's training script.
+"""
 
 import csv
 import os
@@ -30,7 +32,9 @@ def typed(tmp_path):
             script = ROOT / words[0] if words[0].startswith("studies/") else words[0]
             words = [str(script), *words[1:], *["--no-ray"] * ("--no-ray" not in words)]
         start = RECSTUDY if program == "recstudy" else [sys.executable]
-        return subprocess.run([*start, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [*start, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
 
     return run
 
@@ -45,7 +49,9 @@ def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path):
         else:
             exec(text, {})
 
-    tables = {table.parts[-5]: table for table in tmp_path.glob("results/studies/*/*/report/tables/claims.csv")}
+    tables = {
+        table.parts[-5]: table for table in tmp_path.glob("results/studies/*/*/report/tables/claims.csv")
+    }
     assert {*tables} == {"my_function", "my_script", "degree", "label_noise", "trm_l_cycles", "runs"}
     for name, table in tables.items():
         with open(table) as lines:
@@ -54,7 +60,9 @@ def test_every_block_runs_and_every_claim_is_supported(typed, tmp_path):
 
 
 def test_the_example_s_command_is_the_one_that_is_shown():
-    shown = [text for language, file, text in BLOCKS if "pretrain.py arch=trm" in text and language == "python"]
+    shown = [
+        text for language, file, text in BLOCKS if "pretrain.py arch=trm" in text and language == "python"
+    ]
     exec(shown[0], block := {})
     with gathering():
         study = runpy.run_path(str(EXAMPLE / "l_cycles.py"))
@@ -66,7 +74,9 @@ def test_the_example_s_command_is_the_one_that_is_shown():
 def test_the_stand_in_takes_and_refuses_overrides_as_hydra_does(tmp_path):
     command = [sys.executable, str(EXAMPLE / "pretrain.py"), "arch.L_cycles=2", "epochs=10"]
 
-    ended = subprocess.run([*command, "+checkpoint_path=out"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [*command, "+checkpoint_path=out"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     refused = subprocess.run([*command, "arch.L_cycle=2"], cwd=tmp_path, capture_output=True, text=True)
 
     assert re.search(r"^step 80: exact_accuracy 0\.\d{4}$", ended.stdout, re.MULTILINE)

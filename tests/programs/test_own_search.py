@@ -1,4 +1,6 @@
-"""A search of a training function: what it proposes, stops and confirms, with and without Ray, and when it resumes."""
+"""A search of a training function: what it proposes, stops and confirms, with and without Ray, and when it
+resumes.
+"""
 
 import os
 import re
@@ -65,7 +67,10 @@ def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"vary": {"dpeth": [1]}}, "no setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'"),
+        (
+            {"vary": {"dpeth": [1]}},
+            "no setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'",
+        ),
         ({"vary": {"depth": ["deep"]}}, "depth"),
         ({"changes": {"depth": 3}}, "'depth' is searched by climbing: give it no value"),
     ],
@@ -76,7 +81,8 @@ def test_what_a_search_of_a_function_refuses(options, words):
 
 
 @pytest.mark.parametrize(
-    ("settings", "steps"), [({"epochs": 9, "steps": 100}, 9), ({"steps": 5}, 5), ({"rounds": 5}, None), ({"steps": True}, None)]
+    ("settings", "steps"),
+    [({"epochs": 9, "steps": 100}, 9), ({"steps": 5}, 5), ({"rounds": 5}, None), ({"steps": True}, None)],
 )
 def test_the_steps_of_a_run_are_known_by_a_setting(settings, steps):
     study = Search("steps", program=recstudy.Function(max, name=f"steps of {settings}"), settings=settings | {"x": 1},
@@ -87,7 +93,11 @@ def test_the_steps_of_a_run_are_known_by_a_setting(settings, steps):
 
 def test_objectives_are_the_metrics_that_the_function_returns():
     metrics = {"accuracy": Metric("%"), "latency": Metric("ms", better="lower")}
-    fields = {"program": recstudy.Function(max, name="two objectives"), "settings": {"x": 1}, "ranges": {"x": Tunable(1, 3)}}
+    fields = {
+        "program": recstudy.Function(max, name="two objectives"),
+        "settings": {"x": 1},
+        "ranges": {"x": Tunable(1, 3)},
+    }
 
     study = Search("two", metrics=metrics, objectives={"score": "max", "latency": "min"}, **fields)
 

@@ -1,4 +1,6 @@
-"""Tables of finished runs, as trackers and people write them: which columns are settings, seed and metrics, and what is refused."""
+"""Tables of finished runs, as trackers and people write them: which columns are settings, seed and metrics,
+and what is refused.
+"""
 
 import re
 
@@ -62,9 +64,15 @@ def imported(table, **stated):
         (MLFLOW, (["depth"], "params.seed", ["accuracy", "val_loss"])),
         (PANDAS, (["lr"], "config.seed", ["accuracy"])),
         (EXAMPLE, (["lr", "opt_name"], "config.seed", ["accuracy"])),
-        ("﻿model;random_seed;mAP@0.5\nA;0;0.41\nA;1;0.42\nB;0;0.51\nB;1;0.55\n", (["model"], "random_seed", ["mAP_0_5"])),
+        (
+            "﻿model;random_seed;mAP@0.5\nA;0;0.41\nA;1;0.42\nB;0;0.51\nB;1;0.55\n",
+            (["model"], "random_seed", ["mAP_0_5"]),
+        ),
         ("lr\tscore\n0.1\t3.25\n0.1\t3.5\n0.2\t4.125\n0.2\t4.5\n", (["lr"], "none", ["score"])),
-        ("model,train_seed,Seed,f1\nA,10,0,0.4\nA,11,1,0.5\nB,10,0,0.6\nB,11,1,0.7\n", (["model"], "Seed", ["f1"])),
+        (
+            "model,train_seed,Seed,f1\nA,10,0,0.4\nA,11,1,0.5\nB,10,0,0.6\nB,11,1,0.7\n",
+            (["model"], "Seed", ["f1"]),
+        ),
     ],
     ids=[
         "grid",
@@ -95,7 +103,9 @@ def test_states_and_numbers_of_a_tracker_decide_what_a_run_is(table):
 
 
 def test_a_failed_run_has_the_settings_that_all_others_share(table):
-    runs, _ = imported(table("opt,seed,state,f1\nsgd,0,done,0.5\nsgd,1,done,0.25\n,2,killed,\n"), settings=["opt"])
+    runs, _ = imported(
+        table("opt,seed,state,f1\nsgd,0,done,0.5\nsgd,1,done,0.25\n,2,killed,\n"), settings=["opt"]
+    )
     failed = next(run for run in runs.values() if run.status == "failed")
     assert (failed.settings, failed.error_class, failed.error) == (
         {"opt": "sgd"},
@@ -114,7 +124,11 @@ def test_the_ids_are_those_of_own_settings(table):
 
 def test_an_empty_column_and_integers_written_as_floats_change_no_id(table):
     ids = set(imported(table(GRID))[0])
-    wider = GRID.replace("lr,", "dropout,lr,").replace("\n0.1,1,", "\n,0.1,1.0,").replace("\n0.1,2,", "\n,0.1,2.0,")
+    wider = (
+        GRID.replace("lr,", "dropout,lr,")
+        .replace("\n0.1,1,", "\n,0.1,1.0,")
+        .replace("\n0.1,2,", "\n,0.1,2.0,")
+    )
     assert set(imported(table(wider), settings=["lr", "depth", "dropout"])[0]) == ids
 
 
@@ -143,7 +157,9 @@ WRONG = {
     GRID.replace(
         "0.1,1,1,", "0.1,1,x,"
     ): "runs.csv, line 3, column 'seed': 'x' is no seed. A seed is a whole number of at least 0",
-    GRID.replace("0.1,1,1,", "0.1,1,0,"): "runs.csv, lines 2 and 3: the same settings and seed (lr=0.1, depth=1, seed 0). Remove "
+    GRID.replace(
+        "0.1,1,1,", "0.1,1,0,"
+    ): "runs.csv, lines 2 and 3: the same settings and seed (lr=0.1, depth=1, seed 0). Remove "
     "one, such as all but the last epoch of a run. If another column tells them apart, name it too: --settings lr,depth,COLUMN",
     "lr,seed,samples\n1,0,9123\n1,1,9140\n2,0,9200\n2,1,9201\n": "runs.csv: settings: lr; seed: seed; metrics: none; unclear: samples. "
     "Say which columns are which: --settings A,B --metrics C,D --seed S",

@@ -42,7 +42,9 @@ def write_study(folder: Path, name: str, depths: str = "[0, 1]", arguments: str 
 def run_file(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a study without Ray, with its results in its folder."""
     start = [sys.executable, file.name, "--no-ray", "--results", "results", *words]
-    return subprocess.run(start, cwd=file.parent, capture_output=True, text=True, env={**os.environ, "COLUMNS": "300"})
+    return subprocess.run(
+        start, cwd=file.parent, capture_output=True, text=True, env={**os.environ, "COLUMNS": "300"}
+    )
 
 
 def test_an_error_in_a_training_function_is_shown_with_the_last_lines_of_the_users_files(tmp_path):
@@ -80,7 +82,10 @@ def test_a_training_function_with_other_arguments_is_refused_before_anything_run
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (("--data", "folder"), "Note: --data has no effect on own, preset default: its program reads no data set of recstudy."),
+        (
+            ("--data", "folder"),
+            "Note: --data has no effect on own, preset default: its program reads no data set of recstudy.",
+        ),
         ((), "second.py both have a study 'own' in "),
     ],
 )
@@ -125,7 +130,8 @@ class Square(Shape):
 
 def test_a_class_without_a_method_names_the_method_and_the_nearest():
     with pytest.raises(
-        ConfigError, match=r"^test_user_code.py, line \d+: Square lacks read: it has reads\. Did you mean 'reads'\?$"
+        ConfigError,
+        match=r"^test_user_code.py, line \d+: Square lacks read: it has reads\. Did you mean 'reads'\?$",
     ):
         check_call(Square)
 
@@ -135,7 +141,9 @@ class Typed:
 
 
 def test_a_method_with_other_arguments_is_named_without_its_types():
-    with pytest.raises(ConfigError, match=r"Typed\.forward\(images\) is called as Typed\.forward\(images, carry\): too many"):
+    with pytest.raises(
+        ConfigError, match=r"Typed\.forward\(images\) is called as Typed\.forward\(images, carry\): too many"
+    ):
         check_call(Typed().forward, "images", "carry")
 
 
@@ -150,7 +158,9 @@ def test_a_method_with_other_arguments_is_named_without_its_types():
 def test_a_registered_function_with_other_arguments_is_refused_where_a_config_names_it(kind, registry, call):
     with gathering():
         registry.add("mine")(lambda first: first)
-        with pytest.raises(ConfigError, match=rf"<lambda>\(first\) is called as .*<lambda>\({call}\): too many"):
+        with pytest.raises(
+            ConfigError, match=rf"<lambda>\(first\) is called as .*<lambda>\({call}\): too many"
+        ):
             TrainConfig(**{kind: "mine"})
 
 

@@ -1,4 +1,6 @@
-"""Bundles for the tests: one that was trained, published and may be changed, with a manifest that fits whatever was changed."""
+"""Bundles for the tests: one that was trained, published and may be changed, with a manifest that fits
+whatever was changed.
+"""
 
 import json
 import re

@@ -32,8 +32,10 @@ def trained_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         ],
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sys.argv", ["tiny.py"])  # the plan keeps the command, which is that of the tests here
-        patched.setattr("recstudy.plugins.loading.outsiders", list)  # and what other tests of this process have registered
+        # the plan keeps the command, which is that of the tests here
+        patched.setattr("sys.argv", ["tiny.py"])
+        # and what other tests of this process have registered
+        patched.setattr("recstudy.plugins.loading.outsiders", list)
         recstudy.run(study, seeds=2, results=root, ray=False)
     return Results(root)
 
@@ -45,7 +47,15 @@ def published_once(trained_results: Results, tmp_path_factory: pytest.TempPathFa
     (folder / "tiny.py").write_text("study = ...\n")
     out = folder / "tiny_bundle"
     study = folder / "tiny.py"
-    publish(trained_results, "tiny", "quick", out, study=study, authors=("A. Author", "B. Author"), licence="CC-BY-4.0")
+    publish(
+        trained_results,
+        "tiny",
+        "quick",
+        out,
+        study=study,
+        authors=("A. Author", "B. Author"),
+        licence="CC-BY-4.0",
+    )
     return out
 
 

@@ -18,12 +18,14 @@ def test_it_verifies_and_a_changed_digit_is_found(file, tmp_path):
         verified = verify(bundle)
         assert verified.differences == []
         assert any(
-            "of the report" in line or line.startswith("the page, README.md") for line in verified.checked + verified.unchecked
+            "of the report" in line or line.startswith("the page, README.md")
+            for line in verified.checked + verified.unchecked
         )
         root = Path(shutil.copytree(bundle.root, tmp_path / "changed"))
 
     file = changed(root, "report/tables/accuracies.csv", r",97\.77666", ",97.87666")
     with opened(sealed(root)) as bundle:
         assert any(
-            line.startswith(f"{file}, line ") and "97.87666" in line and "97.77666" in line for line in verify(bundle).differences
+            line.startswith(f"{file}, line ") and "97.87666" in line and "97.77666" in line
+            for line in verify(bundle).differences
         )

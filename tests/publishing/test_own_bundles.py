@@ -34,7 +34,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     claims = [Claim("deeper is better", less={"depth": 1}, than={"depth": 4})]
     variants = grid({"depth": [1, 4], "rate": [1, 0.5]})
-    results = run_study(folder / "results", "typed", typed, settings=Settings, variants=variants, claims=claims)
+    results = run_study(
+        folder / "results", "typed", typed, settings=Settings, variants=variants, claims=claims
+    )
     publish(results, "typed", "default", folder / "bundle")
     return folder / "bundle"
 
@@ -60,7 +62,12 @@ def test_a_bundle_verifies(published):
             '"depth": 3',
             r"config.json: the settings of run \w+ are those of run \w+",
         ),
-        ("results/runs/*/result.json", r'"accuracy": [\d.]+', '"accuracy": 99.0', r"tables/results.csv, line \d+, column"),
+        (
+            "results/runs/*/result.json",
+            r'"accuracy": [\d.]+',
+            '"accuracy": 99.0',
+            r"tables/results.csv, line \d+, column",
+        ),
     ],
 )
 def test_what_was_changed_is_found(published, tmp_path, pattern, what, to, said):

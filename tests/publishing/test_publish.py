@@ -1,4 +1,6 @@
-"""A bundle stands by itself: the same bytes each time, nothing private in it, and read by every reader of results."""
+"""A bundle stands by itself: the same bytes each time, nothing private in it, and read by every reader of
+results.
+"""
 
 import json
 import re
@@ -24,13 +26,31 @@ TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
 SECRET = "correct-horse-battery"
 
 
-def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(trained_results, published_once, tmp_path):
+def test_published_twice_gives_the_same_bytes_which_sha256sum_checks(
+    trained_results, published_once, tmp_path
+):
     again = tmp_path / published_once.name
     study = published_once.with_name("tiny.py")
-    publish(trained_results, "tiny", "quick", again, study=study, authors=("A. Author", "B. Author"), licence="CC-BY-4.0")
+    publish(
+        trained_results,
+        "tiny",
+        "quick",
+        again,
+        study=study,
+        authors=("A. Author", "B. Author"),
+        licence="CC-BY-4.0",
+    )
 
-    assert subprocess.run(["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=again, check=False).returncode == 0
-    assert again.with_name(f"{again.name}.zip").read_bytes() == published_once.with_name(f"{again.name}.zip").read_bytes()
+    assert (
+        subprocess.run(
+            ["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=again, check=False
+        ).returncode
+        == 0
+    )
+    assert (
+        again.with_name(f"{again.name}.zip").read_bytes()
+        == published_once.with_name(f"{again.name}.zip").read_bytes()
+    )
 
 
 def test_every_reader_takes_its_results(published_once, tmp_path):
@@ -46,7 +66,10 @@ def test_every_reader_takes_its_results(published_once, tmp_path):
 
 
 def test_it_names_its_data_and_how_to_cite_it(published_once):
-    readme, cited = (published_once / "README.md").read_text(), yaml.safe_load((published_once / "CITATION.cff").read_text())
+    readme, cited = (
+        (published_once / "README.md").read_text(),
+        yaml.safe_load((published_once / "CITATION.cff").read_text()),
+    )
 
     assert next(iter(recstudy.load(published_once / "results").runs["provenance.data_checksum"])) in readme
     assert cited["authors"] == [{"name": "A. Author"}, {"name": "B. Author"}]
@@ -60,10 +83,13 @@ def test_items_of_real_data_are_in_it_on_request_alone(trained_results, publishe
 
     assert not list(published_once.glob("results/runs/*/mistakes.npz"))
     assert len(list((tmp_path / "whole").glob("results/runs/*/mistakes.npz"))) == 4
-    assert Bundle(published_once).about.left_out == ("items of data sets (images, captions, puzzles, traces of them): 4 files",)
+    assert Bundle(published_once).about.left_out == (
+        "items of data sets (images, captions, puzzles, traces of them): 4 files",
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- nothing private
+# -------------------------------------------------------------------------------------------------------
+# nothing private
 
 
 def write_configs(results: Results, study: recstudy.Study) -> None:
@@ -75,13 +101,20 @@ def write_configs(results: Results, study: recstudy.Study) -> None:
 
 def planted(root: Path) -> Results:
     """A results folder as a talkative cluster leaves it."""
-    failed = make_failure(f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}")
-    about = {"hardware": {"host": "gpunode17.cluster.example"}, "data_notes": ["read from /mnt/annabel/set/labels.csv"]}
+    failed = make_failure(
+        f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}"
+    )
+    about = {
+        "hardware": {"host": "gpunode17.cluster.example"},
+        "data_notes": ["read from /mnt/annabel/set/labels.csv"],
+    }
     study = tiny_study(name="planted")
     results = write_study(
         root / "results",
         study,
-        score=lambda run: failed if run.seed == 0 and "=2" in run.label else make_result(80.0 + run.seed, provenance=about),
+        score=lambda run: (
+            failed if run.seed == 0 and "=2" in run.label else make_result(80.0 + run.seed, provenance=about)
+        ),
         seeds=2,
     )
     line = '{"started": "2026-01-01T00:00:00+00:00", "host": "gpunode17.cluster.example", "process": 4711}\n'
@@ -98,7 +131,9 @@ def planted(root: Path) -> Results:
 
 
 def test_nothing_private_is_in_it(tmp_path, monkeypatch):
-    """This machine's paths, user and host, those of the records, and a token from an environment or a command."""
+    """This machine's paths, user and host, those of the records, and a token from an environment or a
+    command.
+    """
     monkeypatch.setenv("MY_API_KEY", SECRET)
     monkeypatch.setenv("USER", "annabel")
     monkeypatch.setattr("socket.gethostname", lambda: "titan-of-annabel")
@@ -106,7 +141,18 @@ def test_nothing_private_is_in_it(tmp_path, monkeypatch):
 
     publish(results, "planted", "quick", tmp_path / "out")
 
-    words = ("annabel", "gpunode17", "titan-of", TOKEN, SECRET, str(tmp_path), str(Path.cwd()), "/home/", "/mnt/", "4711")
+    words = (
+        "annabel",
+        "gpunode17",
+        "titan-of",
+        TOKEN,
+        SECRET,
+        str(tmp_path),
+        str(Path.cwd()),
+        "/home/",
+        "/mnt/",
+        "4711",
+    )
     for file in (one for one in (tmp_path / "out").rglob("*") if one.is_file()):
         text = file.read_bytes().decode(errors="replace") if file.suffix != ".js" else ""
         assert not [word for word in words if word in text], file
@@ -134,7 +180,10 @@ def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch
     [
         ("open /home/ann/x/y.npz failed", "open .../y.npz failed"),
         ('File "/opt/env/lib/python3.11/site-packages/torch/nn.py", line 3', 'File ".../nn.py", line 3'),
-        ("see https://arxiv.org/abs/2603.19503 and/or a/b", "see https://arxiv.org/abs/2603.19503 and/or a/b"),
+        (
+            "see https://arxiv.org/abs/2603.19503 and/or a/b",
+            "see https://arxiv.org/abs/2603.19503 and/or a/b",
+        ),
         ("password=hunter22 done", "password=(secret) done"),
         ("Authorization: Bearer abc.def.ghi123", "Authorization: Bearer (secret)"),
         ("s3://ann:pass1234@host/bucket", "s3://(secret)@host/bucket"),

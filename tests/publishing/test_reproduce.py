@@ -1,4 +1,6 @@
-"""What a bundle's numbers stand on is run again: the same bits, other seeds, a number that was changed, and who is asked first."""
+"""What a bundle's numbers stand on is run again: the same bits, other seeds, a number that was changed, and
+who is asked first.
+"""
 
 import json
 
@@ -45,7 +47,10 @@ def test_a_claim_is_asked_again_with_other_seeds(published_once, reproduce, tmp_
 
     assert len(list(tmp_path.glob("reproduced/runs/*/result.json"))) == 4
     assert "Bit-equal" not in said
-    assert "spread: two latent steps help: here minus theirs " in said or "ifferent: two latent steps help: here minus" in said
+    assert (
+        "spread: two latent steps help: here minus theirs " in said
+        or "ifferent: two latent steps help: here minus" in said
+    )
 
 
 def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):

@@ -1,4 +1,6 @@
-"""A changed number is found, wherever it stands and whatever manifest comes with it; a bundle is read without trusting it."""
+"""A changed number is found, wherever it stands and whatever manifest comes with it; a bundle is read without
+trusting it.
+"""
 
 import json
 import subprocess
@@ -28,7 +30,13 @@ def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, capsys)
         main(["verify", f"{published_once}.zip"])
 
     said = capsys.readouterr().out
-    for part in ("the ids of 4 runs", "metrics of 4 runs by", "CSV files by", "other files of the report by", "Nothing differs"):
+    for part in (
+        "the ids of 4 runs",
+        "metrics of 4 runs by",
+        "CSV files by",
+        "other files of the report by",
+        "Nothing differs",
+    ):
         assert part in said
 
 
@@ -59,12 +67,24 @@ RECORDED = {
     "a metric": ("results/runs/*/result.json", r'("top1_accuracy": \d*)(\d)(\.)', "but its answers give"),
     "a metric that is no count": ("results/runs/*/result.json", r'("nll": )(\d)(\.)', "but its answers give"),
     "parameters": ("results/runs/*/result.json", r'("params": \d+)(\d)(,)', "report/tables/depths.csv, line"),
-    "a setting of a run": ("results/runs/*/config.json", r'("learning_rate": 0\.\d*)(\d)(,)', "config.json: the settings of run"),
+    "a setting of a run": (
+        "results/runs/*/config.json",
+        r'("learning_rate": 0\.\d*)(\d)(,)',
+        "config.json: the settings of run",
+    ),
     "a level of the plan": (PLAN, r'("model.latent_steps": )(\d)()', f"{PLAN}: the settings of run"),
     "a planned seed": (PLAN, r'(\[\s*\d,\s*)(\d)(,\s*"[0-9a-f]{20}")', f"{PLAN}: the settings of run"),
-    "a score that selected": ("results/runs/*/epochs.jsonl", r'("selection_top1_accuracy": \d*)(\d)()', "epochs.jsonl: "),
+    "a score that selected": (
+        "results/runs/*/epochs.jsonl",
+        r'("selection_top1_accuracy": \d*)(\d)()',
+        "epochs.jsonl: ",
+    ),
     "a published value": (PLAN, r'("value": 61\.)(9)(,)', "report/"),
-    "a claim's margin": (PLAN, r'("by": 0\.)(\d)()', f"{PLAN}: the claim 'two latent steps help' is not as it was dated"),
+    "a claim's margin": (
+        PLAN,
+        r'("by": 0\.)(\d)()',
+        f"{PLAN}: the claim 'two latent steps help' is not as it was dated",
+    ),
 }
 
 
@@ -85,12 +105,37 @@ ATTACKS = {
         r"\g<1>0",
         "Not checked: lines of epochs.jsonl and losses",
     ),
-    "seconds of an epoch": ("results/runs/*/epochs.jsonl", r'("seconds": )\d', r"\g<1>9", "Not checked: lines of epochs.jsonl"),
-    "a loss of a figure": ("results/runs/*/epochs.jsonl", r'("train_loss": )\d', r"\g<1>9", "report/figures/learning.csv, line"),
-    "the last epoch": ("results/runs/*/epochs.jsonl", r'\{"epoch": 1, .*\n', "", "epochs.jsonl: its last epoch is 1 of 2"),
+    "seconds of an epoch": (
+        "results/runs/*/epochs.jsonl",
+        r'("seconds": )\d',
+        r"\g<1>9",
+        "Not checked: lines of epochs.jsonl",
+    ),
+    "a loss of a figure": (
+        "results/runs/*/epochs.jsonl",
+        r'("train_loss": )\d',
+        r"\g<1>9",
+        "report/figures/learning.csv, line",
+    ),
+    "the last epoch": (
+        "results/runs/*/epochs.jsonl",
+        r'\{"epoch": 1, .*\n',
+        "",
+        "epochs.jsonl: its last epoch is 1 of 2",
+    ),
     "the selected epoch": (RESULT, r'("epoch": )\d', r"\g<1>7", "of epoch 8 is None"),
-    "an earlier date of a claim": (PLAN, r'("stated": \{\s*"\w+": ")\d+', r"\g<1>2001", "Not checked: dates of claims"),
-    "a published value that is not printed": (PLAN, r'("value": )93', r"\g<1>39", "Not checked: published values in plan.json"),
+    "an earlier date of a claim": (
+        PLAN,
+        r'("stated": \{\s*"\w+": ")\d+',
+        r"\g<1>2001",
+        "Not checked: dates of claims",
+    ),
+    "a published value that is not printed": (
+        PLAN,
+        r'("value": )93',
+        r"\g<1>39",
+        "Not checked: published values in plan.json",
+    ),
     "no look": (LOOKS, r".*\n", "", "has no look at "),
     "a look before its runs": (LOOKS, r'("date": ")\d+', r"\g<1>2001", "a look on 2001"),
     "a commit": (
@@ -105,13 +150,33 @@ ATTACKS = {
         r"\g<1>9",
         "train_top1_accuracy (4 runs): it does not follow",
     ),
-    "accuracy at another depth": (RESULT, r'("3": )\d', r"\g<1>9", "Not checked: top1_accuracy by steps (4 runs)"),
+    "accuracy at another depth": (
+        RESULT,
+        r'("3": )\d',
+        r"\g<1>9",
+        "Not checked: top1_accuracy by steps (4 runs)",
+    ),
     "a cost": (RESULT, r'("epoch_seconds": )\d', r"\g<1>9", "epoch_seconds, evaluation_seconds, gflops,"),
-    "workers": (RESULT, r'("workers": )1', r"\g<1>2", "Not checked: values in result.json alone, such as versions"),
-    "code": ("code/tiny.py", "study", "other", "Not checked: code/tiny.py: as it is now; its plan has no SHA-256 of it"),
+    "workers": (
+        RESULT,
+        r'("workers": )1',
+        r"\g<1>2",
+        "Not checked: values in result.json alone, such as versions",
+    ),
+    "code": (
+        "code/tiny.py",
+        "study",
+        "other",
+        "Not checked: code/tiny.py: as it is now; its plan has no SHA-256 of it",
+    ),
     "an author": ("CITATION.cff", "B. Author", "C. Author", "Not checked: CITATION.cff"),
     "a finding": ("README.md", r"\d points", "9 points", "README.md, line"),
-    "an answer that no metric reads": ("", "", "", "Not checked: entries of answers.npz that no metric reads"),
+    "an answer that no metric reads": (
+        "",
+        "",
+        "",
+        "Not checked: entries of answers.npz that no metric reads",
+    ),
 }
 
 
@@ -215,7 +280,10 @@ def test_of_a_report_that_another_version_has_drawn_the_csv_files_are_compared(b
 def test_the_last_line_is_the_digest_that_a_paper_prints(published_once, capsys):
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["verify", str(published_once)])
-    assert capsys.readouterr().out.splitlines()[-1] == f"Nothing differs. Records: sha256 {Bundle(published_once).about.records}"
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == f"Nothing differs. Records: sha256 {Bundle(published_once).about.records}"
+    )
 
 
 def test_nothing_of_a_bundle_is_imported_and_nothing_beside_it(bundle, tmp_path):
@@ -230,7 +298,9 @@ def test_nothing_of_a_bundle_is_imported_and_nothing_beside_it(bundle, tmp_path)
     plan.write_text(json.dumps(values))
     program = f"from recstudy.command import main; main(['verify', {str(sealed(bundle))!r}])"
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=bundle, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=bundle, capture_output=True, text=True, check=False
+    )
     assert "Records: sha256" in done.stdout, done.stderr
 
     assert not (tmp_path / "ran").exists()
@@ -261,12 +331,16 @@ if __name__ == "__main__":
 
 
 def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_checked(tmp_path):
-    """In processes of their own, as it is typed: the file registers a metric, which verifying does not import."""
+    """In processes of their own, as it is typed: the file registers a metric, which verifying does not
+    import.
+    """
     (tmp_path / "own_study.py").write_text(OWN)
     program = ("-c", "from recstudy.command import main; main()")
 
     def typed(*words: str, code: int = 0) -> str:
-        run = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
         assert run.returncode == code, run.stdout + run.stderr
         return run.stdout
 
@@ -289,7 +363,8 @@ def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_che
     assert "code/own_study.py: it has its SHA-256 in plan.json, but no run has recorded it" in said
 
 
-# ---------------------------------------------------------------------------------------------------- zips of strangers
+# ---------------------------------------------------------------------------------------------------- zips of
+# strangers
 
 
 def a_zip(file: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
@@ -341,7 +416,9 @@ def test_what_is_no_bundle_is_refused_in_one_line(tmp_path, capsys):
     for place in ("text.zip", "other.zip", "missing.zip"):
         with pytest.raises(SystemExit, match=r"^2$"):
             main(["verify", str(tmp_path / place)])
-        assert "is no bundle. Give a folder or a zip that `recstudy publish` wrote." in capsys.readouterr().err
+        assert (
+            "is no bundle. Give a folder or a zip that `recstudy publish` wrote." in capsys.readouterr().err
+        )
 
 
 def test_a_study_s_name_that_leaves_the_bundle_is_refused(bundle):
@@ -368,11 +445,23 @@ def test_damage_is_a_difference_and_no_traceback(bundle):
         (table_differences, "row,mean\nx,0.3001\n", "row,mean\nx,0.3\n", 1),
         (table_differences, "row,mean\nx,30\n", "row,mean\nx,30\ny,1\n", 1),
         (page_differences, "run 97774d760", "run 97774e760", 1),
-        (page_differences, '{"dtype":"f8","bdata":"MzMzMzMz0z8="}', '{"dtype":"f8","bdata":"NDMzMzMz0z8="}', 0),
-        (page_differences, '{"dtype":"f8","bdata":"MzMzMzMz0z8="}', '{"dtype":"f8","bdata":"mpmZmZmZ2T8="}', 1),
+        (
+            page_differences,
+            '{"dtype":"f8","bdata":"MzMzMzMz0z8="}',
+            '{"dtype":"f8","bdata":"NDMzMzMz0z8="}',
+            0,
+        ),
+        (
+            page_differences,
+            '{"dtype":"f8","bdata":"MzMzMzMz0z8="}',
+            '{"dtype":"f8","bdata":"mpmZmZmZ2T8="}',
+            1,
+        ),
     ],
 )
-def test_numbers_may_differ_in_their_last_digits_and_in_no_other(tmp_path, compare, published, drawn, differences):
+def test_numbers_may_differ_in_their_last_digits_and_in_no_other(
+    tmp_path, compare, published, drawn, differences
+):
     """Such as 0.1 + 0.2, which another order of adding makes 0.3."""
     files = [tmp_path / "published", tmp_path / "drawn"]
     for file, text in zip(files, (published, drawn), strict=True):

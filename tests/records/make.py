@@ -1,6 +1,8 @@
-"""Writes the sample of this version's records: `python tests/records/make.py VERSION`, before that version is released.
+"""Writes the sample of this version's records: `python tests/records/make.py VERSION`, before that version is
+released.
 
-A study of two tiny runs, one done and one failed, without the weights. Samples of earlier versions are never written again.
+A study of two tiny runs, one done and one failed, without the weights. Samples of earlier versions are never
+written again.
 """
 
 import os
@@ -46,12 +48,19 @@ def main(version: str) -> None:
         if run.variant == 1:
             (path / "epochs.jsonl").mkdir(parents=True)  # a folder in a log's place: this run fails
         values = {**run.config.values, "place": run.config.place.model_dump()}
-        run_trial(Trial("sample", run.label, values, run.id, str(path), "data", False, ".", "0" * 40, False), lambda line: None)
+        run_trial(
+            Trial("sample", run.label, values, run.id, str(path), "data", False, ".", "0" * 40, False),
+            lambda line: None,
+        )
     for path in Path("results").rglob("*"):
         if path.name in ("weights.safetensors", "lock"):
             path.unlink()
         elif path.suffix in (".json", ".jsonl") and path.is_file():
-            text = path.read_text().replace(f"{code}/", "").replace(f"{sysconfig.get_path('stdlib')}/", "python/")
+            text = (
+                path.read_text()
+                .replace(f"{code}/", "")
+                .replace(f"{sysconfig.get_path('stdlib')}/", "python/")
+            )
             path.write_text(text.replace(os.uname().nodename, "node"))
     for folder in Path("results").glob("runs/*/epochs.jsonl/"):
         folder.rmdir()

@@ -1,4 +1,6 @@
-"""Made-up studies that ask something: claims, differences from a base, and factorials whose effects are known."""
+"""Made-up studies that ask something: claims, differences from a base, and factorials whose effects are
+known.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,24 +33,47 @@ ABLATION: dict[str, list[Any]] = {
 }
 
 
-def study(root: Path, claims: Any, means: Any = MEANS, seeds: int = 3, losses: Any = None, **changes: Any) -> Results:
-    """A variant for each number of steps, seeds around its mean; `losses`: (steps, seed) -> `failed` or `not run`."""
-    variants = [variant(f"steps={steps}", {"steps": steps}, {"train.supervision_steps": steps}) for steps in means]
+def study(
+    root: Path, claims: Any, means: Any = MEANS, seeds: int = 3, losses: Any = None, **changes: Any
+) -> Results:
+    """A variant for each number of steps, seeds around its mean; `losses`: (steps, seed) -> `failed` or `not
+    run`.
+    """
+    variants = [
+        variant(f"steps={steps}", {"steps": steps}, {"train.supervision_steps": steps}) for steps in means
+    ]
     part = Claims(claims=tuple(claims)).scored_by("top1_accuracy")
     axes, report = {"steps": "train.supervision_steps"}, dump_report([part])
-    made = plan(**{"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report, **changes})
-    scores = [[(losses or {}).get((steps, seed), mean + AROUND[seed]) for seed in range(seeds)] for steps, mean in means.items()]
+    made = plan(
+        **{"variants": variants, "axes": axes, "seeds": list(range(seeds)), "report": report, **changes}
+    )
+    scores = [
+        [(losses or {}).get((steps, seed), mean + AROUND[seed]) for seed in range(seeds)]
+        for steps, mean in means.items()
+    ]
     return written(root, made, scores)
 
 
 def ablation(root: Path, scores: Any = ABLATION, report: Any = (), **changes: Any) -> Results:
-    """The first label is the base of all others; seeds may be `failed`, `diverged`, or None, which has not run."""
+    """The first label is the base of all others; seeds may be `failed`, `diverged`, or None, which has not
+    run.
+    """
     variants = [
         variant(label, {"part": label}, {"train.supervision_steps": at + 1}) | {"base": 0 if at else None}
         for at, label in enumerate(scores)
     ]
-    made = plan(**{"variants": variants, "axes": {"part": "part"}, "seeds": [], "report": dump_report(list(report)), **changes})
-    made["runs"] = [[at, seed, run_id(at, seed)] for at, own in enumerate(scores.values()) for seed in range(len(own))]
+    made = plan(
+        **{
+            "variants": variants,
+            "axes": {"part": "part"},
+            "seeds": [],
+            "report": dump_report(list(report)),
+            **changes,
+        }
+    )
+    made["runs"] = [
+        [at, seed, run_id(at, seed)] for at, own in enumerate(scores.values()) for seed in range(len(own))
+    ]
     return written(root, made, list(scores.values()))
 
 

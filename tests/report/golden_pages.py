@@ -1,8 +1,8 @@
-"""What stands on the pages of three made-up studies and in each scenario's part of a report, as words: from top to
-bottom.
+"""What stands on the pages of three made-up studies and in each scenario's part of a report, as words: from
+top to bottom.
 
-`RECSTUDY_GOLDEN=write pytest tests/report -k golden` writes golden/pages, golden/parts and golden/audits anew, where something
-was changed on purpose; its diff shows what changed.
+`RECSTUDY_GOLDEN=write pytest tests/report -k golden` writes golden/pages, golden/parts and golden/audits
+anew, where something was changed on purpose; its diff shows what changed.
 """
 
 import json
@@ -28,7 +28,8 @@ SILENT = ("style", "button", "nav", "noscript", "title")
 
 
 STUDIES = {
-    "scores": write_study,  # tables beside published values, a curve, learning curves; runs that failed, diverged, did not run
+    # tables beside published values, a curve, learning curves; runs that failed, diverged, did not run
+    "scores": write_study,
     "claims": lambda root: study(root, [HURTS, HELPS, SAME, CLOSE]),
     "search": write_search,
 }
@@ -56,7 +57,9 @@ class Tags(HTMLParser):
 
 
 class Words(HTMLParser):
-    """A line a heading, paragraph, item, row and figure; of a figure what stands at its axes and which lines it has."""
+    """A line a heading, paragraph, item, row and figure; of a figure what stands at its axes and which lines
+    it has.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -110,9 +113,16 @@ def figure_lines(figure: dict[str, Any]) -> Iterator[str]:
         for name, axis in layout.items()
         if "axis" in name and axis.get("title", {}).get("text")
     ]
-    lines = [trace["name"] for trace in figure["data"] if trace.get("name") and trace.get("showlegend") is not False]
+    lines = [
+        trace["name"]
+        for trace in figure["data"]
+        if trace.get("name") and trace.get("showlegend") is not False
+    ]
     yield f"[figure; {'; '.join(axes)}; {len(figure['data'])} traces: {', '.join(lines)}]"
-    yield from (f"[  {' '.join(re.sub('<[^>]*>', ' ', one['text']).split())}]" for one in layout.get("annotations", ()))
+    yield from (
+        f"[  {' '.join(re.sub('<[^>]*>', ' ', one['text']).split())}]"
+        for one in layout.get("annotations", ())
+    )
 
 
 def structure(page: Path) -> str:
@@ -124,7 +134,9 @@ def part_file(name: str) -> Path:
 
 
 def part_text(name: str, root: Path) -> str:
-    """All that a scenario's part says: on the page, in its figure, as Markdown, LaTeX and numbers, and behind its first row."""
+    """All that a scenario's part says: on the page, in its figure, as Markdown, LaTeX and numbers, and behind
+    its first row.
+    """
     build, part = SCENARIOS[name]
     records = records_of(build, root)
     made = shown(records, part)
@@ -140,8 +152,13 @@ def part_text(name: str, root: Path) -> str:
 def figure_text(made: Shown) -> list[str]:
     """The traces and the layout, long lists cut; pictures as how long they are."""
     figure = json.loads(made.drawn.figure.to_json())
-    layout = {name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")}
-    told = [f"words: {made.drawn.part.describe(made.drawn.data)}", *(f"trace {short(trace)}" for trace in figure["data"])]
+    layout = {
+        name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")
+    }
+    told = [
+        f"words: {made.drawn.part.describe(made.drawn.data)}",
+        *(f"trace {short(trace)}" for trace in figure["data"]),
+    ]
     return [*told, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]
 
 

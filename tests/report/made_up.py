@@ -36,7 +36,14 @@ from recstudy.report.tables.render import verdicts
 from recstudy.report.venues import ARTICLE
 from recstudy.report.writing import show_report
 
-SCORES: dict[tuple[int, int], float] = {(0, 0): 93.0, (0, 1): 93.1, (0, 2): 93.2, (1, 0): 92.9, (1, 1): 93.3, (2, 0): 94.1}
+SCORES: dict[tuple[int, int], float] = {
+    (0, 0): 93.0,
+    (0, 1): 93.1,
+    (0, 2): 93.2,
+    (1, 0): 92.9,
+    (1, 1): 93.3,
+    (2, 0): 94.1,
+}
 VITRM = {"family": "vitrm", "width": 384, "latent_steps": 3}
 VIT = {"family": "vit", "width": None, "depth": 9}
 PARAMS = {"ViTRM": 3_624_971, "ViT-Small": 16_876_138}
@@ -69,8 +76,16 @@ def variants() -> list[dict[str, Any]]:
 
 def specs() -> list[Any]:
     return [
-        Table("scores", metrics=("top1_accuracy", "params", "gflops"), targets=TABLE1, title="Accuracy and cost"),
-        Table("table1", rows="model", columns="batch_size", targets=TABLE1, title="Table 1: models by batch size"),
+        Table(
+            "scores", metrics=("top1_accuracy", "params", "gflops"), targets=TABLE1, title="Accuracy and cost"
+        ),
+        Table(
+            "table1",
+            rows="model",
+            columns="batch_size",
+            targets=TABLE1,
+            title="Table 1: models by batch size",
+        ),
         Curve("by_batch", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1),
         LearningCurves(),
     ]
@@ -94,7 +109,9 @@ def plan(**changes: Any) -> dict[str, Any]:
     }
     made |= changes
     made.setdefault("reference", {"preset": "paper", "base": made["base"], "axes": made["axes"]})
-    made["runs"] = [[index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))]
+    made["runs"] = [
+        [index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))
+    ]
     return made
 
 
@@ -107,8 +124,12 @@ def run_id(variant: int, seed: int) -> str:
     return f"{variant:010x}{seed:010x}"
 
 
-def result(score: float | None, title: str = "ViTRM", status: str = "done", synthetic: bool = False) -> dict[str, Any]:
-    metrics = {} if score is None else {"top1_accuracy": score, "macro_f1": score - 0.2, "nll": 0.31, "ece": 4.2}
+def result(
+    score: float | None, title: str = "ViTRM", status: str = "done", synthetic: bool = False
+) -> dict[str, Any]:
+    metrics = (
+        {} if score is None else {"top1_accuracy": score, "macro_f1": score - 0.2, "nll": 0.31, "ece": 4.2}
+    )
     return {
         "status": status,
         "metrics": metrics,
@@ -147,7 +168,12 @@ def as_failure(values: dict[str, Any]) -> Failure:
 
 def failure() -> dict[str, Any]:
     trace = 'Traceback (most recent call last):\n  File "model.py", line 3, in forward\nValueError: heads must divide width'
-    return {"class": "code", "error": "ValueError: heads must divide width", "traceback": trace, "attempts": 2}
+    return {
+        "class": "code",
+        "error": "ValueError: heads must divide width",
+        "traceback": trace,
+        "attempts": 2,
+    }
 
 
 def finish(results: Results, variant: int, seed: int, values: dict[str, Any]) -> None:
@@ -155,7 +181,9 @@ def finish(results: Results, variant: int, seed: int, values: dict[str, Any]) ->
     results.run(run_id(variant, seed)).finish(as_result(values))
 
 
-def variant(label: str, levels: dict[str, Any], changes: dict[str, Any], model: str = "ViTRM", data: str = "CIFAR-10") -> Any:
+def variant(
+    label: str, levels: dict[str, Any], changes: dict[str, Any], model: str = "ViTRM", data: str = "CIFAR-10"
+) -> Any:
     """Return a variant of a plan."""
     return {"label": label, "levels": levels, "changes": changes, "model": model, "data": data}
 
@@ -190,12 +218,16 @@ def findings(auroc: float, seed: int, **changes: Any) -> dict[str, Any]:
 
 
 def write_chest(root: Path, **changes: Any) -> Results:
-    """Two models on chest X-rays, two seeds: an HRM at 80 and 82, and a CNN at 84 (its seed 1 has not run)."""
+    """Two models on chest X-rays, two seeds: an HRM at 80 and 82, and a CNN at 84 (its seed 1 has not
+    run).
+    """
     chosen = [
         variant(title, {"model": title}, {"model": model}, title, "NIH chest X-rays")
         for title, model in (("HRM", VITRM), ("CNN", VIT))
     ]
-    results = write_plan(root, plan(**{"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], **changes}))
+    results = write_plan(
+        root, plan(**{"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], **changes})
+    )
     for index, seed, auroc in ((0, 0, 80.0), (0, 1, 80.0), (1, 0, 84.0)):
         finish(results, index, seed, findings(auroc, seed))
     return results
@@ -205,7 +237,9 @@ def write_losses(results: Results, identity: str, *epochs: list[float], every: i
     """Each epoch's losses; the first is update 1."""
     first = 1
     for epoch, losses in enumerate(epochs):
-        append_line(results.run(identity).losses, {"epoch": epoch, "first": first, "every": every, "losses": losses})
+        append_line(
+            results.run(identity).losses, {"epoch": epoch, "first": first, "every": every, "losses": losses}
+        )
         first += every * len(losses)
 
 
@@ -224,10 +258,11 @@ def write_mistakes(results: Results, identity: str, images: np.ndarray, /, **cha
 
 
 def thinking(**changes: Any) -> dict[str, Any]:
-    """Two puzzles of 2x2 tokens (PAD, blank, 1, 2) with boxes of 1x2, over three segments; `changes` replace arrays.
+    """Two puzzles of 2x2 tokens (PAD, blank, 1, 2) with boxes of 1x2, over three segments; `changes` replace
+    arrays.
 
-    The first is 1 . / . 1 with the answer 1 2 / 2 1: its cells are 1 1 / 1 1, then 1 2 / 1 1, after which the model would
-    halt, then all right. The second stays as it is, with two cells wrong of which one was given.
+    The first is 1 . / . 1 with the answer 1 2 / 2 1: its cells are 1 1 / 1 1, then 1 2 / 1 1, after which the
+    model would halt, then all right. The second stays as it is, with two cells wrong of which one was given.
     """
     arrays = {
         "rows": np.array([0, 3]),
@@ -265,7 +300,14 @@ def captioner(family: str, middle: int | None, backbone: str) -> dict[str, Any]:
 
 def captioned(cider: float, **changes: Any) -> dict[str, Any]:
     """A captioner's result on a machine without Java."""
-    metrics = {"bleu_1": 0.579, "bleu_4": 0.191, "rouge_l": 0.199, "cider": cider, "token_accuracy": 61.25, "caption_loss": 1.5}
+    metrics = {
+        "bleu_1": 0.579,
+        "bleu_4": 0.191,
+        "rouge_l": 0.199,
+        "cider": cider,
+        "token_accuracy": 61.25,
+        "caption_loss": 1.5,
+    }
     made = result(None) | {
         "metrics": metrics,
         "depths": {},
@@ -278,29 +320,47 @@ def captioned(cider: float, **changes: Any) -> dict[str, Any]:
 
 
 def caption_plan(**changes: Any) -> dict[str, Any]:
-    """Table II of 000 as a study: four models, two seeds, on data that are not the paper's unless `data` says so."""
+    """Table II of 000 as a study: four models, two seeds, on data that are not the paper's unless `data` says
+    so.
+    """
     data = changes.pop("data", {"name": "phantom_captions", "size": 64, "length": 96, "limit": None})
     chosen = [
-        variant(label, {"model": label}, {"model": captioner(*made)}, label, "Phantoms") for label, made in CAPTION_MODELS.items()
+        variant(label, {"model": label}, {"model": captioner(*made)}, label, "Phantoms")
+        for label, made in CAPTION_MODELS.items()
     ]
-    first = {"data": data, "model": captioner(*CAPTION_MODELS["TRM"]), "train": {"epochs": 50, "selection": "validation"}}
+    first = {
+        "data": data,
+        "model": captioner(*CAPTION_MODELS["TRM"]),
+        "train": {"epochs": 50, "selection": "validation"},
+    }
     made = {"variants": chosen, "axes": {"model": "model"}, "seeds": [0, 1], "base": base() | first}
     return plan(**made | changes)
 
 
-def write_captions(results: Results, identity: str, texts: list[tuple[list[str], str]], images: np.ndarray | None = None) -> None:
+def write_captions(
+    results: Results, identity: str, texts: list[tuple[list[str], str]], images: np.ndarray | None = None
+) -> None:
     """Each text is an example's references and hypothesis; `images` are (n, C, H, W)."""
     folder = results.run(identity).path
     rows = [3 * at for at in range(len(texts))]
-    kept = [{"row": row, "references": known, "hypothesis": said} for row, (known, said) in zip(rows, texts, strict=True)]
+    kept = [
+        {"row": row, "references": known, "hypothesis": said}
+        for row, (known, said) in zip(rows, texts, strict=True)
+    ]
     write_json(folder / "captions.json", {"format": 1, "examples": kept})
     drawn = np.zeros((len(texts), 3, 8, 8)) if images is None else images
-    np.savez_compressed(folder / "captions.npz", rows=np.array(rows)[: len(drawn)], images=drawn.astype(np.uint8))
+    np.savez_compressed(
+        folder / "captions.npz", rows=np.array(rows)[: len(drawn)], images=drawn.astype(np.uint8)
+    )
 
 
-def write_alignment(results: Results, identity: str, cosines: list[tuple[float, float]], caption: str = "a chest film") -> None:
+def write_alignment(
+    results: Results, identity: str, cosines: list[tuple[float, float]], caption: str = "a chest film"
+) -> None:
     folder = results.run(identity).path
-    pairs = [{"row": at, "caption": caption, "before": old, "after": new} for at, (old, new) in enumerate(cosines)]
+    pairs = [
+        {"row": at, "caption": caption, "before": old, "after": new} for at, (old, new) in enumerate(cosines)
+    ]
     write_json(folder / "alignment.json", {"format": 1, "pairs": pairs})
     images = np.zeros((len(pairs), 3, 8, 8), dtype=np.uint8)
     np.savez_compressed(folder / "captions.npz", rows=np.arange(len(pairs)), images=images)
@@ -349,13 +409,18 @@ TRIALS: dict[int, tuple[int, int, float, str, float | None, float]] = {
     7: (6, 32, 5e-5, "done", 75.0, 0.6),
     8: (2, 16, 1e-3, "not run", None, 0.2),
 }
-FRESH: dict[int, dict[int, float | None]] = {4: {1: 88.0, 2: 86.0, 3: None}, 6: {1: 87.0}}  # trial -> seed -> test score
+# trial -> seed -> test score
+FRESH: dict[int, dict[int, float | None]] = {4: {1: 88.0, 2: 86.0, 3: None}, 6: {1: 87.0}}
 
 
-def write_answers(results: Results, identity: str, logits: Any, labels: Any, limit: int = LIMIT, groups: Any = None) -> Answers:
+def write_answers(
+    results: Results, identity: str, logits: Any, labels: Any, limit: int = LIMIT, groups: Any = None
+) -> Answers:
     """Of two classes, as a run keeps them; `groups`: the patient of each image."""
     rows = np.arange(len(labels))
-    answers = Answers("multiclass", np.asarray(logits, float), np.asarray(labels), ("cat", "dog"), groups, rows)
+    answers = Answers(
+        "multiclass", np.asarray(logits, float), np.asarray(labels), ("cat", "dog"), groups, rows
+    )
     results.run(identity).answers.write_bytes(packed(answers, limit)[0])
     return answers
 
@@ -397,7 +462,9 @@ def trial_line(number: int, params: dict[str, Any], label: str = "") -> dict[str
 
 
 def searched(score: float, gflops: float, test: float | None = None) -> dict[str, Any]:
-    """A result with this score on the selection split; on the test set five points less, unless it is given."""
+    """A result with this score on the selection split; on the test set five points less, unless it is
+    given.
+    """
     made = result(score - 5 if test is None else test)
     return made | {
         "selected": {"epoch": 4, "split": "validation", "top1_accuracy": score},
@@ -423,7 +490,16 @@ def write_search(
 ) -> Results:
     """Records of the search above; `changes` replace parts of its plan."""
     report = dump_report(search_specs())
-    made = plan(**{"variants": [], "axes": {}, "seeds": [0], "base": base(selection="validation"), "report": report, **changes})
+    made = plan(
+        **{
+            "variants": [],
+            "axes": {},
+            "seeds": [0],
+            "base": base(selection="validation"),
+            "report": report,
+            **changes,
+        }
+    )
     results = write_plan(root, made | {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))})
     folder = results.study("made_up", "paper")
     for number, (steps, batch, rate, how, score, gflops) in trials.items():
@@ -431,7 +507,10 @@ def write_search(
         write_trial(results, trial_line(number, params), how, score, gflops)
     for number, seeds in FRESH.items():
         for seed, score in seeds.items() if number in trials else ():
-            append_line(folder / "trials-3f2a9c0d1e4b.jsonl", {"confirms": number, "seed": seed, "id": run_id(number, seed)})
+            append_line(
+                folder / "trials-3f2a9c0d1e4b.jsonl",
+                {"confirms": number, "seed": seed, "id": run_id(number, seed)},
+            )
             if score is not None:
                 finish(results, number, seed, searched(0.0, trials[number][5], score))
     return results
@@ -447,6 +526,8 @@ def read(results: Results) -> StudyRecords:
     return load_study(results, "made_up", "paper")
 
 
-def write_report(results: Results, name: str, preset: str, export: Any = (), paper: Any = ARTICLE, trust: bool = False) -> Path:
+def write_report(
+    results: Results, name: str, preset: str, export: Any = (), paper: Any = ARTICLE, trust: bool = False
+) -> Path:
     """Write a study's report without printing it."""
     return show_report(results, name, preset, export, Console(quiet=True), paper, trust)

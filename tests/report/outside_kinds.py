@@ -44,8 +44,14 @@ class Confidence(TablePart, OfVariants):
         rows = []
         for at in records.chosen(self.where):
             kept = {row.id: answers_of(records, row)[0] for row in records.by_variant[at]}
-            values = {run: 100 * float(answers.probabilities.max(1).mean()) for run, answers in kept.items() if answers}
-            rows.append(TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),)))
+            values = {
+                run: 100 * float(answers.probabilities.max(1).mean())
+                for run, answers in kept.items()
+                if answers
+            }
+            rows.append(
+                TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),))
+            )
         return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
 
 

@@ -1,7 +1,7 @@
 """Made-up studies with a part of a report each: what it must say stands in golden/parts, a file a scenario.
 
-The name says what the scenario is about. A builder gives records in a folder; a study that several scenarios show is built once a
-run of the tests.
+The name says what the scenario is about. A builder gives records in a folder; a study that several scenarios
+show is built once a run of the tests.
 """
 
 from collections.abc import Callable
@@ -86,7 +86,10 @@ MODELS = ("ViTRM", "ViT-Small", "ResNet-50 pretrained", "TRM, two levels")
 GREY = np.arange(3 * 64).reshape(3, 1, 8, 8)  # three digits of 8 x 8
 SCORE = "selection_top1_accuracy"
 FAMILIES = SPACE | {
-    "hrm": {"model.high_cycles": {"low": 1, "high": 4, "log": False}, "train.batch_size": {"choices": [32, 256]}},
+    "hrm": {
+        "model.high_cycles": {"low": 1, "high": 4, "log": False},
+        "train.batch_size": {"choices": [32, 256]},
+    },
 }
 FIELDS = {"model.latent_steps": 0.5, "train.batch_size": 0.3, "train.learning_rate": 0.2}
 ARC = {
@@ -137,8 +140,8 @@ def swept(root: Path, models: tuple[str, ...] = MODELS, batches: int = 8) -> Res
 
 
 def grids(root: Path) -> Results:
-    """Two variants of two seeds: exact and cell accuracy and the residual after 1 and 2 segments. The interval of the residuals
-    0.01 and 0.05, 0.03 +- 0.25, reaches zero."""
+    """Two variants of two seeds: exact and cell accuracy and the residual after 1 and 2 segments. The
+    interval of the residuals 0.01 and 0.05, 0.03 +- 0.25, reaches zero."""
     results = write_study(root)
     for index, seed in ((0, 0), (0, 1), (1, 0), (1, 1)):
         exact = 40.0 + 10 * index + seed
@@ -149,11 +152,17 @@ def grids(root: Path) -> Results:
 
 
 def solved(root: Path) -> Results:
-    """A segment costs 0.25 GFLOP: two of evaluation 0.5. Trajectories of 4 segments; the two seeds halt after 1 and 2."""
+    """A segment costs 0.25 GFLOP: two of evaluation 0.5. Trajectories of 4 segments; the two seeds halt after
+    1 and 2.
+    """
     own = {"trajectories": 2, "copies": 1, "segments": 4}
     results = write_study(root, base=base(evaluation_steps=2, evaluation_depths=4, at_test=own), seeds=[0, 1])
     for seed in (0, 1):
-        more = {"noisy_exact_accuracy.1": 30.0 + seed, "noisy_exact_accuracy.2": 50.0 + seed, "voted_exact_accuracy.1": 60.0}
+        more = {
+            "noisy_exact_accuracy.1": 30.0 + seed,
+            "noisy_exact_accuracy.2": 50.0 + seed,
+            "voted_exact_accuracy.1": 60.0,
+        }
         halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.0 + seed, "exact_accuracy": 40.0 + seed}
         depths = {"exact_accuracy": {"1": 10.0, "2": 40.0 + seed, "3": 41.0, "4": 42.0}}
         found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
@@ -168,8 +177,9 @@ def lost_epochs(root: Path) -> Results:
 
 
 def losses(root: Path) -> Results:
-    """Of variant 0 seed 1, as seed 0 diverged; of variant 1 seed 1, recorded every 1,000 updates; of variant 2 the diverged one; of
-    variant 3 the one under way. An epoch that stands there twice counts as it was written last, and a torn line is dropped."""
+    """Of variant 0 seed 1, as seed 0 diverged; of variant 1 seed 1, recorded every 1,000 updates; of variant
+    2 the diverged one; of variant 3 the one under way. An epoch that stands there twice counts as it was
+    written last, and a torn line is dropped."""
     results = write_study(root)
     finish(results, 0, 0, result(None, status="diverged"))
     for index, seed in ((0, 0), (0, 1), (2, 1), (3, 2)):
@@ -195,7 +205,13 @@ def two_families(root: Path) -> Results:
     results = write_search(root, {}, {"space": FAMILIES, "objectives": {SCORE: "max"}})
     vitrm = {"family": "vitrm", "model.latent_steps": 2, "train.batch_size": 16, "train.learning_rate": 1e-3}
     write_trial(results, trial_line(0, vitrm), "done", 80.0, 0.1)
-    write_trial(results, trial_line(1, {"family": "hrm", "model.high_cycles": 3, "train.batch_size": 256}), "done", 85.0, 0.1)
+    write_trial(
+        results,
+        trial_line(1, {"family": "hrm", "model.high_cycles": 3, "train.batch_size": 256}),
+        "done",
+        85.0,
+        0.1,
+    )
     return results
 
 
@@ -226,7 +242,9 @@ def thinking(root: Path) -> Results:
 
 
 def aligned(root: Path) -> Results:
-    """Differences 0.3, 0.5, -0.1: mean 0.2333, half-width t(0.975, 2) 0.3055 / sqrt(3) = 0.7589; of one pair there is none."""
+    """Differences 0.3, 0.5, -0.1: mean 0.2333, half-width t(0.975, 2) 0.3055 / sqrt(3) = 0.7589; of one pair
+    there is none.
+    """
     results = write_caption_study(root)
     write_alignment(results, run_id(3, 0), [(0.0, 0.3), (-0.1, 0.4), (0.2, 0.1)], caption='<b>"film"</b>')
     write_alignment(results, run_id(0, 0), [(0.0, 0.3)])
@@ -234,10 +252,14 @@ def aligned(root: Path) -> Results:
 
 
 def trace(**changes: Any) -> dict[str, Any]:
-    """Two captions of two tokens in two layers: the second image is looked at in its first place by one head alone."""
+    """Two captions of two tokens in two layers: the second image is looked at in its first place by one head
+    alone.
+    """
     cross = np.full((2, 2, 2, 2, 4), 0.25, dtype=np.float16)
     cross[1, 1, 1] = [1, 0, 0, 0]
-    router = np.broadcast_to([[[0.75, 0.25], [0.5, 0.5]], [[0.125, 0.875], [1.0, 0.0]]], (2, 2, 2, 2)).astype(np.float16)
+    router = np.broadcast_to([[[0.75, 0.25], [0.5, 0.5]], [[0.125, 0.875], [1.0, 0.0]]], (2, 2, 2, 2)).astype(
+        np.float16
+    )
     made = {
         "rows": np.array([0, 3]),
         "lengths": np.array([2, 2]),
@@ -258,7 +280,9 @@ def routed(results: Results, identity: str, routing: Any) -> None:
 
 
 def inside(root: Path, image: bool = True, **changes: Any) -> Results:
-    """The second seed of "HRM, three loops" has a trace and a load, the TRM's first seed a load on two experts."""
+    """The second seed of "HRM, three loops" has a trace and a load, the TRM's first seed a load on two
+    experts.
+    """
     results = write_caption_study(root)
     routed(results, run_id(2, 1), LOAD)
     routed(results, run_id(3, 0), LOAD | {"load": [[1, 3], [2, 2]]})
@@ -317,8 +341,12 @@ FACTORS = factorial({"model.a": [0, 1], "model.b": [0, 1]})
 
 
 def factors(root: Path) -> Results:
-    """80, plus 4 for a, minus 2 for b, plus 6 where both are on: a is ((84 + 88) - (80 + 78)) / 2 = 7, b 1, and a x b 3."""
-    return crossed(root, FACTORS, lambda on, seed: 80.0 + 4 * on["a"] - 2 * on["b"] + 6 * on["a"] * on["b"] + 0.1 * seed)
+    """80, plus 4 for a, minus 2 for b, plus 6 where both are on: a is ((84 + 88) - (80 + 78)) / 2 = 7, b 1,
+    and a x b 3.
+    """
+    return crossed(
+        root, FACTORS, lambda on, seed: 80.0 + 4 * on["a"] - 2 * on["b"] + 6 * on["a"] * on["b"] + 0.1 * seed
+    )
 
 
 COUNTED = {

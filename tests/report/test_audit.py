@@ -37,15 +37,22 @@ def specs(*parts: Any) -> list[Any]:
 
 
 def study(root: Path, runs: Any = None, **changes: Any) -> Results:
-    """Two variants further apart than their seeds, all finished: nothing to ask. `runs(variant, seed)` changes a result. A million
-    test images, so that the items add little to the spread of the seeds."""
-    fine = {"variants": CLEAN, "axes": {}, "base": base(selection="validation"), "report": specs(Table("scores"))}
+    """Two variants further apart than their seeds, all finished: nothing to ask. `runs(variant, seed)`
+    changes a result. A million test images, so that the items add little to the spread of the seeds."""
+    fine = {
+        "variants": CLEAN,
+        "axes": {},
+        "base": base(selection="validation"),
+        "report": specs(Table("scores")),
+    }
     made = made_plan(**fine | changes)
     results = write_plan(root, made)
     for index, seed, _ in made["runs"]:
         told = runs(index, seed) if runs else {}
         if told is not None:
-            values = merged(result(93.0 + 0.1 * seed + 0.9 * index), {"selected": {"split": "validation"}}, MILLION, told)
+            values = merged(
+                result(93.0 + 0.1 * seed + 0.9 * index), {"selected": {"split": "validation"}}, MILLION, told
+            )
             finish(results, index, seed, values)
     return results
 
@@ -54,7 +61,11 @@ def merged(values: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
     """`values` with the others' entries, part by part."""
     for other in others:
         for key, value in other.items():
-            values[key] = {**values[key], **value} if isinstance(value, dict) and isinstance(values.get(key), dict) else value
+            values[key] = (
+                {**values[key], **value}
+                if isinstance(value, dict) and isinstance(values.get(key), dict)
+                else value
+            )
     return values
 
 
@@ -85,7 +96,10 @@ LEAKY = variant("LEAKY", train__epochs=3) | {"leaks": True}
     [
         {"variants": [*CLEAN, LEAKY], "runs": of(2, cost={"train_pflop": 9.0})},  # compared with none
         {"variants": [*CLEAN, IMPORTED]},  # trained nowhere here, so that no epoch was selected
-        {"report": specs(Table("scores", metrics=("top1_accuracy", "train_pflop"))), "runs": of(1, cost={"train_pflop": 9.0})},
+        {
+            "report": specs(Table("scores", metrics=("top1_accuracy", "train_pflop"))),
+            "runs": of(1, cost={"train_pflop": 9.0}),
+        },
     ],
 )
 def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
@@ -94,11 +108,15 @@ def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
 
 @pytest.mark.parametrize(("drawing", "asked"), [("fixed", True), ("per seed", False)])
 def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, drawing, asked):
-    """The same in all variants of a seed; those of one seed with other images are asked about all the same."""
+    """The same in all variants of a seed; those of one seed with other images are asked about all the
+    same.
+    """
     made = base(selection="validation")
     made["data"]["drawing"] = drawing
     by_seed = found(read(study(tmp_path / "a", lambda index, seed: checksum(f"{seed}"), base=made)))
-    mixed = found(read(study(tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=made)))
+    mixed = found(
+        read(study(tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=made))
+    )
 
     assert ("data checksums" in by_seed) is asked
     assert "data checksums" in mixed
@@ -112,7 +130,9 @@ RUNS = {
     "a run selected on the test set": of(1, selected={"split": "test"}),
     "small training FLOPs": lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
     "data checksums": of(1, provenance={"data_checksum": "f00d"}),
-    "noted repeats of data": of(1, provenance={"data_notes": ["cut", "Repeated items: 3 of 24 test images are exact copies"]}),
+    "noted repeats of data": of(
+        1, provenance={"data_notes": ["cut", "Repeated items: 3 of 24 test images are exact copies"]}
+    ),
     "commits": of(1, provenance={"commit": "fff"}),
     "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
 }
@@ -136,7 +156,10 @@ def audit_text(name: str, root: Path) -> str:
     """All that is asked of a study, by which rules."""
     asked = audit(read(AUDITS[name](root)))
     assert all(one.conclusion.endswith(".") and one.settle.endswith(".") for one in asked.findings)
-    return "\n".join([*(one.rule for one in asked.findings), *(line.plain for line in audit_lines(asked))]) + "\n"
+    return (
+        "\n".join([*(one.rule for one in asked.findings), *(line.plain for line in audit_lines(asked))])
+        + "\n"
+    )
 
 
 @pytest.mark.parametrize("name", [*AUDITS])
@@ -163,9 +186,12 @@ def test_contradictions_are_whole():
     assert all((one.quote or one.says) and one.where and one.conflict and one.handling for one in known)
     assert all(one.id.startswith(f"{one.paper}-") for one in known)
     quotes = "\n".join(f"{one.id} {one.quote}" for one in known if one.quote)
-    # Each was compared letter by letter with its paper. Whoever changes one compares it again, and then changes the digest.
+    # Each was compared letter by letter with its paper. Whoever changes one compares it again, and then
+    # changes the digest.
     assert hashlib.sha256(quotes.encode()).hexdigest()[:12] == "1717e7296c23"
-    assert not any('"' in words for one in known for words in (one.quote, one.says, one.conflict, one.handling))
+    assert not any(
+        '"' in words for one in known for words in (one.quote, one.says, one.conflict, one.handling)
+    )
 
 
 def test_the_command_prints_json_and_exits_with_0(results, capsys):

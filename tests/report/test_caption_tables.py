@@ -1,4 +1,6 @@
-"""Scores of captions in tables: what is not available, how the words were cut, and the numbers of 000 beside them."""
+"""Scores of captions in tables: what is not available, how the words were cut, and the numbers of 000 beside
+them.
+"""
 
 import pytest
 from made_up import as_failure, as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
@@ -50,13 +52,18 @@ def test_models_with_other_tokenizers_are_named_and_a_stand_in_is_called_so(tmp_
 
     notes = table(results, "rouge_l").notes
 
-    assert "text tokenizer of the models: byte (260): LSTM / HRM, two loops / HRM, three loops; CLIP BPE (49,408): TRM" in notes
+    assert (
+        "text tokenizer of the models: byte (260): LSTM / HRM, two loops / HRM, three loops; CLIP BPE (49,408): TRM"
+        in notes
+    )
     assert "image tokenizer: standin-vq (32 codes, PSNR 21.3 dB)" in notes
     assert "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP" in notes
 
 
 def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):
-    data = table(write_caption_study(tmp_path / "r", data=ROCO), "rouge_l", "cider", "trained_params", targets=TABLE2)
+    data = table(
+        write_caption_study(tmp_path / "r", data=ROCO), "rouge_l", "cider", "trained_params", targets=TABLE2
+    )
 
     rouge, cider, _ = data.rows[3].cells
     assert (verdicts(rouge), rouge.reasons) == (("undecided",), ())  # both runs have 0.199: no spread

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.whole
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("no Chromium here (Debian: apt-get install chromium)", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')"
+)
 PAPER = 680  # pixels of paper between its margins, as page.css has them
 WIDEST = "() => Math.max(...[...document.querySelectorAll('.figure .main-svg')].map(svg => svg.getBoundingClientRect().width))"
 
@@ -32,7 +34,9 @@ def browser() -> Iterator[Any]:
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_figures_fit_the_window_and_the_paper(browser, tmp_path, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(write_report(write_study(tmp_path / "r", report=dump_report(specs())), "made_up", "paper").as_uri())
+    page.goto(
+        write_report(write_study(tmp_path / "r", report=dump_report(specs())), "made_up", "paper").as_uri()
+    )
     page.wait_for_selector(".main-svg")
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,4 +1,6 @@
-"""The numbers in `papers/contradictions.yaml` that follow from published ones, worked out from the published tables."""
+"""The numbers in `papers/contradictions.yaml` that follow from published ones, worked out from the published
+tables.
+"""
 
 import json
 from math import ceil, hypot, sqrt
@@ -24,22 +26,33 @@ def value(table, **fields):
 
 
 def updates():
-    """Of a run of 002 without and with the most supervision (batch 128), on 50,000 images; and what the accuracy loses."""
+    """Of a run of 002 without and with the most supervision (batch 128), on 50,000 images; and what the
+    accuracy loses.
+    """
     once, most = (row("002_ablation_fig2_fig3", id=f"002_ablation_fig2_fig3#{at}") for at in (1, 3))
     steps, batch = (json.loads(most["config"])[letter] for letter in ("n_sup", "batch_size"))
-    (epochs,) = (one.where["train.epochs"] for one in published("002_ablation_fig2_fig3") if one.row == once["id"])
+    (epochs,) = (
+        one.where["train.epochs"] for one in published("002_ablation_fig2_fig3") if one.row == once["id"]
+    )
     made, loss = epochs * ceil(50_000 / batch), float(once["value"]) - float(most["value"])
-    return f"{made:,} of them at N_sup=1 (batch 128) and up to {steps * made:,} at {steps}", f"the loss of {loss:.1f} points"
+    return (
+        f"{made:,} of them at N_sup=1 (batch 128) and up to {steps * made:,} at {steps}",
+        f"the loss of {loss:.1f} points",
+    )
 
 
 def balance():
     """What Avg-BLEU loses without the balance loss alone, and without experts, in 003's Table III."""
 
     def score(data, variant):
-        return value("003_table3_ablation", dataset=data, config=json.dumps({"variant": variant}), metric="avg_bleu")
+        return value(
+            "003_table3_ablation", dataset=data, config=json.dumps({"variant": variant}), metric="avg_bleu"
+        )
 
     lost = [
-        round(score(data, "full") - score(data, f"w/o {part}"), 3) for data in ("covctr", "mmr") for part in ("lb loss", "moe")
+        round(score(data, "full") - score(data, f"w/o {part}"), 3)
+        for data in ("covctr", "mmr")
+        for part in ("lb loss", "moe")
     ]
     times = f"{lost[0] / lost[1]:.1f} times less"
     return (
@@ -49,10 +62,14 @@ def balance():
 
 
 def rate_scores():
-    """003's RaTEScore above the transformer's, in standard errors of two means over the test images, as if scored apart."""
+    """003's RaTEScore above the transformer's, in standard errors of two means over the test images, as if
+    scored apart.
+    """
     told = []
     for data in ("covctr", "pgross"):
-        ours, theirs = (row("003_table2_ratescore", dataset=data, model=of) for of in ("MicarVLMoE", "Transformer"))
+        ours, theirs = (
+            row("003_table2_ratescore", dataset=data, model=of) for of in ("MicarVLMoE", "Transformer")
+        )
         shares = [int(part) for part in row("003_setup", dataset=data, metric="split")["value"].split(":")]
         images = round(value("003_setup", dataset=data, metric="images") * shares[-1] / sum(shares))
         error = hypot(float(ours["std"]), float(theirs["std"])) / sqrt(images)
@@ -64,22 +81,33 @@ def rate_scores():
 
 def rouge():
     """003's ROUGE-L on MM-Retinal and R2Gen's."""
-    ours, theirs = (value("003_table1_sota", dataset="mmr", model=of, metric="rouge_l") for of in ("MicarVLMoE", "R2Gen"))
+    ours, theirs = (
+        value("003_table1_sota", dataset="mmr", model=of, metric="rouge_l") for of in ("MicarVLMoE", "R2Gen")
+    )
     return (f"R2Gen's ROUGE-L is {theirs:.3f}, {theirs - ours:.3f} above its own {ours:.3f}",)
 
 
 def one_run():
-    """004's accuracy on CIFAR-10 in percent, how far the CNN is above it, and how wide 10,000 test images alone leave it."""
+    """004's accuracy on CIFAR-10 in percent, how far the CNN is above it, and how wide 10,000 test images
+    alone leave it.
+    """
     models = ("HRM", "CNN two-stage")
-    score, theirs = (value("004_author_repo_curves", dataset="cifar10", model=of, metric="test_accuracy_final") for of in models)
+    score, theirs = (
+        value("004_author_repo_curves", dataset="cifar10", model=of, metric="test_accuracy_final")
+        for of in models
+    )
     half = 1.96 * sqrt(score * (1 - score) / 10_000)
     left = f"leave {100 * half:.1f} points on either side of {100 * score:.1f}"
-    return (f"{100 * (theirs - score):.1f} points on CIFAR-10 between two runs. Its 10,000 test images alone {left}",)
+    return (
+        f"{100 * (theirs - score):.1f} points on CIFAR-10 between two runs. Its 10,000 test images alone {left}",
+    )
 
 
 def fewer():
     """ViT-Large's parameters in ViTRM's, counted and as printed."""
-    ours, theirs = (value("solved_parameter_counts", dataset="cifar10", model=of) for of in ("ViTRM", "ViT-Large"))
+    ours, theirs = (
+        value("solved_parameter_counts", dataset="cifar10", model=of) for of in ("ViTRM", "ViT-Large")
+    )
     printed = [value("002_table1_cifar10", model=of, metric="params") for of in ("ViT-Large", "ViTRM")]
     return (
         f"{theirs:,.0f} of ViT-Large are {theirs / ours:.1f} times the {ours:,.0f}",
@@ -88,13 +116,21 @@ def fewer():
 
 
 def faster():
-    """How many times the CNN's training FLOPs HRM has on CIFAR-10: two segments of training, and three of evaluation more."""
+    """How many times the CNN's training FLOPs HRM has on CIFAR-10: two segments of training, and three of
+    evaluation more.
+    """
     train = {"supervision_steps": 2, "evaluation_steps": 3}
-    hrm, cnn = (cost(RunConfig(data=Cifar10(), **one)) for one in ({"model": HRMImage(), "train": train}, {"model": CNN()}))
+    hrm, cnn = (
+        cost(RunConfig(data=Cifar10(), **one))
+        for one in ({"model": HRMImage(), "train": train}, {"model": CNN()})
+    )
     seconds = [value("004_author_repo_curves", dataset="cifar10", model=of, metric="seconds_per_epoch")
                for of in ("HRM", "CNN two-stage")]  # fmt: skip
     times = (hrm.train_gflops / cnn.train_gflops, (hrm.train_gflops + hrm.gflops) / cnn.train_gflops)
-    return ("{:.0f} and {:.0f} s".format(*seconds), "about {:.0f}x in training FLOPs, {:.0f}x with those segments".format(*times))
+    return (
+        "{:.0f} and {:.0f} s".format(*seconds),
+        "about {:.0f}x in training FLOPs, {:.0f}x with those segments".format(*times),
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,16 @@ from recstudy.errors import StorageError
 from recstudy.records import Results, write_json, write_whole
 from recstudy.report import LearningCurves, LossTrace, dump_report
 
-# The file's content or what changes in it, and the message; tests/test_schema.py has what a record alone gets wrong.
+# The file's content or what changes in it, and the message; tests/test_schema.py has what a record alone gets
+# wrong.
 PLANS = [
     pytest.param("[" * 100_000, "is damaged: it is not JSON", id="nested too deep"),
     ({"variants": {}}, "is damaged: variants must be"),
     ({"base": {"train": "fast"}}, r"is damaged: base\.train must be an object, but it is 'fast'"),
-    ({"base": {"train": {"ema_decay": "much"}}}, r"is damaged: train\.ema_decay must be a number, but it is 'much'"),
+    (
+        {"base": {"train": {"ema_decay": "much"}}},
+        r"is damaged: train\.ema_decay must be a number, but it is 'much'",
+    ),
     ({"report": {}}, "is damaged: report must be"),
     ({"axes": []}, "is damaged: axes must be an object"),
     ({"search": {}}, r"is damaged: search\.objectives is missing"),
@@ -25,7 +29,10 @@ PLANS = [
 RESULTS = [
     ("{torn", "it is not JSON"),
     ('{"status": "done", "metrics": {}, "provenance": []}', "provenance must be an object"),
-    ('{"status": "done", "metrics": {}, "depths": {"top1_accuracy": [1]}}', "depths.top1_accuracy must be an object"),
+    (
+        '{"status": "done", "metrics": {}, "depths": {"top1_accuracy": [1]}}',
+        "depths.top1_accuracy must be an object",
+    ),
 ]
 
 
@@ -34,7 +41,11 @@ def results(tmp_path) -> Results:
     """The study that will be damaged, and another one beside it that shares a run."""
     results = write_study(tmp_path / "results")
     write_losses(results, run_id(0, 0), [1.0, 0.5])
-    other = json.loads(plan_file(results).read_text()) | {"study": "other", "seeds": [0], "runs": [[0, 0, run_id(0, 0)]]}
+    other = json.loads(plan_file(results).read_text()) | {
+        "study": "other",
+        "seeds": [0],
+        "runs": [[0, 0, run_id(0, 0)]],
+    }
     write_json(results.study("other", "paper") / "plan.json", other)
     return results
 
@@ -45,7 +56,9 @@ def plan_file(results: Results):
 
 def damage_plan(results: Results, content) -> None:
     file = plan_file(results)
-    write_whole(file, content if isinstance(content, str) else json.dumps(json.loads(file.read_text()) | content))
+    write_whole(
+        file, content if isinstance(content, str) else json.dumps(json.loads(file.read_text()) | content)
+    )
 
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -98,8 +111,18 @@ def test_a_damaged_result_is_a_failed_row_that_names_the_file(results, content, 
     ("run", "file", "content", "words"),
     [
         (run_id(1, 2), "failure.json", "[]", "failure.json is damaged: it must be an object"),
-        (run_id(2, 2), "stopped.json", '{"epoch": "3"}', "stopped.json is damaged: epoch must be a whole number"),
-        (run_id(0, 1), "measured.json", '{"metrics": {"nll": 3}}', "measured.json is damaged: metrics.nll must be an object"),
+        (
+            run_id(2, 2),
+            "stopped.json",
+            '{"epoch": "3"}',
+            "stopped.json is damaged: epoch must be a whole number",
+        ),
+        (
+            run_id(0, 1),
+            "measured.json",
+            '{"metrics": {"nll": 3}}',
+            "measured.json is damaged: metrics.nll must be an object",
+        ),
     ],
 )
 def test_a_damaged_record_of_a_run_is_on_the_page(results, capsys, run, file, content, words):

@@ -1,4 +1,6 @@
-"""What figures are made of, by hand: axes, names and labels that fit, tiles of images, pieces of puzzles, fronts and averages."""
+"""What figures are made of, by hand: axes, names and labels that fit, tiles of images, pieces of puzzles,
+fronts and averages.
+"""
 
 import numpy as np
 import pandas as pd

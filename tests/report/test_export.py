@@ -55,13 +55,27 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
 
 
 def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
-    with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
+    with pytest.raises(
+        ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
+    ):
         write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
     for flags, said in (
-        (["--venue", "iclm"], "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?"),
-        (["--width", "3"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'"),
-        (["--width", "30in"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '30in'"),
-        (["--venue", "acl", "--width", "3in"], "a venue or one of its own, but got --venue acl and --width 3in"),
+        (
+            ["--venue", "iclm"],
+            "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?",
+        ),
+        (
+            ["--width", "3"],
+            "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'",
+        ),
+        (
+            ["--width", "30in"],
+            "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '30in'",
+        ),
+        (
+            ["--venue", "acl", "--width", "3in"],
+            "a venue or one of its own, but got --venue acl and --width 3in",
+        ),
     ):
         with pytest.raises(SystemExit, match="2"):
             main(["report", str(results.root), *flags])
@@ -73,7 +87,12 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
 @needs_browser
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
-    assert write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
+    assert (
+        write_figure(
+            drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pdf", "svg", "png"], Paper(inches, inches)
+        )
+        is None
+    )
 
     svg = (tmp_path / "figures/c.svg").read_text()
     assert float(re.search(r'width="([\d.]+)"', svg)[1]) / 96 == inches  # a pixel of an SVG is 1/96 inch

@@ -25,7 +25,10 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({"name": "cifar10"}, "initial weights, order of training; fixed across seeds: images, validation split"),
+        (
+            {"name": "cifar10"},
+            "initial weights, order of training; fixed across seeds: images, validation split",
+        ),
         (
             {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "per seed"},
             "initial weights, order of training, puzzles, validation split",
@@ -41,7 +44,9 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
     ],
 )
 def test_a_page_says_what_the_random_seed_controls(tmp_path, data, told):
-    records = load_study(write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper")
+    records = load_study(
+        write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper"
+    )
 
     assert seed_words(records, range(4)) == told
     assert f"<dt>The random seed controls</dt><dd>{told}</dd>" in reproducibility(records)
@@ -57,15 +62,22 @@ def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
     assert first.startswith("initial weights, order of training; fixed across seeds: images (")
     assert (
         second
-        == "initial weights, order of training, subset of a limit; fixed across seeds: images (" + records.variants[1].label + ")"
+        == "initial weights, order of training, subset of a limit; fixed across seeds: images ("
+        + records.variants[1].label
+        + ")"
     )
     assert not others
 
 
 def test_sentences_flow_and_commands_keep_their_lines():
-    told = "One sentence goes\non here.\nCost: quick,\n3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+    told = (
+        "One sentence goes\non here.\nCost: quick,\n3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+    )
 
-    assert flowing(told) == "One sentence goes on here.\nCost: quick, 3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+    assert (
+        flowing(told)
+        == "One sentence goes on here.\nCost: quick, 3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+    )
 
 
 def used(results, price=None):
@@ -73,12 +85,19 @@ def used(results, price=None):
 
 
 def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
-    """The made-up runs of 90 s: one had a core and a half and half of a GPU on two workers, one half a core and all of it."""
+    """The made-up runs of 90 s: one had a core and a half and half of a GPU on two workers, one half a core
+    and all of it.
+    """
     assert used(results) == ""
 
     for seed, cores, gpu, memory in ((0, 1.5, 50.0, 900.0), (1, 0.5, 100.0, 1200.0)):
         made = result(93.0)
-        cost = made["cost"] | {"cores_used": cores, "gpu_use": gpu, "peak_memory_mb": memory, "seconds": 3600.0}
+        cost = made["cost"] | {
+            "cores_used": cores,
+            "gpu_use": gpu,
+            "peak_memory_mb": memory,
+            "seconds": 3600.0,
+        }
         provenance = made["provenance"] | {"hardware": {"gpu": "a GPU"}, "workers": 2 - seed}
         results.run(run_id(0, seed)).finish(as_result(made | {"cost": cost, "provenance": provenance}))
 
@@ -91,6 +110,7 @@ def test_what_runs_used_is_summed_and_has_a_price_where_one_is_given(results):
 @pytest.mark.parametrize("given", ["2.5", "EUR", "-1EUR", "1e9EUR"])
 def test_a_price_is_a_number_with_its_currency(given):
     with pytest.raises(
-        ConfigError, match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got"
+        ConfigError,
+        match=r"^--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got",
     ):
         Price.parse(given)

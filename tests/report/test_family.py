@@ -1,4 +1,6 @@
-"""One family of questions for a study, and looks that belong to runs: what a study cannot change by being defined anew."""
+"""One family of questions for a study, and looks that belong to runs: what a study cannot change by being
+defined anew.
+"""
 
 from dataclasses import replace
 
@@ -40,7 +42,10 @@ def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
     """Five parts of a claim each had five unadjusted intervals."""
     results = study(tmp_path / "r", on_plain(HURTS, SAME, CLOSE))
     together = [row.answer.adjusted for row in family(read(results), read(results).parts[0]).rows]
-    apart = [Claims(name=f"claims {position}", claims=(claim,)) for position, claim in enumerate(on_plain(HURTS, SAME, CLOSE))]
+    apart = [
+        Claims(name=f"claims {position}", claims=(claim,))
+        for position, claim in enumerate(on_plain(HURTS, SAME, CLOSE))
+    ]
     edited(results, report=report_of(*apart, Differences(metric=PLAIN, base="steps=1")))
     records = read(results)
     hurts, same, close = (family(records, part).rows[0].answer for part in records.parts[:3])
@@ -62,10 +67,14 @@ def test_a_dropped_claim_still_counts_and_is_named(tmp_path):
     records = read(results)
     (after,) = family(records, records.parts[0]).rows
 
-    assert [words for words, _ in dropped.values()] == [f"the claim {claim.text!r}" for claim in (HURTS, HELPS)]
+    assert [words for words, _ in dropped.values()] == [
+        f"the claim {claim.text!r}" for claim in (HURTS, HELPS)
+    ]
     assert after.answer.adjusted == pytest.approx(min(1.0, 3 * after.answer.p))
     assert after.answer.adjusted >= before.answer.adjusted
-    assert ("Questions dropped, still counted", "; ".join(words for words, _ in dropped.values())) in origins(records)
+    assert ("Questions dropped, still counted", "; ".join(words for words, _ in dropped.values())) in origins(
+        records
+    )
     assert dropped_questions(shorter, whole, is_frozen=False) == {}
     assert dropped_questions(whole, replace(shorter, dropped=dropped), is_frozen=True) == {}  # stated again
 
@@ -83,7 +92,13 @@ def test_looks_belong_to_runs(tmp_path):
     renamed = results.study("another", "paper") / "plan.json"
     renamed.parent.mkdir(parents=True)
     write_record(
-        renamed, replace(third, study="another", definition="f" * 12, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
+        renamed,
+        replace(
+            third,
+            study="another",
+            definition="f" * 12,
+            report=report_of(Claims(claims=tuple(on_plain(CLOSE)))),
+        ),
     )
     records = load(renamed.parent).records
 
@@ -110,7 +125,9 @@ def test_a_variant_with_an_unfinished_run_is_not_read_yet(tmp_path):
 
 
 def test_paired_seeds_are_compared_seed_by_seed(tmp_path):
-    """All variants share the seeds' distances, so that differences within a seed do not vary: here they are made to, a little."""
+    """All variants share the seeds' distances, so that differences within a seed do not vary: here they are
+    made to, a little.
+    """
     noise = {(2, seed): MEANS[2] + AROUND[seed] + shift for seed, shift in enumerate((-0.02, 0.0, 0.02))}
     results = study(tmp_path / "r", on_plain(CLOSE), losses=noise)
     (unpaired,) = family(read(results), read(results).parts[0]).rows

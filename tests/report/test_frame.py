@@ -22,7 +22,12 @@ def test_a_row_has_levels_varied_fields_metrics_cost_and_provenance(records):
     row = records.runs.iloc[0]
 
     assert (row["levels.model"], row["levels.batch_size"], row["train.batch_size"]) == ("ViTRM", 64, 64)
-    assert (row["top1_accuracy"], row["params"], row["attempts"], row["provenance.commit"]) == (93.0, 3_624_971, 1, "0123abc")
+    assert (row["top1_accuracy"], row["params"], row["attempts"], row["provenance.commit"]) == (
+        93.0,
+        3_624_971,
+        1,
+        "0123abc",
+    )
     assert row["provenance.versions"] == "recstudy 0.1.0, torch 2.15.0"
     assert "train.epochs" not in records.runs
 
@@ -33,7 +38,11 @@ def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records,
         *("params", "gflops", "train_pflop", "seconds", "images_per_second", "epoch_seconds"),
     ]
     chest = load_study(write_chest(tmp_path / "r"), "made_up", "paper").rows[0]
-    assert (chest.value("auroc.Effusion"), chest.value("auroc@1"), chest.found.undefined) == (88.04, 80.0, ("Hernia",))
+    assert (chest.value("auroc.Effusion"), chest.value("auroc@1"), chest.found.undefined) == (
+        88.04,
+        80.0,
+        ("Hernia",),
+    )
 
 
 def test_a_changed_part_replaces_all_of_its_fields():
@@ -55,9 +64,13 @@ def test_epochs_are_read_for_the_asked_variants_and_a_torn_line_is_dropped(resul
 
 
 def test_an_unknown_study_or_axis_names_the_nearest(results, records):
-    with pytest.raises(ConfigError, match=r"no study 'made_pu' .* made_up \(paper\).* Did you mean 'made_up \(paper\)'\?"):
+    with pytest.raises(
+        ConfigError, match=r"no study 'made_pu' .* made_up \(paper\).* Did you mean 'made_up \(paper\)'\?"
+    ):
         load_study(results, "made_pu", "paper")
-    with pytest.raises(ConfigError, match=r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'"):
+    with pytest.raises(
+        ConfigError, match=r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'"
+    ):
         records.chosen({"batch_sise": 64})
 
 

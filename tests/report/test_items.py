@@ -27,8 +27,8 @@ def over_seeds(df):
 
 
 def test_the_variance_over_items_is_added_by_hand():
-    """Means of the items 100 100 50 0: variance 6875 / 3, over four items 572.9; what single answers have beside runs and items,
-    3750 / 3 an answer, is in both: 156.25 over eight. The seeds have 25^2 / 2."""
+    """Means of the items 100 100 50 0: variance 6875 / 3, over four items 572.9; what single answers have
+    beside runs and items, 3750 / 3 an answer, is in both: 156.25 over eight. The seeds have 25^2 / 2."""
     found = over_items(over_seeds(10), [RIGHT], [1])
 
     seeds, items, single = 25**2 / 2, 6875 / 3 / 4, 3750 / 3 / 8
@@ -37,13 +37,18 @@ def test_the_variance_over_items_is_added_by_hand():
 
 
 def test_it_is_never_narrower_than_over_seeds_alone():
-    """Where two seeds have a t of 12.7, items that all agree with them add degrees of freedom and no doubt."""
+    """Where two seeds have a t of 12.7, items that all agree with them add degrees of freedom and no
+    doubt.
+    """
     assert over_items(over_seeds(1), [RIGHT], [1]) == over_seeds(1)
 
 
 def test_mcnemar_of_several_runs_by_hand():
     """The items' differences are 100, 0, 50 and -50: chi^2 = 100^2 / (100^2 + 50^2 + 50^2)."""
-    ours, theirs = 100.0 * np.array([[1, 0, 1, 0], [1, 1, 1, 0]]), 100.0 * np.array([[0, 1, 0, 0], [0, 0, 1, 1]])
+    ours, theirs = (
+        100.0 * np.array([[1, 0, 1, 0], [1, 1, 1, 0]]),
+        100.0 * np.array([[0, 1, 0, 0], [0, 0, 1, 1]]),
+    )
 
     assert mcnemar(ours, theirs) == pytest.approx(stats.chi2.sf(2 / 3, 1))
     assert mcnemar(ours, ours) is None
@@ -52,7 +57,9 @@ def test_mcnemar_of_several_runs_by_hand():
 
 
 def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
-    """Thirty seeds on the same 200 items: over seeds alone the interval holds it in fewer than half of the draws."""
+    """Thirty seeds on the same 200 items: over seeds alone the interval holds it in fewer than half of the
+    draws.
+    """
     rng, n, items, hits, alone = np.random.default_rng(1), 30, 200, 0, 0
     scale = Scale(0.0, 100.0, "share", items)
     for _ in range(300):
@@ -69,11 +76,18 @@ def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
 
 @pytest.mark.parametrize(
     ("told", "plain", "noisy"),
-    [({}, 500, 500), ({"repeated": 100}, 500, 100), ({"draws": 40}, 40, 40), ({"draws": 40, "repeated": 100}, 40, 40)],
+    [
+        ({}, 500, 500),
+        ({"repeated": 100}, 500, 100),
+        ({"draws": 40}, 40, 40),
+        ({"draws": 40, "repeated": 100}, 40, 40),
+    ],
     ids=["each its own", "a part of the puzzles", "copies", "both"],
 )
 def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, told, plain, noisy):
-    """However many trajectories choose an answer, a share of solved puzzles has the noise of as many draws as there are puzzles."""
+    """However many trajectories choose an answer, a share of solved puzzles has the noise of as many draws as
+    there are puzzles.
+    """
     results = write_study(tmp_path / "r")
     results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **told}}))
     runs = [run for run in read(results).rows if run.found and run.found.answers]
@@ -92,8 +106,12 @@ def answer(results, variant, counts, **changes):
 
 @pytest.fixture
 def kept(tmp_path):
-    """Variant 0 is right on 18, 19 and 18 of 20 images, variant 1 on 12, 14 and 13, one each as the runs' results say."""
-    results = write_study(tmp_path / "r", report=dump_report([Table("t"), Differences("d", base="ViTRM, batch_size=128")]))
+    """Variant 0 is right on 18, 19 and 18 of 20 images, variant 1 on 12, 14 and 13, one each as the runs'
+    results say.
+    """
+    results = write_study(
+        tmp_path / "r", report=dump_report([Table("t"), Differences("d", base="ViTRM, batch_size=128")])
+    )
     for variant, counts in ((0, (18, 19, 18)), (1, (12, 14, 13))):
         for seed, right in enumerate(counts):
             results.run(run_id(variant, seed)).finish(as_result(result(5.0 * right)))
@@ -105,7 +123,8 @@ def test_a_table_has_the_interval_over_items_at_each_number(kept):
     table = table_data(kept, Table("t", metrics=("top1_accuracy", "macro_f1")))
 
     whole, other = table.rows[0].cells
-    assert whole.items.low < whole.low < whole.value < whole.high < whole.items.high < 100  # as angles: not the bound itself
+    # as angles: not the bound itself
+    assert whole.items.low < whole.low < whole.value < whole.high < whole.items.high < 100
     assert other.items is None
     assert table.rows[2].cells[0].items is None  # it kept no answers
     line = next(csv.DictReader(table_shown(table).csv.splitlines()))
@@ -126,7 +145,9 @@ def test_a_difference_has_both_tests(kept):
 
 
 def test_the_items_of_a_patient_are_one_draw(kept):
-    """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval over items widens."""
+    """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval
+    over items widens.
+    """
     alone = table_data(kept, Table("t")).rows[0].cells[0]
     answer(kept.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
 
@@ -137,7 +158,9 @@ def test_the_items_of_a_patient_are_one_draw(kept):
 
 def test_cut_answers_and_those_to_other_items_are_left_out(kept):
     draw = np.random.default_rng(0)
-    write_answers(kept.results, run_id(0, 0), draw.normal(size=(3000, 2)), draw.integers(2, size=3000), limit=6000)
+    write_answers(
+        kept.results, run_id(0, 0), draw.normal(size=(3000, 2)), draw.integers(2, size=3000), limit=6000
+    )
     write_answers(kept.results, run_id(1, 0), draw.normal(size=(21, 2)), draw.integers(2, size=21))
 
     table = table_data(kept, Table("t"))

@@ -1,4 +1,6 @@
-"""A model that is told the caption it is to write: shown with its name and its numbers, and compared with nothing."""
+"""A model that is told the caption it is to write: shown with its name and its numbers, and compared with
+nothing.
+"""
 
 import pytest
 from made_up import as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
@@ -15,13 +17,21 @@ from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
 
-ENCODER = FuseLIP(width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)
+ENCODER = FuseLIP(
+    width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64
+)
 ALIGNER = Aligner(encoder=ENCODER, tokenizer=VQ(codes=16, codebook=256, width=64, layers=2, heads=2))
 ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
 
 
 def captioner(mode):
-    return ImageTRM(backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode), width=16, heads=2, layers=1)
+    return ImageTRM(
+        backbone="fuselip",
+        fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode),
+        width=16,
+        heads=2,
+        layers=1,
+    )
 
 
 def config(mode):
@@ -58,18 +68,33 @@ def test_the_plan_says_who_leaks_and_its_label_does_too():
 
 
 def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
-    data = table_data(records, Table("t", metrics=("rouge_l", "trained_params"), targets=published("000_table2_imagetrm")))
+    data = table_data(
+        records, Table("t", metrics=("rouge_l", "trained_params"), targets=published("000_table2_imagetrm"))
+    )
 
     rouge = data.rows[3].cells[0]
-    assert (*beside(rouge), rouge.reasons) == ("0.199", "not comparable", ("is told the caption it is to write",))
+    assert (*beside(rouge), rouge.reasons) == (
+        "0.199",
+        "not comparable",
+        ("is told the caption it is to write",),
+    )
     assert "not comparable,is told the caption it is to write" in csv_text(data)
 
 
 def test_no_search_ranks_it():
-    told = r"a search compares, and ImageTRM \(FuseLIP on standin-vq, LEAKY\) is told the caption it is to write"
+    told = (
+        r"a search compares, and ImageTRM \(FuseLIP on standin-vq, LEAKY\) is told the caption it is to write"
+    )
 
     def search(mode, **ranges):
-        return Search("s", {"quick": [config(mode)]}, ("train.batch_size", *ranges), ranges, {"gflops": "min"}, question="?")
+        return Search(
+            "s",
+            {"quick": [config(mode)]},
+            ("train.batch_size", *ranges),
+            ranges,
+            {"gflops": "min"},
+            question="?",
+        )
 
     with pytest.raises(ConfigError, match=told):
         make_plan(search("leaky"))

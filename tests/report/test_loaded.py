@@ -30,7 +30,9 @@ def test_runs_have_a_row_each(loaded):
     assert len(runs) == 12
     done = runs[runs["status"] == "done"]
     assert done["top1_accuracy"].tolist() == [93.0, 92.9, 94.1, 93.1, 93.3, 93.2]
-    assert {"label", "seed", "id", "levels.model", "train.batch_size", "params", "provenance.commit"} <= set(runs)
+    assert {"label", "seed", "id", "levels.model", "train.batch_size", "params", "provenance.commit"} <= set(
+        runs
+    )
     read = read_runs(loaded.records.results, loaded.records.plan)
     assert runs.drop(columns="label").equals(read.drop(columns="label"))  # which are words on the page
 
@@ -40,7 +42,11 @@ def test_epochs_have_a_row_a_run_and_epoch(loaded):
 
     assert len(epochs) == 6 * 5
     last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 5)].iloc[0]
-    assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch size 64", 2, pytest.approx(91.2))
+    assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == (
+        "ViTRM, batch size 64",
+        2,
+        pytest.approx(91.2),
+    )
 
 
 def test_estimates_are_the_numbers_of_the_tables(loaded):
@@ -49,7 +55,11 @@ def test_estimates_are_the_numbers_of_the_tables(loaded):
     printed = loaded["scores"].frame.set_index(["row", "column"])
 
     accuracy = estimates.loc[(0, "top1_accuracy")]
-    assert (accuracy["value"], accuracy["n"], accuracy["label"]) == (pytest.approx(93.1), 3, "ViTRM, batch size 64")
+    assert (accuracy["value"], accuracy["n"], accuracy["label"]) == (
+        pytest.approx(93.1),
+        3,
+        "ViTRM, batch size 64",
+    )
     row = printed.loc[("ViTRM, batch size 64", "Top-1 accuracy (%)")]
     assert tuple(accuracy[["value", "low", "high"]]) == pytest.approx(tuple(row[["mean", "low", "high"]]))
     assert estimates.loc[(2, "top1_accuracy")]["n"] == 1
@@ -59,13 +69,20 @@ def test_estimates_are_the_numbers_of_the_tables(loaded):
 
 def test_answers_have_a_row_per_question(tmp_path):
     claim = Claim(
-        "smaller batches help", less={"batch_size": 128}, than={"batch_size": 64, "model": "ViTRM"}, metric="top1_accuracy"
+        "smaller batches help",
+        less={"batch_size": 128},
+        than={"batch_size": 64, "model": "ViTRM"},
+        metric="top1_accuracy",
     )
-    report = dump_report([Claims(claims=(claim,)), Differences(base="ViTRM, batch_size=64"), Table("scores", targets=TABLE1)])
+    report = dump_report(
+        [Claims(claims=(claim,)), Differences(base="ViTRM, batch_size=64"), Table("scores", targets=TABLE1)]
+    )
     answers = recstudy.load(write_study(tmp_path / "r", report=report).root).answers
 
     assert answers["kind"].value_counts()[["claim", "difference"]].to_dict() == {"claim": 1, "difference": 3}
-    difference = answers[(answers["kind"] == "difference") & (answers["label"] == "ViTRM, batch size 128")].iloc[0]
+    difference = answers[
+        (answers["kind"] == "difference") & (answers["label"] == "ViTRM, batch size 128")
+    ].iloc[0]
     assert difference["difference"] == pytest.approx(93.1 - 93.1)
     assert difference["low"] < 0 < difference["high"]
     assert (difference["verdict"], difference["reasons"]) == (
@@ -99,16 +116,22 @@ def test_a_part_may_give_a_table_and_a_figure(tmp_path):
     assert loaded.table("scores").frame["mean"].iloc[0] == pytest.approx(93.1)
     with pytest.raises(ConfigError, match=r"'scores' is a table without a figure: use table\('scores'\)"):
         loaded.figure("scores")
-    with pytest.raises(ConfigError, match=r"'by_batch' is a figure without a table: use figure\('by_batch'\)"):
+    with pytest.raises(
+        ConfigError, match=r"'by_batch' is a figure without a table: use figure\('by_batch'\)"
+    ):
         loaded.table("by_batch")
-    with pytest.raises(ConfigError, match=r"the report has no 'score': it has .*, scores, .* Did you mean 'scores'\?"):
+    with pytest.raises(
+        ConfigError, match=r"the report has no 'score': it has .*, scores, .* Did you mean 'scores'\?"
+    ):
         loaded["score"]
 
 
 def test_one_study_is_asked_for(results, tmp_path):
     write_json(results.study("made_up", "quick") / "plan.json", {})
 
-    with pytest.raises(ConfigError, match="has 2 studies: give one of studies/made_up/paper, studies/made_up/quick in "):
+    with pytest.raises(
+        ConfigError, match="has 2 studies: give one of studies/made_up/paper, studies/made_up/quick in "
+    ):
         recstudy.load(results.root)
     with pytest.raises(ConfigError, match="no study in "):
         recstudy.load(tmp_path / "nowhere")
@@ -122,14 +145,21 @@ def test_importing_recstudy_stays_light():
 
 def documented_cells() -> list[str]:
     """The example of docs/how-to/notebook.md, a cell a line."""
-    first, *others = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL)
+    first, *others = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL
+    )
     imports, _, lines = first.partition("\n\n")
     return [imports, *"\n".join([lines, *others]).strip().splitlines()]
 
 
 def test_the_documented_example_in_a_notebook(results, tmp_path):
-    """Every line in a real kernel: frames and tables come out as HTML, figures as Plotly's own kind of output."""
-    cells = [line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root)) for line in documented_cells()]
+    """Every line in a real kernel: frames and tables come out as HTML, figures as Plotly's own kind of
+    output.
+    """
+    cells = [
+        line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root))
+        for line in documented_cells()
+    ]
     for old, new in (("depths", "scores"), ("figure3", "by_batch"), ("model.latent_steps", "batch_size")):
         cells = [cell.replace(old, new) for cell in cells]
 
@@ -138,4 +168,6 @@ def test_the_documented_example_in_a_notebook(results, tmp_path):
     kinds = [set(cell.outputs[0].data) if cell.outputs else set() for cell in done]
     assert sum("text/html" in kind for kind in kinds) >= 3
     assert any("application/vnd.plotly.v1+json" in kind for kind in kinds)
-    assert any("93.1 [92.8, 93.4]" in cell.outputs[0].data.get("text/html", "") for cell in done if cell.outputs)
+    assert any(
+        "93.1 [92.8, 93.4]" in cell.outputs[0].data.get("text/html", "") for cell in done if cell.outputs
+    )

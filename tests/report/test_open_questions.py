@@ -23,7 +23,11 @@ def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path
     _, close = family(records, records.parts[0]).rows
     found = asked(results)
 
-    assert (found[HURTS.text].is_decided, found[HURTS.text].verdict, found[HURTS.text].more) == (True, "supported", None)
+    assert (found[HURTS.text].is_decided, found[HURTS.text].verdict, found[HURTS.text].more) == (
+        True,
+        "supported",
+        None,
+    )
     assert (found[CLOSE.text].is_decided, found[CLOSE.text].verdict) == (False, "undecided")
     assert found[CLOSE.text].more == close.answer.seeds_needed[1] > 0
     assert sorted(found[CLOSE.text].variants) == [0, 1]
@@ -31,9 +35,15 @@ def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path
 
 @pytest.mark.parametrize(
     ("seeds", "how", "waits", "chance", "why"),
-    [(3, "not run", True, 0.0, ""), (3, "failed", False, 0.0, "16 steps, seed 1: failed: code"), (1, "", False, 1.0, "")],
+    [
+        (3, "not run", True, 0.0, ""),
+        (3, "failed", False, 0.0, "16 steps, seed 1: failed: code"),
+        (1, "", False, 1.0, ""),
+    ],
 )
-def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(tmp_path, seeds, how, waits, chance, why):
+def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(
+    tmp_path, seeds, how, waits, chance, why
+):
     """More seeds are wanted if too few are known to spread."""
     (one,) = asked(study(tmp_path / "r", [HURTS], seeds=seeds, losses={(16, 1): how})).values()
 
@@ -41,8 +51,13 @@ def test_runs_to_come_are_waited_for_and_lost_ones_leave_a_claim_open(tmp_path, 
 
 
 def test_each_comparable_published_value_is_a_question_once_whatever_tables_it_stands_in(tmp_path):
-    """Two tables have the same values; the parameters follow from the config. ViT-Small's accuracies are of variants under way."""
-    found = [(one.text, one.variants, one.verdict) for one in open_questions(load_study(write_study(tmp_path / "r"), *MADE_UP))]
+    """Two tables have the same values; the parameters follow from the config. ViT-Small's accuracies are of
+    variants under way.
+    """
+    found = [
+        (one.text, one.variants, one.verdict)
+        for one in open_questions(load_study(write_study(tmp_path / "r"), *MADE_UP))
+    ]
 
     assert found == [
         (
@@ -71,7 +86,9 @@ def test_how_many_seeds_a_published_value_wants(tmp_path, scores, verdict, is_de
     results = Results(tmp_path / "r").create()
     write_json(results.study(*MADE_UP) / "plan.json", plan(**changes))
     for seed, score in enumerate(scores):
-        results.run(run_id(0, seed)).finish(as_result(result(score) | {"answers": {"kept": 10_000, "of": 10_000}}))
+        results.run(run_id(0, seed)).finish(
+            as_result(result(score) | {"answers": {"kept": 10_000, "of": 10_000}})
+        )
     (one,) = open_questions(load_study(results, *MADE_UP))
 
     assert (one.verdict, one.is_decided, one.more is not None) == (verdict, is_decided, more)

@@ -1,4 +1,6 @@
-"""Figures and tables of kinds that recstudy does not have: drawn by a module of the user's, or named where it is absent."""
+"""Figures and tables of kinds that recstudy does not have: drawn by a module of the user's, or named where it
+is absent.
+"""
 
 import io
 import logging
@@ -22,7 +24,10 @@ from recstudy.report.parts import Undrawable
 from recstudy.report.writing import show_report
 
 FILE = Path(__file__).with_name("outside_kinds.py")
-THEIRS = [{"kind": "reliability_diagram", "name": "reliability"}, {"kind": "confidence", "name": "confidence"}]
+THEIRS = [
+    {"kind": "reliability_diagram", "name": "reliability"},
+    {"kind": "confidence", "name": "confidence"},
+]
 
 
 def study(root, *parts, file=FILE, **changes):
@@ -53,20 +58,29 @@ def test_both_are_drawn_as_if_they_were_recstudy_s_own(tmp_path):
     page = write_report(study(tmp_path / "r", *THEIRS), "made_up", "paper", trust=True)
 
     words, files = page.read_text(), {path.name for path in page.parent.glob("*/*")}
-    assert {"reliability.html", "reliability.csv", "confidence.md", "confidence.tex", "confidence.csv"} <= files
+    assert {
+        "reliability.html",
+        "reliability.csv",
+        "confidence.md",
+        "confidence.tex",
+        "confidence.csv",
+    } <= files
     points = pd.read_csv(page.parent / "figures/reliability.csv")
     assert points["confidence"].tolist() == pytest.approx([0.75, 0.5], rel=1e-3)
     assert points["right"].tolist() == [0.5, 1.0]  # of equal answers the first counts
     assert re.search(r"<h2[^>]*>How sure the models are<", words)
     assert re.search(r"62\.5\d* \[", words)
-    assert "6 of 12 runs done" in (page.parent / "tables/confidence.md").read_text()  # the caption, which the kind does not write
+    # the caption, which the kind does not write
+    assert "6 of 12 runs done" in (page.parent / "tables/confidence.md").read_text()
 
 
 def test_a_user_s_table_is_in_the_terminal_the_notebook_and_explained(tmp_path):
     results = study(tmp_path / "r", *THEIRS)
     loaded = recstudy.load(results.root, trust=True)
 
-    assert "How sure the models are" in printed(partial(show_report, trust=True), results, "made_up", "paper", ())
+    assert "How sure the models are" in printed(
+        partial(show_report, trust=True), results, "made_up", "paper", ()
+    )
     assert loaded["confidence"].frame["mean"].iloc[0] == pytest.approx(62.5, abs=0.02)
     assert len(loaded["reliability"].data) == 1
     said = printed(partial(show_cell, trust=True), [(results, "made_up", "paper")], "confidence:1:1")
@@ -86,7 +100,9 @@ def test_without_its_module_a_part_says_so_and_the_others_are_drawn(tmp_path, ca
     assert "no report part 'confidence'" in caplog.text
     assert "93.1 [92.8, 93.4]" in printed(show_report, results, "made_up", "paper", ())
     assert "not drawable" in loaded._repr_html_()
-    with pytest.raises(ConfigError, match="'reliability' cannot be drawn: no report part 'reliability_diagram'"):
+    with pytest.raises(
+        ConfigError, match="'reliability' cannot be drawn: no report part 'reliability_diagram'"
+    ):
         loaded["reliability"]
     with pytest.raises(ConfigError, match="'confidence' cannot be drawn: no report part 'confidence'"):
         find(loaded.records, "confidence:1:1")
@@ -96,7 +112,9 @@ def test_a_broken_module_is_the_reason(tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("import numpy\n\nnumpy.no_such_name\n")
 
-    page = write_report(study(tmp_path / "r", *THEIRS, file=broken), "made_up", "paper", trust=True).read_text()
+    page = write_report(
+        study(tmp_path / "r", *THEIRS, file=broken), "made_up", "paper", trust=True
+    ).read_text()
 
     assert "broken cannot be imported: broken.py, line 3: AttributeError" in page
 
@@ -105,8 +123,14 @@ def test_a_broken_module_is_the_reason(tmp_path):
     ("part", "words"),
     [
         ({"kind": "faulty", "name": "f"}, "'f' cannot be drawn: RuntimeError: no such column"),
-        ({"kind": "faulty", "name": "f", "at": "figure"}, "'f' cannot be drawn: ValueError: Value of 'x' is not the name"),
-        ({"kind": "faulty", "name": "f", "at": "return"}, "f: its method `data` must return DataFrame, but gave list"),
+        (
+            {"kind": "faulty", "name": "f", "at": "figure"},
+            "'f' cannot be drawn: ValueError: Value of 'x' is not the name",
+        ),
+        (
+            {"kind": "faulty", "name": "f", "at": "return"},
+            "f: its method `data` must return DataFrame, but gave list",
+        ),
         ({"kind": "faulty", "name": "f", "at": "heading"}, "'f' cannot be drawn: ZeroDivisionError: "),
     ],
 )
@@ -114,7 +138,8 @@ def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, wor
     page = write_report(study(tmp_path / "r", part), "made_up", "paper", trust=True).read_text()
 
     assert words in caplog.text
-    assert all(record.exc_info for record in caplog.records if record.levelno == logging.ERROR)  # the log has the traceback
+    # the log has the traceback
+    assert all(record.exc_info for record in caplog.records if record.levelno == logging.ERROR)
     assert "93.1 [92.8, 93.4]" in page
     assert "and more" not in page
 
@@ -122,10 +147,19 @@ def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, wor
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"kind": "reliability", "name": "r"}, "'r' cannot be drawn: no report part 'reliability': there are alignment, "),
+        (
+            {"kind": "reliability", "name": "r"},
+            "'r' cannot be drawn: no report part 'reliability': there are alignment, ",
+        ),
         ({"name": "r"}, "'r' cannot be drawn: it has no kind"),
-        ({"kind": "curve", "name": "c", "x": 3, "y": "nll"}, "'c' cannot be drawn: 'x' must be a string, but got 3"),
-        ({"kind": "table", "name": "t", "across": True, "rows": "model"}, "'t' cannot be drawn: table 't': across puts metrics"),
+        (
+            {"kind": "curve", "name": "c", "x": 3, "y": "nll"},
+            "'c' cannot be drawn: 'x' must be a string, but got 3",
+        ),
+        (
+            {"kind": "table", "name": "t", "across": True, "rows": "model"},
+            "'t' cannot be drawn: table 't': across puts metrics",
+        ),
     ],
 )
 def test_an_entry_that_cannot_be_read_says_why_and_is_kept(entry, said):
@@ -140,7 +174,10 @@ def test_what_is_no_part_is_refused_before_a_run_starts():
     class Forgotten(FigurePart):
         name: str = "forgotten"
 
-    with pytest.raises(ConfigError, match=r'the report part Forgotten is not registered: write @PARTS\.add\("forgotten"\) over'):
+    with pytest.raises(
+        ConfigError,
+        match=r'the report part Forgotten is not registered: write @PARTS\.add\("forgotten"\) over',
+    ):
         dump_report([Forgotten()])
     with pytest.raises(ConfigError, match="a report is made of parts, but got 'table1'"):
         dump_report(["table1"])
@@ -148,7 +185,10 @@ def test_what_is_no_part_is_refused_before_a_run_starts():
 
 def test_every_kind_of_recstudy_s_own_survives_a_plan():
     stated = {"name": "model", "x": "model", "y": "model", "cell": "hrm_maze_hard"}
-    parts = [kind(**{name: value for name, value in stated.items() if _needed(kind, name)}) for kind in PARTS.values()]
+    parts = [
+        kind(**{name: value for name, value in stated.items() if _needed(kind, name)})
+        for kind in PARTS.values()
+    ]
 
     assert read_report(dump_report(parts)) == parts
 

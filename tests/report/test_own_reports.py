@@ -21,7 +21,17 @@ from recstudy.report.study_records import load_study
 from recstudy.study.design import grid
 from recstudy.study.plan import make_plan
 
-FOREIGN = ("epoch", "image", "supervision", "trained", "weights", "PFLOP", "settings.", "selection", "not imported")
+FOREIGN = (
+    "epoch",
+    "image",
+    "supervision",
+    "trained",
+    "weights",
+    "PFLOP",
+    "settings.",
+    "selection",
+    "not imported",
+)
 
 
 def timed(run: RunContext) -> dict[str, float]:
@@ -78,7 +88,11 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
     assert "rate: 0.1" in side.caption  # the same in each row
     assert "Supported: deeper is better" in load(results.root).findings[0]
     assert (
-        write_report(results, "depth", "default").with_name("tables").joinpath("side.csv").read_text().split("\n")[0][-5:]
+        write_report(results, "depth", "default")
+        .with_name("tables")
+        .joinpath("side.csv")
+        .read_text()
+        .split("\n")[0][-5:]
         == ",rate"
     )
 
@@ -86,7 +100,10 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        (Table("t", rows="deph"), "names 'deph', but the study has depth, variant, model, data, .* Did you mean 'depth'"),
+        (
+            Table("t", rows="deph"),
+            "names 'deph', but the study has depth, variant, model, data, .* Did you mean 'depth'",
+        ),
         (
             Tuned(rows="depth", columns="rate", over="rate"),
             "by must be a metric of data that no other metric is of: there are accur",
@@ -102,23 +119,30 @@ def test_what_the_program_does_not_have_is_refused(part, message):
         make_plan(study)
 
 
-# ------------------------------------------------------------------------------------------------------ published values
+# ------------------------------------------------------------------------------------------------------
+# published values
 
 
 def own_table(folder: Path, text: str) -> Table:
     (folder / "theirs.csv").write_text(text)
-    return Table("t", targets=published(folder / "theirs.csv", margin=0.5, why="a sixth of what a layer adds"))
+    return Table(
+        "t", targets=published(folder / "theirs.csv", margin=0.5, why="a sixth of what a layer adds")
+    )
 
 
 def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
     """Those whose source states all settings compare."""
     part = own_table(
-        tmp_path, "metric,value,unit,depth,rate\naccuracy,83.0,,1,0.1\naccuracy,0.92,fraction,4,\nlatency,4.5,,2,0.2\n"
+        tmp_path,
+        "metric,value,unit,depth,rate\naccuracy,83.0,,1,0.1\naccuracy,0.92,fraction,4,\nlatency,4.5,,2,0.2\n",
     )
     results = run_study(tmp_path / "r", report=[part])
     records = load_study(results, "depth", "default")
     with records.standing():
-        cells = [find(records, name).fields for name in ("t:depth 1:accuracy", "t:depth 4:accuracy", "t:depth 2:latency")]
+        cells = [
+            find(records, name).fields
+            for name in ("t:depth 1:accuracy", "t:depth 4:accuracy", "t:depth 2:latency")
+        ]
 
     assert [cell["verdict"] for cell in cells] == ["agrees", "not comparable", "not comparable"]
     assert [cell["reasons"] for cell in cells[1:]] == ["its source does not state rate", "rate 0.1, not 0.2"]
@@ -131,9 +155,15 @@ def test_published_values_stand_beside_the_variants_of_their_settings(tmp_path):
             "metric,value,deph\naccuracy,83,1",
             "theirs.csv, line 1, column 'deph': no setting is called so: there are depth, rate. Did",
         ),
-        ("metric,value,depth\nacuracy,83,1", "line 2, column 'metric': no metric is called 'acuracy'. Did you mean 'accuracy'"),
+        (
+            "metric,value,depth\nacuracy,83,1",
+            "line 2, column 'metric': no metric is called 'acuracy'. Did you mean 'accuracy'",
+        ),
         ("metric,value,depth\naccuracy,83,many", "line 2, column 'depth': a setting of train: .*depth"),
-        ("metric,value,unit,depth\nlatency,83,percent,1", "line 2, column 'unit': must be one of ms, but got 'percent'"),
+        (
+            "metric,value,unit,depth\nlatency,83,percent,1",
+            "line 2, column 'unit': must be one of ms, but got 'percent'",
+        ),
     ],
 )
 def test_a_published_table_is_checked_against_the_program(tmp_path, text, message):
@@ -167,7 +197,9 @@ print([name for name in sys.modules if name.startswith(foreign)])
 
 def test_reading_imports_neither_the_program_nor_the_recursive_models(tmp_path):
     results = run_study(tmp_path / "r")
-    made = subprocess.run([sys.executable, "-c", READ, str(results.root)], capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [sys.executable, "-c", READ, str(results.root)], capture_output=True, text=True, check=True
+    )
 
     assert made.stdout.strip() == "[]"
 

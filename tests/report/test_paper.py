@@ -1,6 +1,8 @@
-"""Tables for a paper: in a column, across the text or in parts, with letters of 8 points or more; and all parts in one document.
+"""Tables for a paper: in a column, across the text or in parts, with letters of 8 points or more; and all
+parts in one document.
 
-The documents are compiled by pdflatex, which says where a line is wider than its place; sizes are read from the PDF.
+The documents are compiled by pdflatex, which says where a line is wider than its place; sizes are read from
+the PDF.
 """
 
 import io
@@ -23,7 +25,17 @@ from recstudy.report.tables.table import table_data
 from recstudy.report.venues import VENUES, Paper, paper_of
 from recstudy.report.writers import TerminalTable, latex
 
-MANY = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds", "epoch_seconds", "train_pflop")
+MANY = (
+    "top1_accuracy",
+    "params",
+    "gflops",
+    "macro_f1",
+    "nll",
+    "ece",
+    "seconds",
+    "epoch_seconds",
+    "train_pflop",
+)
 LONG = "a variant whose_name=says_all_of/its_settings and then some, " * 2
 SMALLEST = 8.0  # points, where 7 are asked for
 
@@ -50,7 +62,10 @@ def complete(root, **changes):
 def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, venue):
     named = [variant | {"label": f"{LONG}{at}"} for at, variant in enumerate(variants())]
     records = load_study(write_study(tmp_path / "r", variants=named), "made_up", "paper")
-    wide, plain = table(records, *MANY, targets=TABLE1), table(records, "nll", title="no % of {this} is_bad & <such>")
+    wide, plain = (
+        table(records, *MANY, targets=TABLE1),
+        table(records, "nll", title="no % of {this} is_bad & <such>"),
+    )
 
     pdf = compiled(wide.latex_for(VENUES[venue]) + plain.latex_for(VENUES[venue]), tmp_path, VENUES[venue])
 
@@ -83,8 +98,16 @@ def test_a_paper_of_all_parts_compiles_and_a_command_makes_it(tmp_path):
     text = (folder / "paper.tex").read_text()
     assert "textwidth=3.2500in" in text
     assert r"\section*{\raggedright made up (paper)}" in text
-    assert [part in text for part in ("{tables/scores.tex}", "{tables/table1.tex}", "{tables/drops.tex}")] == [True] * 3
-    assert "Forward" not in (folder / "tables" / "scores.tex").read_text().partition("tabular")[2].partition("\\midrule")[0]
+    assert [
+        part in text for part in ("{tables/scores.tex}", "{tables/table1.tex}", "{tables/drops.tex}")
+    ] == [True] * 3
+    assert (
+        "Forward"
+        not in (folder / "tables" / "scores.tex")
+        .read_text()
+        .partition("tabular")[2]
+        .partition("\\midrule")[0]
+    )
     assert min(letters(run(folder / "paper.tex"))) >= 6  # in figures
 
 
@@ -128,7 +151,9 @@ def typed():
 
 
 def test_each_writer_formats_a_number_for_itself():
-    """93.14 as `93.1` everywhere; LaTeX has no separators, which siunitx sets, and knows 2 digits and a sign from the values."""
+    """93.14 as `93.1` everywhere; LaTeX has no separators, which siunitx sets, and knows 2 digits and a sign
+    from the values.
+    """
     text = latex(typed())
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(writers.TerminalTable(typed()))

@@ -1,4 +1,6 @@
-"""Each kind of part on made-up studies: what it says (golden), what damaged files cost, and what is refused."""
+"""Each kind of part on made-up studies: what it says (golden), what damaged files cost, and what is
+refused.
+"""
 
 import io
 import json
@@ -77,11 +79,14 @@ def test_golden_parts(name, tmp_path):
 
 
 def test_every_kind_of_part_has_a_scenario_and_every_file_too():
-    assert {type(part) for _, part in SCENARIOS.values()} == {one for one in PARTS.values() if one.__module__.startswith("rec")}
+    assert {type(part) for _, part in SCENARIOS.values()} == {
+        one for one in PARTS.values() if one.__module__.startswith("rec")
+    }
     assert {path.name for path in GOLDEN.iterdir()} == {part_file(name).name for name in SCENARIOS}
 
 
-# ------------------------------------------------------------------------------------------------------ names are text
+# ------------------------------------------------------------------------------------------------------ names
+# are text
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if "hostile" in name])
@@ -97,7 +102,8 @@ def test_hostile_names_are_text_in_every_form(name, tmp_path):
     assert "<script" not in made.markdown
     assert "<img" not in made.markdown
     if made.drawn and not made.drawn.data.empty:
-        traces = [{**trace, "legendgroup": ""} for trace in json.loads(made.drawn.figure.to_json())["data"]]  # nothing shows it
+        # nothing shows it
+        traces = [{**trace, "legendgroup": ""} for trace in json.loads(made.drawn.figure.to_json())["data"]]
         assert "<script" not in json.dumps(traces)
     if made.page:
         console.print(TerminalTable(made.page))
@@ -105,7 +111,8 @@ def test_hostile_names_are_text_in_every_form(name, tmp_path):
         assert r"\textbackslash{}evil" in made.latex
 
 
-# ------------------------------------------------------------------------------------------------------ damaged files
+# ------------------------------------------------------------------------------------------------------
+# damaged files
 
 
 def mistakes_of(results, **changes):
@@ -145,7 +152,12 @@ DAMAGES = [
     (Thinking(), puzzles_of, {"halt": np.zeros((2, 2), np.float32)}, "arrays do not fit together"),
     (ExpertPath(), trace_of, {"router": np.full((2, 2, 2, 2), 0.75)}, "arrays do not fit together"),
     (ExpertPath(), trace_of, {"chosen": np.full((2, 2, 2, 1), 2)}, "out of bounds"),
-    (AttentionMaps(), trace_of, {"cross_attention": np.full((2, 2, 2, 2, 5), 0.2)}, "arrays do not fit together"),
+    (
+        AttentionMaps(),
+        trace_of,
+        {"cross_attention": np.full((2, 2, 2, 2, 5), 0.2)},
+        "arrays do not fit together",
+    ),
     (FeatureMaps(), trace_of, {"features": np.ones((2, 4, 4))}, "arrays do not fit together"),
     (FeatureMaps(), trace_of, {"features": np.full((2, 5, 4, 4), np.nan)}, "arrays do not fit together"),
     (AttentionMaps(), trace_of, {"rows": np.array([{}], dtype=object)}, "an array of object"),
@@ -178,7 +190,8 @@ def test_damage_of_one_run_leaves_the_others(results):
     assert len(drawn(read(results), Mistakes()).data) == 3
 
 
-# ----------------------------------------------------------------------------------------------------------- refusals
+# -----------------------------------------------------------------------------------------------------------
+# refusals
 
 
 @pytest.mark.parametrize(
@@ -190,7 +203,10 @@ def test_damage_of_one_run_leaves_the_others(results):
             HeatMap("h", x="batch_sise", y="model"),
             r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'",
         ),
-        (Interactions(where={"model": "ViTRM"}), "interactions 'interactions' needs two axes, but batch_size varies here"),
+        (
+            Interactions(where={"model": "ViTRM"}),
+            "interactions 'interactions' needs two axes, but batch_size varies here",
+        ),
         (
             Table("c", rows="model", columns="data", metrics=("roc*",)),
             r"table 'c' has nothing to show: no run has a metric roc\*",
@@ -205,11 +221,27 @@ def test_parts_that_do_not_fit_the_study_are_refused(records, part, message):
 @pytest.mark.parametrize(
     ("part", "fields", "message"),
     [
-        (Curve, {"x": "batch_size", "y": "top1_accuracy", "drop": True, "log": True}, "drops are zero or less, which log cannot"),
-        (Replications, {"cell": "trm_mlp_sudoku"}, r"no cell 'trm_mlp_sudoku': there are .* Did you mean 'trm_mlp_sudoku_"),
-        (Arithmetic, {"counted": {"embed_odl": 1.0}}, r"counted 'embed_odl', but the targets have .* Did you mean 'embed_old'"),
+        (
+            Curve,
+            {"x": "batch_size", "y": "top1_accuracy", "drop": True, "log": True},
+            "drops are zero or less, which log cannot",
+        ),
+        (
+            Replications,
+            {"cell": "trm_mlp_sudoku"},
+            r"no cell 'trm_mlp_sudoku': there are .* Did you mean 'trm_mlp_sudoku_",
+        ),
+        (
+            Arithmetic,
+            {"counted": {"embed_odl": 1.0}},
+            r"counted 'embed_odl', but the targets have .* Did you mean 'embed_old'",
+        ),
         (Table, {"across": True, "rows": "model"}, "table 'p': across puts metrics in rows"),
-        (Table, {"metrics": ("avg_bleu_delta",)}, r"improvement=\{AXIS: LEVEL\} and a metric such as top1_accuracy_delta"),
+        (
+            Table,
+            {"metrics": ("avg_bleu_delta",)},
+            r"improvement=\{AXIS: LEVEL\} and a metric such as top1_accuracy_delta",
+        ),
         (Table, {"improvement": {"model": "MicarVLMoE"}}, "but only one of them is given"),
     ],
 )
@@ -223,13 +255,19 @@ def test_a_layer_that_is_not_there_is_named(tmp_path):
         drawn(read(inside(tmp_path / "r")), AttentionMaps(head=3))
 
 
-# ------------------------------------------------------------------------------------------------- which runs are shown
+# ------------------------------------------------------------------------------------------------- which runs
+# are shown
 
 
 def test_the_best_variants_are_shown_where_there_are_too_many(tmp_path, monkeypatch):
-    """Of scores that rank: AUROC where there is no accuracy, and of a loss the least; what leaks is the worst."""
+    """Of scores that rank: AUROC where there is no accuracy, and of a loss the least; what leaks is the
+    worst.
+    """
     records = read(write_study(tmp_path / "a"))
-    assert (shown_variants(records, 2), cut_note(records, 4, 2)) == ([0, 2], ("the 2 best of 4 variants by top-1 accuracy",))
+    assert (shown_variants(records, 2), cut_note(records, 4, 2)) == (
+        [0, 2],
+        ("the 2 best of 4 variants by top-1 accuracy",),
+    )
     assert shown_variants(read(leaky(tmp_path / "l")), 3) == [1, 2, 3]
     chest = read(write_chest(tmp_path / "c"))
     assert (shown_variants(chest, 1), cut_note(chest, 2, 1)) == ([1], ("the 1 best of 2 variants by AUROC",))
@@ -237,11 +275,14 @@ def test_the_best_variants_are_shown_where_there_are_too_many(tmp_path, monkeypa
     assert shown_variants(chest, 1) == [0]
 
 
-# --------------------------------------------------------------------------------------------------- curves and panels
+# --------------------------------------------------------------------------------------------------- curves
+# and panels
 
 
 def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seeds(tmp_path):
-    """One fit for all that is shown of a metric. The mean of 60 and 90 % is known as well as each: to what their seeds differ by."""
+    """One fit for all that is shown of a metric. The mean of 60 and 90 % is known as well as each: to what
+    their seeds differ by.
+    """
     made = [variant(f"copy {at}", {"copy": at}, {"seed": at}, "TRM", "X") for at in range(2)]
     results = write_plan(tmp_path / "r", plan(variants=made, axes={"copy": "seed"}, report=[], seeds=[0, 1]))
     for index, first in enumerate((60.0, 90.0)):
@@ -256,7 +297,12 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
     assert 0 < pooled["high"] - pooled["low"] < 4
     for at, point in enumerate(alone.to_dict("records")):
         found = cell(records, [at], "top1_accuracy", Placement({}, ()))
-        assert [point[end] for end in ("value", "low", "high", "n")] == [found.value, found.low, found.high, found.n]
+        assert [point[end] for end in ("value", "low", "high", "n")] == [
+            found.value,
+            found.low,
+            found.high,
+            found.n,
+        ]
     same = replace(records, rows=[*records.rows, *(replace(row, variant=1) for row in records.by_variant[0])])
     assert cell(same, [0, 1], "top1_accuracy", Placement({}, ())).n == 4  # a run under two labels counts once
 
@@ -278,19 +324,27 @@ def test_two_variants_of_one_label_are_two_learning_curves(results):
     assert [(line.name, len(line.x)) for line in lines] == [("same", 5)] * data["variant"].nunique()
 
 
-# ------------------------------------------------------------------------------------------------- captions and puzzles
+# ------------------------------------------------------------------------------------------------- captions
+# and puzzles
 
 
 def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
-    """Two of five: a reference says `large` twice, another once. BLEU-1 is that of pycocoevalcap for the one image."""
+    """Two of five: a reference says `large` twice, another once. BLEU-1 is that of pycocoevalcap for the one
+    image.
+    """
     references = ["large and large", "a large mass of the lung"]
     results = write_caption_study(tmp_path / "r")
-    write_captions(results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")])
+    write_captions(
+        results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")]
+    )
     made = shown(read(results), Captions())
 
     assert made.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
     assert re.findall("<mark>(.*?)</mark>", made.html) == ["large", "large", "Large", "mass"]
-    theirs = [Bleu(1).compute_score({0: references}, {0: [text.lower()]}, verbose=0)[0][0] for text in made.frame["hypothesis"]]
+    theirs = [
+        Bleu(1).compute_score({0: references}, {0: [text.lower()]}, verbose=0)[0][0]
+        for text in made.frame["hypothesis"]
+    ]
     assert made.frame["bleu_1"].tolist() == pytest.approx(theirs)
 
 
@@ -306,7 +360,15 @@ def test_runs_of_fewer_segments_stay_at_their_last(results):
 
 @pytest.mark.parametrize(("train_puzzles", "count"), [(1000, 6), (500, 0)])
 def test_our_runs_stand_among_replications_where_they_compare(tmp_path, train_puzzles, count):
-    model = {"family": "trm", "mixing": "mlp", "layers": 2, "cycles": 3, "latent_steps": 6, "networks": 1, "act": "halt only"}
+    model = {
+        "family": "trm",
+        "mixing": "mlp",
+        "layers": 2,
+        "cycles": 3,
+        "latent_steps": 6,
+        "networks": 1,
+        "act": "halt only",
+    }
     own = base(selection="last", ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
     own |= {"data": {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}}
     own |= {"model": model | {"gradient": "last_cycle"}}

@@ -37,7 +37,11 @@ def test_single_runs_need_a_second_seed(tmp_path):
 
 
 def test_how_numbers_are_printed():
-    assert [signed("top1_accuracy", value) for value in (0.25, -1.0, None)] == ["+0.25", "-1.00", "\N{EN DASH}"]
+    assert [signed("top1_accuracy", value) for value in (0.25, -1.0, None)] == [
+        "+0.25",
+        "-1.00",
+        "\N{EN DASH}",
+    ]
     assert [p_words(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
 
 

@@ -1,4 +1,6 @@
-"""What a report asks, on made-up studies whose answers are known: claims, differences from a base, effects of a factorial."""
+"""What a report asks, on made-up studies whose answers are known: claims, differences from a base, effects of
+a factorial.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -45,8 +47,9 @@ from recstudy.study.record import plan_record
 
 
 def test_p_and_interval_by_hand(tmp_path):
-    """s = 0.1 of two degrees of freedom everywhere, so that the prior is 0.01 e^0.5772 (its logarithms vary by chance alone), of
-    which two count: s~^2 = (0.01781 + 0.01) / 2, with four a side and eight in the difference."""
+    """s = 0.1 of two degrees of freedom everywhere, so that the prior is 0.01 e^0.5772 (its logarithms vary
+    by chance alone), of which two count: s~^2 = (0.01781 + 0.01) / 2, with four a side and eight in the
+    difference."""
     (row,) = claimed(tmp_path, *by(PLAIN, HURTS))
     error = ((0.01 * np.exp(np.euler_gamma) + 0.01) / 2 * 2 / 3) ** 0.5
     half = stats.t.ppf(0.975, 8) * error
@@ -59,10 +62,16 @@ def test_p_and_interval_by_hand(tmp_path):
 
 def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
     """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
-    enough, short = claimed(tmp_path, *by(PLAIN, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0))))
+    enough, short = claimed(
+        tmp_path, *by(PLAIN, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0)))
+    )
 
     assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
-    assert (enough.estimate.value, enough.sides, enough.words) == (pytest.approx(93.0), None, "1 step: at least 92")
+    assert (enough.estimate.value, enough.sides, enough.words) == (
+        pytest.approx(93.0),
+        None,
+        "1 step: at least 92",
+    )
 
 
 def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
@@ -83,7 +92,11 @@ def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
 
     assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(0.05 / 3))
     assert (same.verdict, same.left, same.answer.p) == (Verdict.INTERIM, 2, None)
-    assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,), None)
+    assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (
+        Verdict.UNDECIDED,
+        (Reason.RUNS_LOST,),
+        None,
+    )
     assert fewer.lost == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
 
 
@@ -91,7 +104,11 @@ def test_no_run_and_one_seed_decide_nothing(tmp_path):
     (alone,) = claimed(tmp_path / "one", *by(PLAIN, HURTS), seeds=1)
     (none,) = claimed(tmp_path / "none", HURTS, losses={(16, seed): "not run" for seed in range(3)})
 
-    assert (alone.verdict, alone.answer.reasons, alone.estimate.interval) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,), None)
+    assert (alone.verdict, alone.answer.reasons, alone.estimate.interval) == (
+        Verdict.UNDECIDED,
+        (Reason.NO_SPREAD,),
+        None,
+    )
     assert (none.verdict, none.left, none.estimate.value) == (Verdict.NOT_RUN, 3, None)
 
 
@@ -99,12 +116,14 @@ def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
     (row,) = claimed(tmp_path, Claim("sixteen is worse than the rest", less={"steps": 16}, than={}, by=1.0))
 
     assert row.estimate.value == pytest.approx((93.0 + 92.9 + 92.0 + 90.0) / 4 - 90.0)
-    assert {term.variant: term.weight for term in row.terms} == pytest.approx({0: 0.25, 1: 0.25, 2: 0.25, 3: -0.75})
+    assert {term.variant: term.weight for term in row.terms} == pytest.approx(
+        {0: 0.25, 1: 0.25, 2: 0.25, 3: -0.75}
+    )
 
 
 def test_each_goes_by_the_contrast_that_speaks_most_against_it(tmp_path):
-    """One step is above each of the others, by 0.1 the least: its p is the claim's. That sixteen are above each is worst of one
-    step, whose p is that of the worst of three."""
+    """One step is above each of the others, by 0.1 the least: its p is the claim's. That sixteen are above
+    each is worst of one step, whose p is that of the worst of three."""
     best = Claim("one is the best", less={"steps": [2, 4, 16]}, than={"steps": 1}, each=True)
     last = Claim("sixteen is the best", less={"steps": [1, 2, 4]}, than={"steps": 16}, each=True)
     alone = [CLOSE, HELPS]
@@ -117,11 +136,15 @@ def test_each_goes_by_the_contrast_that_speaks_most_against_it(tmp_path):
 
 
 def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp_path):
-    """Sixteen steps have the best selection score (as made_up copies the test score, of four steps 99 is written there)."""
+    """Sixteen steps have the best selection score (as made_up copies the test score, of four steps 99 is
+    written there).
+    """
     claim = Claim("tuned", less={"steps": [4, 16], "tuned": "steps"}, than={"steps": 1})
     results = study(tmp_path / "r", [claim])
     for seed in range(3):
-        made = result(92.0 + AROUND[seed]) | {"selected": {"epoch": 4, "split": "validation", "top1_accuracy": 40.0}}
+        made = result(92.0 + AROUND[seed]) | {
+            "selected": {"epoch": 4, "split": "validation", "top1_accuracy": 40.0}
+        }
         finish(results, 2, seed, made)
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
@@ -141,16 +164,26 @@ def test_a_gain_is_a_difference_of_differences(tmp_path):
 
 
 def test_depths_at_test_are_compared_run_by_run(tmp_path):
-    """Runs that are five points apart gain two points each, give or take a tenth: what they share is in no interval."""
-    claim = Claim("a second step helps", less={"steps": 1, "eval.depth": 1}, than={"steps": 1, "eval.depth": 2}, by=1.0)
+    """Runs that are five points apart gain two points each, give or take a tenth: what they share is in no
+    interval.
+    """
+    claim = Claim(
+        "a second step helps", less={"steps": 1, "eval.depth": 1}, than={"steps": 1, "eval.depth": 2}, by=1.0
+    )
     results = study(tmp_path / "r", [claim], means={1: 93.0})
     for seed, gain in enumerate((1.9, 2.0, 2.1)):
-        made = result(80.0 + 5 * seed) | {"depths": {"top1_accuracy": {"1": 80.0 + 5 * seed - gain, "2": 80.0 + 5 * seed}}}
+        made = result(80.0 + 5 * seed) | {
+            "depths": {"top1_accuracy": {"1": 80.0 + 5 * seed - gain, "2": 80.0 + 5 * seed}}
+        }
         finish(results, 0, seed, made)
     records = read(results)
     (row,) = family(records, records.parts[0]).rows
 
-    assert (row.verdict, row.terms[0].values, row.sides) == ("supported", pytest.approx((1.9, 2.0, 2.1)), pytest.approx((85, 83)))
+    assert (row.verdict, row.terms[0].values, row.sides) == (
+        "supported",
+        pytest.approx((1.9, 2.0, 2.1)),
+        pytest.approx((85, 83)),
+    )
     assert (row.estimate.error, row.estimate.df) == pytest.approx((0.1 / 3**0.5, 2))
 
 
@@ -162,7 +195,8 @@ def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
     assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,))
 
 
-# ---------------------------------------------------------------------------------------------------------- differences
+# ----------------------------------------------------------------------------------------------------------
+# differences
 
 
 def differences(root, spec=None, scores=ABLATION, **changes):
@@ -172,7 +206,13 @@ def differences(root, spec=None, scores=ABLATION, **changes):
 
 def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp_path):
     rows = differences(tmp_path, Differences(metric=PLAIN))
-    fit = Fit({name: [one for one in own if isinstance(one, float)] for name, own in ABLATION.items() if own[0] is not None})
+    fit = Fit(
+        {
+            name: [one for one in own if isinstance(one, float)]
+            for name, own in ABLATION.items()
+            if own[0] is not None
+        }
+    )
     theirs = contrast([(1.0, fit.weighted("without MoE")), (-1.0, fit.weighted("full"))])
     found = rows["without MoE"].estimate
 
@@ -183,12 +223,16 @@ def test_differences_are_variant_minus_base_by_one_fit_and_adjusted_over_all(tmp
 
     tested = [row for row in rows.values() if row.answer.p is not None]
     steps = sorted((row.answer.p, row.answer.adjusted) for row in tested)
-    assert [adjusted for _, adjusted in steps[:3]] == pytest.approx([6 * steps[0][0], 5 * steps[1][0], 4 * steps[2][0]])
+    assert [adjusted for _, adjusted in steps[:3]] == pytest.approx(
+        [6 * steps[0][0], 5 * steps[1][0], 4 * steps[2][0]]
+    )
     assert len(tested) == 4
 
 
 def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(tmp_path):
-    row = differences(tmp_path, scores={"full": FULL, "b": [93.1, 93.1, 93.4, 92.7, 93.4]}, spec=Differences(metric=PLAIN))["b"]
+    row = differences(
+        tmp_path, scores={"full": FULL, "b": [93.1, 93.1, 93.4, 92.7, 93.4]}, spec=Differences(metric=PLAIN)
+    )["b"]
     found = row.estimate
     power = stats.nct.sf(stats.t.ppf(0.975, found.df), found.df, row.detectable / found.error)
 
@@ -217,10 +261,19 @@ def test_a_lower_loss_is_better(tmp_path):
 )
 def test_what_cannot_be_compared_is_refused(tmp_path, at, changes, said):
     records = read(ablation(tmp_path / "r", {"full": FULL, "b": ABLATION["without MoE"]}))
-    variants = [replace(one, **(changes if index == at else {})) for index, one in enumerate(records.variants)]
-    (row,) = family(replace(records, plan=replace(records.plan, variants=tuple(variants))), Differences()).rows
+    variants = [
+        replace(one, **(changes if index == at else {})) for index, one in enumerate(records.variants)
+    ]
+    (row,) = family(
+        replace(records, plan=replace(records.plan, variants=tuple(variants))), Differences()
+    ).rows
 
-    assert (row.answer.reasons[-1], row.verdict, row.terms, row.answer.p) == (said, Verdict.NOT_COMPARABLE, (), None)
+    assert (row.answer.reasons[-1], row.verdict, row.terms, row.answer.p) == (
+        said,
+        Verdict.NOT_COMPARABLE,
+        (),
+        None,
+    )
     assert row.estimate.value is None
 
 
@@ -237,7 +290,10 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
     ("fields", "message"),
     [
         ({}, r"no variant has a base\. Name one with base=LABEL, or use leave_one_out\."),
-        ({"base": "ViTRM, batch_size=46"}, r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch size 64'\?"),
+        (
+            {"base": "ViTRM, batch_size=46"},
+            r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch size 64'\?",
+        ),
         ({"metric": "params", "base": "ViTRM, batch_size=64"}, "params follows from the config"),
     ],
 )
@@ -272,7 +328,11 @@ def test_effects_of_three_factors_are_the_regression(tmp_path):
 
 
 def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
-    found = effects(tmp_path, factorial(axes(2)), lambda on, seed: "failed" if seed == 1 and on["a"] else 80.0 + seed + on["b"])
+    found = effects(
+        tmp_path,
+        factorial(axes(2)),
+        lambda on, seed: "failed" if seed == 1 and on["a"] else 80.0 + seed + on["b"],
+    )
 
     assert {row.verdict for row in found.rows} == {Verdict.UNDECIDED}
     assert found.rows[0].lost == ("a 1, b 0, seed 1: failed: code", "a 1, b 1, seed 1: failed: code")
@@ -281,7 +341,10 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
 @pytest.mark.parametrize(
     ("variants", "message"),
     [
-        (grid({"model.a": [0, 1, 2]}), r"effects 'effects' needs two levels an axis, but 'a' has 0, 1, 2; narrow it by where"),
+        (
+            grid({"model.a": [0, 1, 2]}),
+            r"effects 'effects' needs two levels an axis, but 'a' has 0, 1, 2; narrow it by where",
+        ),
         (grid({"model.a": [0]}), "effects 'effects': no axis has two levels here"),
         (factorial(axes(2))[:3], "the cells are not a whole two-level factorial"),
     ],
@@ -291,10 +354,13 @@ def test_what_is_no_factorial_is_refused(tmp_path, variants, message):
         effects(tmp_path, variants, lambda on, seed: 80.0)
 
 
-# ---------------------------------------------------------------------------------------------------------- at planning
+# ----------------------------------------------------------------------------------------------------------
+# at planning
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
-STATED = Claim("002 4.4.1: more supervision hurts", less={"supervision_steps": 4}, than={"supervision_steps": 1}, by=0.5)
+STATED = Claim(
+    "002 4.4.1: more supervision hurts", less={"supervision_steps": 4}, than={"supervision_steps": 1}, by=0.5
+)
 
 
 def planned(*claims):
@@ -327,10 +393,15 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
     claim = Claim("x", less={"variant": "c"}, than={}, metric="rouge_l")
     variants = [VariantRecord(label=label) for label in "abc"]
 
-    assert weights(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]) == {0: {"rouge_l": 0.5}, 2: {"rouge_l": -0.5}}
+    assert weights(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]) == {
+        0: {"rouge_l": 0.5},
+        2: {"rouge_l": -0.5},
+    }
     with pytest.raises(ConfigError, match="rests on 'c', which leaks: choose other variants"):
         weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
-    with pytest.raises(ConfigError, match="by is a direction's margin and within that of no difference: give one"):
+    with pytest.raises(
+        ConfigError, match="by is a direction's margin and within that of no difference: give one"
+    ):
         Claim("x", less={}, than={}, by=0.5, within=0.5)
 
 

@@ -50,9 +50,13 @@ PAPER = TrainConfig(
 def beside(tmp_path, train, preset="own", deviations=(), **model) -> Placed:
     """What stands beside a study of one variant whose only preset is of this name."""
     config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, place=Place(gpus_per_run=0))
-    study = Study(name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations)
+    study = Study(
+        name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations
+    )
     records = records_of(Results(tmp_path), plan_record(make_plan(study, preset)))
-    (found,) = place(records, [one for one in TABLE if one.value == 93.1], [0], ["top1_accuracy"]).placed.values()
+    (found,) = place(
+        records, [one for one in TABLE if one.value == 93.1], [0], ["top1_accuracy"]
+    ).placed.values()
     return found[0]
 
 
@@ -91,7 +95,9 @@ def test_where_text_and_code_differ_a_preset_follows_one_of_them(tmp_path):
     assert beside(tmp_path, PAPER, ffn="gelu").reasons == (mixture.format(0, "code", "gelu", "text"),)
     assert beside(tmp_path, early).reasons == (mixture.format(10, "text", "swiglu", "code"),)
     assert beside(tmp_path, PAPER, ffn="gelu", deviations=(stated,)).reasons == ()
-    assert beside(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == ("patience 5, not 10 (text) or 0 (code)",)
+    assert beside(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == (
+        "patience 5, not 10 (text) or 0 (code)",
+    )
 
 
 def test_without_reference_settings_nothing_says_that_the_settings_are_the_papers(tmp_path):
@@ -113,11 +119,19 @@ def test_settings_are_fields_that_there_are():
         for part, key, registry in (("model", "family", FAMILIES), ("data", "name", DATASETS)):
             kind = (one.where | told).get(f"{part}.{key}")
             known |= {f"{part}.{name}" for name in registry[kind].model_fields} if kind in registry else set()
-        assert {path for path in told if "model.family" in one.where | told or path.startswith("train")} <= known, one.row
+        assert {
+            path for path in told if "model.family" in one.where | told or path.startswith("train")
+        } <= known, one.row
 
 
 def every_target():
-    tables = ("000_table1_imagehrm", "000_table2_imagetrm", "002_table1_cifar10", "002_table2_cifar100", "002_ablation_fig2_fig3")
+    tables = (
+        "000_table1_imagehrm",
+        "000_table2_imagetrm",
+        "002_table1_cifar10",
+        "002_table2_cifar100",
+        "002_ablation_fig2_fig3",
+    )
     tables += ("003_table1_sota", "003_table3_ablation", "004_author_repo_curves", "004_abstract_accuracies")
     tables += (
         "trm_table1_sudoku_ablation",
@@ -138,8 +152,12 @@ def placement(name, changes=()):
 
 
 def contradictions(name, changes):
-    """What the `paper` preset of a study contradicts with these changes, of the settings that its published rows have."""
-    return {reason for ones in placement(name, changes).placed.values() for one in ones for reason in one.reasons}
+    """What the `paper` preset of a study contradicts with these changes, of the settings that its published
+    rows have.
+    """
+    return {
+        reason for ones in placement(name, changes).placed.values() for one in ones for reason in one.reasons
+    }
 
 
 @pytest.mark.parametrize("name", ["imagehrm_loops", "imagetrm_backbones"])
@@ -147,7 +165,9 @@ def test_each_row_of_the_tables_of_000_has_its_variant(name):
     places = placement(name)
 
     assert places.unmatched_targets == ()
-    assert {one.target.value for ones in places.placed.values() for one in ones if "tuned" in str(one.reasons)} == set()
+    assert {
+        one.target.value for ones in places.placed.values() for one in ones if "tuned" in str(one.reasons)
+    } == set()
 
 
 @pytest.mark.parametrize(
@@ -165,14 +185,18 @@ def test_presets_of_puzzles_are_held_against_the_commands_of_their_authors(name,
 
 
 def another(value):
-    """Another value of a setting, no published one. Placement compares values alone, so it need not be one that the field takes."""
+    """Another value of a setting, no published one. Placement compares values alone, so it need not be one
+    that the field takes.
+    """
     if isinstance(value, bool | None):
         return not value
     return 1000 * value + 1 if isinstance(value, int | float) else "another"
 
 
 def changed(plan, path):
-    """The plan with another value of a field in its base and in its variants, so that the preset is still its own reference."""
+    """The plan with another value of a field in its base and in its variants, so that the preset is still its
+    own reference.
+    """
     *parts, name = path.split(".")
     base = deepcopy(plan.base)
     part = reduce(lambda part, key: part.get(key) or {}, parts, base)
@@ -180,14 +204,18 @@ def changed(plan, path):
         part[name] = another(part[name])
     configs = records_of(Results(Path("none")), plan).configs
     variants = tuple(
-        replace(variant, changes={**variant.changes, path: another(config[path])}) if path in config else variant
+        replace(variant, changes={**variant.changes, path: another(config[path])})
+        if path in config
+        else variant
         for variant, config in zip(plan.variants, configs, strict=True)
     )
     return replace(plan, base=base, variants=variants)
 
 
 def comparable(plan, targets):
-    """The published values, but no counts, that a plan's variants compare with: source, variant and metric of each."""
+    """The published values, but no counts, that a plan's variants compare with: source, variant and metric of
+    each.
+    """
     records = records_of(Results(Path("none")), plan)
     placement = place(records, targets, range(len(records.variants)), [target.metric for target in targets])
     return {
@@ -204,7 +232,11 @@ def test_no_field_of_a_paper_preset_certifies_itself(name):
     records = records_of(Results(Path("none")), plan)
     targets = [target for part in records.parts for target in getattr(part, "targets", ())]
     before = comparable(plan, targets)
-    targets = list({target.source: target for target in targets if target.source in {source for source, *_ in before}}.values())
+    targets = list(
+        {
+            target.source: target for target in targets if target.source in {source for source, *_ in before}
+        }.values()
+    )
     for path in {path: None for _, index, _ in before for path in records.configs[index]}:
         unchanged = {
             (source, index, scored)
@@ -248,7 +280,9 @@ def test_models_say_whether_they_train_with_batch_norm():
     tuned = {"tuned": True, "weights": "random"}
 
     assert [one.batch_norm for one in (CNN(), ResNet(), MicarVLMoE(), ImageTRM(**tuned))] == [True] * 4
-    assert [one.batch_norm for one in (ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="swin_t"))] == [False] * 3
+    assert [one.batch_norm for one in (ViTRM(), ImageTRM(), ImageTRM(**tuned, backbone="swin_t"))] == [
+        False
+    ] * 3
 
 
 def test_another_data_checksum_is_a_reason(tmp_path):
@@ -270,9 +304,14 @@ def test_without_a_stated_margin_nothing_is_near_enough(records):
 def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
     """27,000,000 parameters of HRM stood beside the 52,226 of a small one."""
     small, paper = (base() | {"model": {**base()["model"], "layers": layers}} for layers in (1, 3))
-    other = [{**one, "changes": {"train.batch_size": one["changes"]["train.batch_size"]}} for one in variants()]
+    other = [
+        {**one, "changes": {"train.batch_size": one["changes"]["train.batch_size"]}} for one in variants()
+    ]
     reference = {"preset": "paper", "base": paper, "axes": {}, "variants": other}
-    placement = placed(made_up(tmp_path / "r", base=small, variants=other, reference=reference), target(3.6, "params", "million"))
+    placement = placed(
+        made_up(tmp_path / "r", base=small, variants=other, reference=reference),
+        target(3.6, "params", "million"),
+    )
 
     assert placement.placed == {}
     assert [why for _, why in placement.unmatched_targets] == ["a count of other settings: layers 1, not 3"]

@@ -15,7 +15,12 @@ def test_a_run_under_way_tells_how_long_the_others_take():
     """Three of twelve epochs took 30 s: 120 in all, 90 of them to go; four times the FLOPs take 240."""
     under_way = Job("a", pflop=1.0, training=30.0, epochs=3, share=0.25)
 
-    assert left_of_each([], [under_way, Job("a", 1.0), Job("b", 4.0), Job("c")]) == [90.0, 120.0, 240.0, 120.0]
+    assert left_of_each([], [under_way, Job("a", 1.0), Job("b", 4.0), Job("c")]) == [
+        90.0,
+        120.0,
+        240.0,
+        120.0,
+    ]
 
 
 def test_a_pace_of_less_than_a_tenth_is_none():

@@ -40,14 +40,23 @@ from recstudy.report.writing import show_report
 
 def test_a_plan_with_the_papers_numbers_is_read_with_their_names(tmp_path):
     """As plans were before studies named their papers; `003 wide` is a variant's own label."""
-    claim = Claim("004: HRM is worse", less={"batch_size": 64}, than={"batch_size": 128}, metric="top1_accuracy")
+    claim = Claim(
+        "004: HRM is worse", less={"batch_size": 64}, than={"batch_size": 128}, metric="top1_accuracy"
+    )
     report = [Table("scores", title="Accuracy (002, section 4.3)"), Claims(claims=(claim,))]
     named = [one | {"label": f"003 wide, {one['label']}"} for one in variants()]
-    results = write_study(tmp_path, variants=named, question="Does 002 4.4.1 hold?", report=dump_report(report))
+    results = write_study(
+        tmp_path, variants=named, question="Does 002 4.4.1 hold?", report=dump_report(report)
+    )
 
     words = Tags(write_report(results, "made_up", "paper").read_text()).words
 
-    titles = ("Does ViTRM 4.4.1 hold?", "Accuracy (ViTRM, section 4.3)", "HRM-Small-Images: HRM is worse", "003 wide")
+    titles = (
+        "Does ViTRM 4.4.1 hold?",
+        "Accuracy (ViTRM, section 4.3)",
+        "HRM-Small-Images: HRM is worse",
+        "003 wide",
+    )
     assert [title for title in titles if title not in words] == []
 
 
@@ -59,7 +68,9 @@ def test_page_loads_nothing(results):
         for tag, attrs in Tags(page).tags
         if tag in ("script", "link", "img", "iframe") and (attrs.get("src") or attrs.get("href"))
     ]
-    assert [(one["rel"], (one["href"] or "").partition(",")[0]) for one in loads] == [("icon", "data:image/svg+xml")]
+    assert [(one["rel"], (one["href"] or "").partition(",")[0]) for one in loads] == [
+        ("icon", "data:image/svg+xml")
+    ]
     assert page.count(packed().decode()) == 1
 
 
@@ -75,7 +86,10 @@ def test_reports_are_the_same_byte_for_byte(results):
 def test_hostile_names_add_no_tag(tmp_path):
     plain = Tags(write_report(write_study(tmp_path / "plain"), "made_up", "paper").read_text())
     results = hostile(tmp_path / "hostile", question=HOSTILE, description=HOSTILE)
-    write_json(results.run(run_id(1, 2)).failure, failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE})
+    write_json(
+        results.run(run_id(1, 2)).failure,
+        failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE},
+    )
 
     page = Tags(write_report(results, "made_up", "paper").read_text())
 
@@ -122,7 +136,10 @@ def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_fold
     folder = write_report(results, "made_up", "paper").parent
     (tmp_path / "r/keep").write_text("mine")
     digest = hashlib.sha256(b"mine").hexdigest()
-    write_json(folder / "files.json", {f"{up}keep": digest for up in ("../../../../", "tables/../../../../../", "/", "")})
+    write_json(
+        folder / "files.json",
+        {f"{up}keep": digest for up in ("../../../../", "tables/../../../../../", "/", "")},
+    )
 
     write_report(results, "made_up", "paper")
 
@@ -131,7 +148,8 @@ def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_fold
 
 @pytest.mark.parametrize("link", ["report", "report/tables", "report/figures"])
 def test_nothing_is_written_or_removed_through_a_link(tmp_path, monkeypatch, link):
-    monkeypatch.setattr("recstudy.opened.SAME_S", 0.0)  # a folder of folders is looked at once a second, and this may take less
+    # a folder of folders is looked at once a second, and this may take less
+    monkeypatch.setattr("recstudy.opened.SAME_S", 0.0)
     results = write_study(tmp_path / "r")
     folder = write_report(results, "made_up", "paper").parent
     before = sorted(folder.rglob("*"))
@@ -162,7 +180,13 @@ def test_a_linked_file_of_the_report_is_replaced(tmp_path):
 
 def every_part(root, **changes):
     """A study whose report has every kind of part, and each something to show."""
-    shown = [*specs(), LossTrace(), Mistakes(), Arithmetic(counted={"embed_new": 131_072.0}), Table("a", across=True)]
+    shown = [
+        *specs(),
+        LossTrace(),
+        Mistakes(),
+        Arithmetic(counted={"embed_new": 131_072.0}),
+        Table("a", across=True),
+    ]
     shown += [Captions(), Alignment()]
     results = write_study(root, report=dump_report(shown), **changes)
     write_losses(results, run_id(0, 0), [2.0, 1.0])
@@ -201,7 +225,8 @@ def test_synthetic_data_is_said_once_a_page_and_in_every_file(tmp_path):
     for file in page.parent.glob("figures/*.html"):
         assert warning in file.read_text()
     for file in page.parent.glob("*/*.csv"):
-        assert ("synthetic" in file.read_text().splitlines()[0]) is (file.stem != "arithmetic")  # which measures nothing
+        # which measures nothing
+        assert ("synthetic" in file.read_text().splitlines()[0]) is (file.stem != "arithmetic")
 
 
 def printed(show, *arguments):
@@ -247,12 +272,17 @@ def test_show_status_names_the_command_that_finishes(results):
     text = printed(show_status, results)
 
     assert re.search(r"made_up +│ paper +│ 7 +│ 0 +│ 1 +│ 12", text)
-    assert "made_up (paper) can go on; its command, as recorded: python studies/made_up.py --preset paper" in text
+    assert (
+        "made_up (paper) can go on; its command, as recorded: python studies/made_up.py --preset paper"
+        in text
+    )
 
 
 def test_studies_are_found_from_any_folder_above_them(results):
     for folder in (results.root, results.root / "studies" / "made_up", results.study("made_up", "paper")):
-        assert [(found.root, name, preset) for found, name, preset in studies_at(folder)] == [(results.root, "made_up", "paper")]
+        assert [(found.root, name, preset) for found, name, preset in studies_at(folder)] == [
+            (results.root, "made_up", "paper")
+        ]
     with pytest.raises(ConfigError, match=r"no study in .*runs\. Give a results folder"):
         studies_at(results.root / "runs")
 
@@ -271,4 +301,7 @@ def test_an_unknown_format_or_study_is_refused(results):
 def test_the_specs_load_without_pandas():
     code = "import sys, recstudy.report; sys.exit('pandas' in sys.modules or 'plotly' in sys.modules)"
 
-    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode
+        == 0
+    )

@@ -44,7 +44,9 @@ def records(results):
 def test_trials_become_the_variants_and_runs_of_the_study(records):
     assert [variant.levels["latent_steps"] for variant in records.variants] == [3, 1, 6, 2, 4, 5, 3, 6, 2]
     assert [row.status for row in records.rows[:9]] == [TRIALS[number][3] for number in range(9)]
-    assert list(records.plan.runs[9:]) == [(4, seed, run_id(4, seed)) for seed in (1, 2, 3)] + [(6, 1, run_id(6, 1))]
+    assert list(records.plan.runs[9:]) == [(4, seed, run_id(4, seed)) for seed in (1, 2, 3)] + [
+        (6, 1, run_id(6, 1))
+    ]
     assert records.plan.search.confirmed == {4: (1, 2, 3), 6: (1,)}
     assert records.plan.axes["batch_size"] == "train.batch_size"
     assert records.chosen({"batch_size": 64, "latent_steps": 3}) == [6]
@@ -66,7 +68,9 @@ def test_other_keys_torn_lines_and_confirmations_of_nothing_are_left_out(results
 
 def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
     again = trial_line(4, {"model.latent_steps": 4, "train.batch_size": 16, "train.learning_rate": 2e-3})
-    write_trial(results, again | {"number": 9, "variant": again["variant"] | {"label": "later"}}, "done", 90.0, 0.4)
+    write_trial(
+        results, again | {"number": 9, "variant": again["variant"] | {"label": "later"}}, "done", 90.0, 0.4
+    )
     records = read(results)
 
     assert len(records.rows) == 13
@@ -75,7 +79,12 @@ def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
 
 
 def test_fields_that_end_alike_keep_their_paths(tmp_path):
-    space = {"vitrm": {"model.width": {"low": 1, "high": 2, "log": False}, "train.width": {"low": 1, "high": 2, "log": False}}}
+    space = {
+        "vitrm": {
+            "model.width": {"low": 1, "high": 2, "log": False},
+            "train.width": {"low": 1, "high": 2, "log": False},
+        }
+    }
 
     assert read(write_search(tmp_path / "r", {}, {"space": space})).plan.axes == {
         "model.width": "model.width",
@@ -85,10 +94,22 @@ def test_fields_that_end_alike_keep_their_paths(tmp_path):
 
 def test_the_objective_is_the_selected_score_or_a_column():
     selected = Selected(scores={"top1_accuracy": 81})
-    row = Row(result=Result(status="done", metrics={"top1_accuracy": 79.0, "nll": None}, selected=selected, cost={"gflops": 0.3}))
+    row = Row(
+        result=Result(
+            status="done",
+            metrics={"top1_accuracy": 79.0, "nll": None},
+            selected=selected,
+            cost={"gflops": 0.3},
+        )
+    )
 
     assert row.objective("selection_top1_accuracy") == 81.0
-    assert [row.objective(name) for name in ("top1_accuracy", "gflops", "nll", "params")] == [79.0, 0.3, None, None]
+    assert [row.objective(name) for name in ("top1_accuracy", "gflops", "nll", "params")] == [
+        79.0,
+        0.3,
+        None,
+        None,
+    ]
 
 
 def test_status_counts_stopped_trials_apart(results):

@@ -1,4 +1,6 @@
-"""Tables: labels, marks of the best, settings, a setting tuned in each cell, counted claims; what they say is golden."""
+"""Tables: labels, marks of the best, settings, a setting tuned in each cell, counted claims; what they say is
+golden.
+"""
 
 import csv
 
@@ -74,7 +76,8 @@ def test_synthetic_data_is_known_from_the_plan_or_from_a_run(tmp_path, planned):
     assert flags == (["True"] * 12 if planned else ["True"] * 3 + ["False"] * 9)
 
 
-# ------------------------------------------------------------------------------------------------------------ the best
+# ------------------------------------------------------------------------------------------------------------
+# the best
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,8 @@ def test_synthetic_data_is_known_from_the_plan_or_from_a_run(tmp_path, planned):
     [
         ([80.0, 92.0, 86.0, 75.0], (), ["", "*", "", ""]),
         ([99.0, 92.0, 86.0, 80.0], (0,), ["", "*", "", ""]),  # what leaks is never the best
-        ([92.0, 92.1, 86.0, 80.0], (), ["*", "*", "", ""]),  # a tenth of a point is no difference at this spread
+        # a tenth of a point is no difference at this spread
+        ([92.0, 92.1, 86.0, 80.0], (), ["*", "*", "", ""]),
         ([91.0, 91.0, 91.1], (), ["", "", ""]),
         ([90.0, None, None, None], (), ["", "", "", ""]),
         ([None, 92.0, None, 80.0], (), ["", "*", "", ""]),
@@ -99,17 +103,20 @@ def test_lower_is_better_where_it_is(tmp_path):
     records = read(ranked(tmp_path / "r", {"CIFAR-10": [80.0, 92.0, 86.0]}))
     rows = table_data(records, Table("t", metrics=("nll", "params", "macro_f1"))).rows
 
-    assert not any(row.cells[0].best or row.cells[1].best for row in rows)  # all NLL alike; parameters are no score
+    # all NLL alike; parameters are no score
+    assert not any(row.cells[0].best or row.cells[1].best for row in rows)
     assert [row.cells[2].best for row in rows] == [False, True, False]
 
 
-# ------------------------------------------------------------------------------------------------------------ settings
+# ------------------------------------------------------------------------------------------------------------
+# settings
 
 
 # --------------------------------------------------------------------------------------------------------------- tuned
 
 AXES = {"model": "model", "batch_size": "train.batch_size", "learning_rate": "train.learning_rate"}
-# model, batch size, rate -> scores on the selection split and on the test set, the same for both seeds but 0.2 on the latter
+# model, batch size, rate -> scores on the selection split and on the test set, the same for both seeds but
+# 0.2 on the latter
 TUNED = {
     ("A", 64, 0.001): (80.0, 95.0),  # the best on the test set, which must not decide
     ("A", 64, 0.01): (90.0, 85.0),
@@ -132,7 +139,9 @@ def tunable(root, leaks=(), status="done"):
         for model, batch, rate in [*TUNED, ("B", 256, 0.001)]
     ]
     report = dump_report([Tuned(title="Tuned")])
-    results = write_plan(root, plan(variants=chosen, axes=AXES, seeds=[0, 1], report=report, base=base(selection="validation")))
+    results = write_plan(
+        root, plan(variants=chosen, axes=AXES, seeds=[0, 1], report=report, base=base(selection="validation"))
+    )
     for index, (selected, test) in enumerate(TUNED.values()):
         for seed in (0, 1):
             told = result(test + 0.2 * seed, status=status)
@@ -145,7 +154,10 @@ def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
     table = cells(read(tunable(tmp_path)), Tuned())
 
     assert table.columns == ("64", "256")
-    assert [[cell.value and round(cell.value, 6) for cell in row.cells] for row in table.rows] == [[85.1, 71.1], [51.1, None]]
+    assert [[cell.value and round(cell.value, 6) for cell in row.cells] for row in table.rows] == [
+        [85.1, 71.1],
+        [51.1, None],
+    ]
     assert table.rows[0].cells[0].run_ids == (run_id(1, 0), run_id(1, 1))
     assert table.notes[-2:] == (
         "learning rate of each cell: A, 64: 0.01; A, 256: 0.001; B, 64: 0.001",
@@ -176,22 +188,30 @@ def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
     assert nothing.notes[1] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
 
 
-# ---------------------------------------------------------------------------------------------------------- arithmetic
+# ----------------------------------------------------------------------------------------------------------
+# arithmetic
 
 
 def claim(value, counted, unit="params", kind="reported", metric="total_increase", **more):
-    target = Target(source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **more)
+    target = Target(
+        source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **more
+    )
     (only,) = counted_claims(Arithmetic(counted={metric: counted}, targets=(target,)))
     return only
 
 
 def test_a_note_names_the_papers():
-    assert claim(84.0, 83.4, unit="x", note="of rounded numbers (002-16)").note == "of rounded numbers (ViTRM-16)"
+    assert (
+        claim(84.0, 83.4, unit="x", note="of rounded numbers (002-16)").note
+        == "of rounded numbers (ViTRM-16)"
+    )
 
 
 def test_a_count_is_of_one_model_where_several_have_the_metric():
     targets = published("002_table1_cifar10", only=("params",))
-    claims = counted_claims(Arithmetic(counted={"ViT-Small params": 16_876_138, "ViTRM params": 3_524_971}, targets=targets))
+    claims = counted_claims(
+        Arithmetic(counted={"ViT-Small params": 16_876_138, "ViTRM params": 3_524_971}, targets=targets)
+    )
 
     assert [(one.target.model, one.target.value, one.verdict) for one in claims] == [
         ("ViTRM", 3.6, "differs"),

@@ -33,7 +33,8 @@ def study(path, **changes):
     [
         ({"train__batch_size": 64}, [(0, "top1_accuracy")]),
         ({}, [(1, "top1_accuracy")]),  # what is unsaid counts as the preset's own: batch 128
-        ({"value": 3.6, "metric": "params", "unit": "million"}, [(0, "params"), (1, "params")]),  # of every training setting
+        # of every training setting
+        ({"value": 3.6, "metric": "params", "unit": "million"}, [(0, "params"), (1, "params")]),
     ],
 )
 def test_a_target_stands_at_the_variants_whose_varied_settings_it_states(records, stated, places):
@@ -102,7 +103,9 @@ def test_what_is_not_as_in_the_paper_is_a_reason(tmp_path, changes, reasons):
 
 
 def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_preset(tmp_path):
-    """Labels are words on pages and not in plans: "ViTRM, batch size 64" is the namesake of "ViTRM, batch_size=64"."""
+    """Labels are words on pages and not in plans: "ViTRM, batch size 64" is the namesake of "ViTRM,
+    batch_size=64".
+    """
     smaller = variants()
     for variant in smaller:
         variant["changes"]["train.batch_size"] //= 8
@@ -115,7 +118,9 @@ def test_a_value_of_no_variant_here_stands_beside_the_namesake_of_the_paper_pres
 
 
 def test_a_value_of_another_data_set_or_model_is_not_shown(tmp_path):
-    """MNIST's rows showed CIFAR-100's 91.5, and a row of TRM the 55.0 of HRM: neither data set nor family was varied."""
+    """MNIST's rows showed CIFAR-100's 91.5, and a row of TRM the 55.0 of HRM: neither data set nor family was
+    varied.
+    """
     mixing = variants()
     for variant in mixing:
         variant["changes"]["model.mixing"] = "mlp"
@@ -141,7 +146,9 @@ def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
 
 
 def test_published_fractions_are_compared_in_percent(records):
-    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).placed[0, "top1_accuracy"][0]
+    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).placed[
+        0, "top1_accuracy"
+    ][0]
 
     assert (found.value, found.margin, found.text) == (pytest.approx(93.0), pytest.approx(0.5), "93.0")
 
@@ -153,7 +160,9 @@ def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
         variant["changes"]["train.ema_decay"] = 0.0
     records = study(tmp_path / "r", variants=made, base=base(ema_decay=0.999))
 
-    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).placed) == [(2, "top1_accuracy")]
+    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).placed) == [
+        (2, "top1_accuracy")
+    ]
 
 
 STATED = [
@@ -164,9 +173,13 @@ STATED = [
 
 
 def deviating(path, **own):
-    """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says so."""
+    """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says
+    so.
+    """
     paper = {"precision": "bfloat16", "warmup": 0.1}
-    records = study(path, base=base(**paper | own), reference=reference(base=base(**paper)), deviations=STATED)
+    records = study(
+        path, base=base(**paper | own), reference=reference(base=base(**paper)), deviations=STATED
+    )
     return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).placed
 
 

@@ -14,13 +14,22 @@ from recstudy.report.venues import ARTICLE, Paper
 from recstudy.report.writers import PACKAGES
 
 PDFLATEX = shutil.which("pdflatex")
-FOUND = PDFLATEX and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True, check=False).returncode == 0
-needs_siunitx = pytest.mark.skipif(not FOUND, reason="pdflatex with siunitx is not installed (Debian: texlive-science)")
+FOUND = (
+    PDFLATEX
+    and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True, check=False).returncode == 0
+)
+needs_siunitx = pytest.mark.skipif(
+    not FOUND, reason="pdflatex with siunitx is not installed (Debian: texlive-science)"
+)
 
 
 def compiled(text: str, folder: Path, paper: Paper = ARTICLE) -> Path:
-    """The PDF of a document with these floats; fails with the words of LaTeX, and where a line is wider than its place."""
-    whole = render("paper.tex.jinja", paper=paper, packages=PACKAGES, title="", question="", findings=(), parts=())
+    """The PDF of a document with these floats; fails with the words of LaTeX, and where a line is wider than
+    its place.
+    """
+    whole = render(
+        "paper.tex.jinja", paper=paper, packages=PACKAGES, title="", question="", findings=(), parts=()
+    )
     head, _, _ = whole.partition("\n\\begin{document}")
     (folder / "t.tex").write_text(f"{head}\n\\begin{{document}}\n{text}\\end{{document}}\n")
     return run(folder / "t.tex")

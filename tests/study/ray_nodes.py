@@ -24,8 +24,15 @@ def free_port() -> int:
 
 
 def head_of(port: int, dashboard: int = 0) -> tuple[str, ...]:
-    """Options of `ray start` for a head node that is reached there; of a dashboard without a port nobody asks."""
-    return "--head", f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={free_port()}"
+    """Options of `ray start` for a head node that is reached there; of a dashboard without a port nobody
+    asks.
+    """
+    return (
+        "--head",
+        f"--port={port}",
+        f"--dashboard-port={dashboard}",
+        f"--ray-client-server-port={free_port()}",
+    )
 
 
 def answers(port: int, within: float = 180) -> bool:
@@ -34,7 +41,9 @@ def answers(port: int, within: float = 180) -> bool:
     command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]
     while time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if not subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN}, timeout=90).returncode:
+            if not subprocess.run(
+                command, capture_output=True, check=False, env={**os.environ, **TOKEN}, timeout=90
+            ).returncode:
                 return True
     return False
 
@@ -42,16 +51,24 @@ def answers(port: int, within: float = 180) -> bool:
 def namespace(kind: str) -> list[str]:
     """The command that runs another in a namespace of its own, or a skipped test."""
     command = ["unshare", kind]
-    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*command, "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip(f"this machine lets us make no namespace (unshare {kind})")
     return command
 
 
 @contextlib.contextmanager
 def started(
-    log: Path, *arguments: str, port: int = 0, inside: Sequence[str] = (), environment: Mapping[str, str] = TOKEN
+    log: Path,
+    *arguments: str,
+    port: int = 0,
+    inside: Sequence[str] = (),
+    environment: Mapping[str, str] = TOKEN,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A node that runs as long as the block. Ray's own start hangs now and then (seen once in some twenty): then it is tried again.
+    """A node that runs as long as the block. Ray's own start hangs now and then (seen once in some twenty):
+    then it is tried again.
 
     Args:
         log: what it prints.
@@ -64,7 +81,11 @@ def started(
     for _ in range(3):
         with open(log, "wb") as output:
             node = subprocess.Popen(
-                command, stdout=output, stderr=output, start_new_session=True, env={**os.environ, **environment}
+                command,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env={**os.environ, **environment},
             )
         try:
             if until_started(node, log) and (not port or answers(port)):

@@ -21,10 +21,14 @@ TINY = Path(__file__).with_name("tiny.py")
 
 
 def write_documented(folder: Path, page: str, *names: str) -> Path:
-    """Write the first Python files that a page of docs/how-to shows, under these names; return their folder."""
+    """Write the first Python files that a page of docs/how-to shows, under these names; return their
+    folder.
+    """
     text = (Path(__file__).parents[2] / "docs/how-to" / page).read_text()
     folder.mkdir(exist_ok=True)
-    for name, code in zip(names, re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE), strict=False):
+    for name, code in zip(
+        names, re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE), strict=False
+    ):
         (folder / name).write_text(code)
     return folder
 
@@ -39,7 +43,9 @@ class Shell:
         store: the results' URI; `results` is then what this machine has of them.
     """
 
-    def __init__(self, folder: Path, study: Path = TINY, environment: Mapping[str, str] | None = None, store: str = "") -> None:
+    def __init__(
+        self, folder: Path, study: Path = TINY, environment: Mapping[str, str] | None = None, store: str = ""
+    ) -> None:
         self.folder, self.study, self.environment = folder, study, dict(environment or {})
         self.results, self.place = folder / "results", store or str(folder / "results")
         if store:
@@ -60,7 +66,9 @@ class Shell:
         )
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """What it printed, after checking how it ended: its output, and for bad input and a stop its errors."""
+        """What it printed, after checking how it ended: its output, and for bad input and a stop its
+        errors.
+        """
         with self.start(*arguments) as process:
             try:
                 output, errors = process.communicate(timeout=900)  # 20 to 60 s alone
@@ -71,7 +79,9 @@ class Shell:
         return errors if code in (2, 130) else output
 
     def records(self, name: str = "result.json") -> dict[str, dict]:
-        return {path.parent.name: json.loads(path.read_text()) for path in self.results.glob(f"runs/*/{name}")}
+        return {
+            path.parent.name: json.loads(path.read_text()) for path in self.results.glob(f"runs/*/{name}")
+        }
 
     def lines(self, name: str = "epochs.jsonl") -> dict[str, list[dict]]:
         """A log's whole lines, by run."""
@@ -118,7 +128,9 @@ def processes(session: int) -> dict[int, str]:
         with suppress(OSError):
             state, _, _, its_session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
             if int(its_session) == session and state != "Z":
-                found[int(process.name)] = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
+                found[int(process.name)] = (
+                    (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
+                )
     return found
 
 

@@ -1,4 +1,6 @@
-"""The studies of the project, and what their tables place beside published numbers before anything has run."""
+"""The studies of the project, and what their tables place beside published numbers before anything has
+run.
+"""
 
 import importlib.util
 from collections.abc import Mapping
@@ -32,7 +34,9 @@ def module(name: str) -> Any:
     return found
 
 
-def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any] | None = None) -> tuple[Table, TableData]:
+def first_table(
+    folder: Path, name: str, preset: str, changes: Mapping[str, Any] | None = None
+) -> tuple[Table, TableData]:
     """A study's first table, without groups, before anything has run."""
     study, results = load(name), Results(folder).create()
     record_plan(make_plan(study, preset, changes), results)
@@ -41,6 +45,8 @@ def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any]
 
 
 def compared(cell: Cell) -> tuple[str, str, str]:
-    """What is published beside a cell, as the paper prints it; the verdict; and what speaks against a comparison."""
+    """What is published beside a cell, as the paper prints it; the verdict; and what speaks against a
+    comparison.
+    """
     texts = dict.fromkeys(placed.text for placed in cell.placed)
     return ", ".join(texts), ", ".join(verdicts(cell)), "; ".join(cell.reasons)

@@ -39,7 +39,11 @@ def test_bad_input_is_one_golden_line(typed, said, capsys, tmp_path, monkeypatch
     monkeypatch.setattr("sys.argv", ["PROGRAM"])
 
     assert ends_with(capsys, 2, *shlex.split(typed)) == said
-    assert [path for path in Path("results").rglob("*") if path.is_file() and path.name not in ("recstudy.json", "lock")] in (
+    assert [
+        path
+        for path in Path("results").rglob("*")
+        if path.is_file() and path.name not in ("recstudy.json", "lock")
+    ] in (
         [],
         [Path("results/studies/tiny/quick/plan.json")],
     )
@@ -52,33 +56,59 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
     before = plan.read_bytes()
 
     ends_with(
-        capsys, 2, "--no-ray", "--set", "train.batch_size=16", "--gpus-per-run", "4", "--results", str(tmp_path / "results")
+        capsys,
+        2,
+        "--no-ray",
+        "--set",
+        "train.batch_size=16",
+        "--gpus-per-run",
+        "4",
+        "--results",
+        str(tmp_path / "results"),
     )
 
     assert plan.read_bytes() == before
 
 
 def test_a_plan_as_json(capsys, tmp_path):
-    rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--seeds", "2", "--results", str(tmp_path / "r")))
+    rows = json.loads(
+        ends_with(capsys, 0, "--dry-run", "--json", "--seeds", "2", "--results", str(tmp_path / "r"))
+    )
 
     assert [(row["label"], row["seed"]) for row in rows[:2]] == [
         ("latent_steps=1, supervision_steps=1", 0),
         ("latent_steps=1, supervision_steps=2", 0),
     ]
     assert [row["seed"] for row in rows] == [0] * 6 + [1] * 6
-    assert set(rows[0]) == {"label", "seed", "id", "params", "gflops", "train_gflops", "memory_gb", "cached", "changed"}
+    assert set(rows[0]) == {
+        "label",
+        "seed",
+        "id",
+        "params",
+        "gflops",
+        "train_gflops",
+        "memory_gb",
+        "cached",
+        "changed",
+    }
     assert rows[1]["train_gflops"] == 2 * rows[0]["train_gflops"]
     assert not any(row["cached"] for row in rows)
     assert not (tmp_path / "r").exists()
 
 
 def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
-    """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, 36 s and 6 min at 250 TFLOP/s; 20 s to start."""
+    """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, 36 s and 6 min at 250 TFLOP/s;
+    20 s to start.
+    """
     pflop = {1: 9.0, 2: 90.0}
-    monkeypatch.setattr("recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    monkeypatch.setattr(
+        "recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps]
+    )
     monkeypatch.setattr("recstudy.programs.recursive.training_memory", lambda config: 400_000)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
-    told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r"))
+    told = ends_with(
+        capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r")
+    )
 
     assert "latent_steps=1, supervision_steps=2" in told
     assert told.splitlines()[-2:] == [
@@ -91,20 +121,28 @@ def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_pa
 def test_the_price_goes_by_what_finished_runs_took(capsys, tmp_path, monkeypatch):
     """By hand: 9 PFLOP took 100 s, so 90 take 1,000."""
     pflop = {1: 9.0, 2: 90.0}
-    monkeypatch.setattr("recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    monkeypatch.setattr(
+        "recstudy.programs.recursive.total_pflop", lambda config: pflop[config.train.supervision_steps]
+    )
     first, *_ = make_plan(tiny.study).runs
-    Results(tmp_path / "r").create().run(first.id).finish(make_result(cost={"seconds": 90.0, "evaluation_seconds": 10.0}))
+    Results(tmp_path / "r").create().run(first.id).finish(
+        make_result(cost={"seconds": 90.0, "evaluation_seconds": 10.0})
+    )
 
     told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--results", str(tmp_path / "r"))
 
-    assert told.splitlines()[-1].endswith("about 16.7 min of runs, one after another, by what 1 finished run took.")
+    assert told.splitlines()[-1].endswith(
+        "about 16.7 min of runs, one after another, by what 1 finished run took."
+    )
 
 
 def test_a_preset_is_written_and_read_again(capsys, tmp_path):
     """With fields that are swept: what is as the preset has it is no change."""
     file, where = str(tmp_path / "preset.yaml"), ("--results", str(tmp_path / "r"))
 
-    assert f"{file}: tiny, preset quick. Read it with" in ends_with(capsys, 0, "--write-config", file, "train.epochs=3")
+    assert f"{file}: tiny, preset quick. Read it with" in ends_with(
+        capsys, 0, "--write-config", file, "train.epochs=3"
+    )
     assert "is there already" in ends_with(capsys, 2, "--write-config", file)
 
     def ids(*words: str) -> list[str]:
@@ -124,10 +162,16 @@ def test_a_preset_is_written_and_read_again(capsys, tmp_path):
         ("train.epochs: 5\nmodel:\n  widht: 8", "no field 'model.widht': ViTRM has .*Did you mean 'width'"),
         ("width: 8", "no field 'width': there are model.width, .*Did you mean 'model.width'"),
         ("train: {width: 8}", "no field 'train.width': there are model.width, .*Did you mean 'model.width'"),
-        ("lr: 8", r"no field 'lr': there are train.learning_rate, (\S+, ){7}\.\.\. .*Did you mean 'train.learning_rate'"),
+        (
+            "lr: 8",
+            r"no field 'lr': there are train.learning_rate, (\S+, ){7}\.\.\. .*Did you mean 'train.learning_rate'",
+        ),
         ("train.epochs: many", "'train.epochs' must be an integer, but got 'many'"),
         (None, "No such file or directory"),
-        ("train:\n  epochs: 7\nmodel:\n  width: 64\ntrain:\n  batch_size: 8", "line 5: 'train' is given twice, first in line 1"),
+        (
+            "train:\n  epochs: 7\nmodel:\n  width: 64\ntrain:\n  batch_size: 8",
+            "line 5: 'train' is given twice, first in line 1",
+        ),
         ("train.epochs: 7\ntrain:\n  epochs: 9", "line 3: 'train.epochs' is given twice, first in line 1"),
     ],
     ids=str,
@@ -144,17 +188,30 @@ def test_a_file_of_fields_is_refused_by_its_name_and_the_field(text, said, capsy
 @pytest.mark.parametrize(
     ("typed", "labels", "count"),
     [
-        ("--only 'latent_steps=1, *' --only '*supervision_steps=2'", ["latent_steps=1, supervision_steps=1"], 4),
-        ("--only latent_steps=1,supervision_steps=*", [f"latent_steps=1, supervision_steps={steps}" for steps in (1, 2)], 2),
+        (
+            "--only 'latent_steps=1, *' --only '*supervision_steps=2'",
+            ["latent_steps=1, supervision_steps=1"],
+            4,
+        ),
+        (
+            "--only latent_steps=1,supervision_steps=*",
+            [f"latent_steps=1, supervision_steps={steps}" for steps in (1, 2)],
+            2,
+        ),
         (
             "--vary model.latent_steps=1,4 --vary model.norm=pre,post",
-            [f"supervision_steps=1, latent_steps={at}" for at in ("1, norm=pre", "1, norm=post", "4, norm=pre")],
+            [
+                f"supervision_steps=1, latent_steps={at}"
+                for at in ("1, norm=pre", "1, norm=post", "4, norm=pre")
+            ],
             8,
         ),
     ],
 )
 def test_variants_are_chosen_and_swept_from_the_command_line(typed, labels, count, capsys, tmp_path):
-    rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *shlex.split(typed)))
+    rows = json.loads(
+        ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *shlex.split(typed))
+    )
 
     assert [row["label"] for row in rows[: len(labels)]] == labels
     assert len(rows) == count
@@ -189,20 +246,26 @@ def test_runs_that_were_not_tried_are_no_reason_of_their_own(reasons, code, tmp_
     assert exit_code(cli.reasons(runs, results)) == code
 
 
-RUN = RunConfig(data=Digits(), model=ViTRM(patch=2), train=TrainConfig(epochs=2, batch_size=64, ema_decay=0.999))
+RUN = RunConfig(
+    data=Digits(), model=ViTRM(patch=2), train=TrainConfig(epochs=2, batch_size=64, ema_decay=0.999)
+)
 
 
 def test_optimiser_steps_by_hand():
     """1,437 - 144 = 1,293 images: 21 batches of 64 an epoch."""
     assert optimizer_steps(RUN) == 42
     assert optimizer_steps(RUN.with_changes({"train.supervision_steps": 3})) == 126
-    assert optimizer_steps(RUN.with_changes({"train.supervision_steps": 3, "train.detach_carry": False})) == 42
+    assert (
+        optimizer_steps(RUN.with_changes({"train.supervision_steps": 3, "train.detach_carry": False})) == 42
+    )
     assert optimizer_steps(RUN.with_changes({"train.selection": "last", "data.limit": 100})) == 4
 
 
 def test_a_moving_average_over_more_than_a_tenth_of_the_updates_is_noted_once():
     (line,) = RECURSIVE_MODELS.hints([RUN, RUN])
 
-    assert line.startswith("Note: train.ema_decay=0.999 averages the weights over 1,000 of the run's 42 updates.")
+    assert line.startswith(
+        "Note: train.ema_decay=0.999 averages the weights over 1,000 of the run's 42 updates."
+    )
     longer = RUN.with_changes({"train.epochs": 500})  # 10,500 updates
     assert list(RECURSIVE_MODELS.hints([longer, RUN.with_changes({"train.ema_decay": 0.0})])) == []

@@ -12,7 +12,8 @@ from recstudy.report.tables.arithmetic import counted_claims
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "verdict"), [("imagehrm_loops", ImageHRM(), "differs"), ("imagetrm_backbones", ImageTRM(), "agrees")]
+    ("name", "model", "verdict"),
+    [("imagehrm_loops", ImageHRM(), "differs"), ("imagetrm_backbones", ImageTRM(), "agrees")],
 )
 def test_parameters_of_000(name, model, verdict):
     (part,) = (part for part in load(name).report["quick"] if isinstance(part, Arithmetic))
@@ -22,7 +23,9 @@ def test_parameters_of_000(name, model, verdict):
     assert claim.verdict == verdict
 
 
-@pytest.mark.parametrize(("vocabulary", "params"), [({}, 20_976_642), ({"tokenizer": "bpe", "vocabulary": 6144}, 27_001_858)])
+@pytest.mark.parametrize(
+    ("vocabulary", "params"), [({}, 20_976_642), ({"tokenizer": "bpe", "vocabulary": 6144}, 27_001_858)]
+)
 def test_a_larger_vocabulary_would_make_27_million(vocabulary, params):
     """Contradiction 000-5."""
     assert cost(RunConfig(data=RocoV2(**vocabulary), model=ImageHRM())).trained_params == params

@@ -2,7 +2,17 @@ import doctest
 
 import pytest
 
-from recstudy import RunConfig, Shared, Study, TrainConfig, Variant, factorial, grid, leave_one_out, one_at_a_time
+from recstudy import (
+    RunConfig,
+    Shared,
+    Study,
+    TrainConfig,
+    Variant,
+    factorial,
+    grid,
+    leave_one_out,
+    one_at_a_time,
+)
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViT, ViTRM
@@ -33,7 +43,9 @@ def test_leave_one_out_is_the_preset_and_a_variant_a_part():
 
 
 def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more():
-    """A variant that the study adds by itself may name the base too; one without has no such key, as in older plans."""
+    """A variant that the study adds by itself may name the base too; one without has no such key, as in older
+    plans.
+    """
     combined = Variant("unweighted", {"model.cycles": 2}, base="full")
 
     record = plan_record(planned([*leave_one_out(PARTS), combined]))
@@ -48,7 +60,8 @@ def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more
 
 def test_a_base_that_is_no_variant_is_named():
     with pytest.raises(
-        ConfigError, match=r"'b' is compared with 'ful', which is no variant: there are full, b\. Did you mean 'full'\?"
+        ConfigError,
+        match=r"'b' is compared with 'ful', which is no variant: there are full, b\. Did you mean 'full'\?",
     ):
         planned([Variant("full", {}), Variant("b", {}, base="ful")])
 
@@ -68,7 +81,9 @@ def test_one_at_a_time_changes_one_axis_in_each_variant():
         ("latent_steps=6", {"model.latent_steps": 6}, "base"),
         ("train=short", {"train.epochs": 2}, "base"),
     ]
-    assert all(variant.axes == {"latent_steps": "model.latent_steps", "train": "train"} for variant in variants)
+    assert all(
+        variant.axes == {"latent_steps": "model.latent_steps", "train": "train"} for variant in variants
+    )
 
 
 def test_fields_that_end_alike_keep_their_path():
@@ -86,7 +101,9 @@ DEPTH = {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 
 def test_an_axis_of_two_families_sets_each_ones_own_field():
     plan = planned(grid({"depth": Shared([1, 3], DEPTH), "model": MODELS}))
 
-    assert [getattr(run.config.model, "latent_steps", None) or run.config.model.layers for run in plan.runs] == [1, 2, 3, 6]
+    assert [
+        getattr(run.config.model, "latent_steps", None) or run.config.model.layers for run in plan.runs
+    ] == [1, 2, 3, 6]
     assert [variant.levels["depth"] for variant in plan_record(plan).variants] == [1, 1, 3, 3]
 
 
@@ -98,7 +115,10 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
             lambda: grid({"depth": Shared([1], {"vit": "model.layers"}), "model": MODELS}),
             "Shared levels have no field for the family 'vitrm', only for vit",
         ),
-        (lambda: grid({"depth": Shared([], DEPTH), "model": MODELS}), "the axis 'depth' needs a list of levels"),
+        (
+            lambda: grid({"depth": Shared([], DEPTH), "model": MODELS}),
+            "the axis 'depth' needs a list of levels",
+        ),
         (
             lambda: factorial({"model.a": [1, 2, 3]}),
             "a factorial has two levels an axis, but 'model.a' has 3; grid takes any number",

@@ -95,10 +95,16 @@ COVERED = {"item": "Table 1", "study": "sudoku_depth", "status": "exact"}
         ({"claim": "no such sentence"}, "sudoku_depth has no claim 'no such sentence' in any preset"),
         ({"variant": "cycles=9"}, "sudoku_depth has no variant 'cycles=9' in any preset"),
         ({"setting": "model.cycles=99"}, "sudoku_depth has no setting 'model.cycles=99' in any preset"),
-        ({"setting": "data.name=sudoku"}, "sudoku_depth has no setting 'data.name=sudoku' in its preset 'paper'"),
+        (
+            {"setting": "data.name=sudoku"},
+            "sudoku_depth has no setting 'data.name=sudoku' in its preset 'paper'",
+        ),
         ({"claim": ""}, "sudoku_depth has no part '' in any preset"),
         ({"part": "segments", "study": "sudoku_dept"}, "no study 'sudoku_dept' Did you mean 'sudoku_depth'?"),
-        ({"part": "segments", "status": "partial"}, "only 'partial' and 'missing' need, and have, a reason `why`"),
+        (
+            {"part": "segments", "status": "partial"},
+            "only 'partial' and 'missing' need, and have, a reason `why`",
+        ),
     ],
 )
 def test_the_table_of_what_is_covered_refuses_a_name_that_its_study_does_not_have(changes, message):

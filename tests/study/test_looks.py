@@ -39,7 +39,9 @@ def test_a_study_states_its_most_seeds_by_preset_and_the_command_line_another():
 
 
 def test_fewer_seeds_at_most_than_seeds_are_refused():
-    with pytest.raises(ConfigError, match=r"11 seeds are more than the 10 that tiny may have: raise its seeds_at_most, or"):
+    with pytest.raises(
+        ConfigError, match=r"11 seeds are more than the 10 that tiny may have: raise its seeds_at_most, or"
+    ):
         make_plan(STUDY, seeds=11)
 
 
@@ -59,7 +61,8 @@ def test_each_report_is_a_look_that_later_plans_keep(results):
     record_plan(make_plan(STUDY, seeds=5), results)
     record_look(results, "tiny", "quick")  # with the fourth seed under way
     finish(results, range(3, 5))
-    assert load_study(results, "tiny", "quick").looks == Looks((3, 5), 10)  # of which the second is the present one
+    # of which the second is the present one
+    assert load_study(results, "tiny", "quick").looks == Looks((3, 5), 10)
     assert looks_taken(results) == (3,)
 
     with results.holding("tiny", "quick"):
@@ -88,13 +91,18 @@ def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):
 def test_looks_of_older_records_count_seeds(results):
     """Records before 2026-11-28 have numbers of whole seeds by definition, and no runs."""
     definition = make_plan(STUDY).definition
-    append_record(results.study("tiny", "quick") / f"looks-{definition}.jsonl", Look(date="2026-11-01T00:00:00+00:00", seeds=2))
+    append_record(
+        results.study("tiny", "quick") / f"looks-{definition}.jsonl",
+        Look(date="2026-11-01T00:00:00+00:00", seeds=2),
+    )
 
     assert looks_taken(results) == (2,)
 
 
 def test_a_damaged_log_of_looks_is_named_by_who_needs_it(results):
-    """The board records looks on each page; a line that cannot be read is reported by the report, and is no crash."""
+    """The board records looks on each page; a line that cannot be read is reported by the report, and is no
+    crash.
+    """
     (results.root / "studies" / "looks.jsonl").write_text("{broken}\n{}\n")
 
     record_look(results, "tiny", "quick")

@@ -1,4 +1,6 @@
-"""`--no-ray`: one run after another in this process, with the numbers, records and answers to a stop that runs on Ray have."""
+"""`--no-ray`: one run after another in this process, with the numbers, records and answers to a stop that
+runs on Ray have.
+"""
 
 import signal
 import subprocess
@@ -34,7 +36,9 @@ with locked_run_folder(sys.argv[1], ""):
 
 
 @pytest.mark.parametrize(
-    "flags", [{"address": "auto"}, {"log": ("tensorboard",)}, {"trainer": "train"}], ids=lambda flags: next(iter(flags))
+    "flags",
+    [{"address": "auto"}, {"log": ("tensorboard",)}, {"trainer": "train"}],
+    ids=lambda flags: next(iter(flags)),
 )
 def test_what_needs_ray_is_refused_beside_it(flags):
     with pytest.raises(ConfigError, match=f"--{next(iter(flags))} needs Ray: leave it out, or --no-ray"):
@@ -43,7 +47,11 @@ def test_what_needs_ray_is_refused_beside_it(flags):
 
 def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    asked = {"workers_per_run": (2, "runs one worker"), "gpus_per_run": (2, "there is none"), "device": ("mps", "no Apple GPU")}
+    asked = {
+        "workers_per_run": (2, "runs one worker"),
+        "gpus_per_run": (2, "there is none"),
+        "device": ("mps", "no Apple GPU"),
+    }
     for field, (value, words) in asked.items():
         with pytest.raises(recstudy.errors.ClusterError, match=words):
             recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"place.{field}": value})
@@ -63,7 +71,9 @@ def locked_by_another(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def of_depths(program) -> recstudy.Study:
     variants, metrics = recstudy.grid({"depth": [1, 2, 4]}), {"accuracy": recstudy.Metric("%")}
-    return recstudy.Study("depths", program=program, settings={"depth": 1}, metrics=metrics, variants=variants)
+    return recstudy.Study(
+        "depths", program=program, settings={"depth": 1}, metrics=metrics, variants=variants
+    )
 
 
 def test_a_run_that_another_process_has_locked_is_tried_last(tmp_path):
@@ -96,7 +106,12 @@ def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, 
         with pytest.raises(SystemExit, match=r"^8$"):
             main(study, ["--no-ray", "--seeds", "2", "--results", str(tmp_path)])
         assert f"Left to other processes: 1 run: {locked} (process {other.pid} on" in capsys.readouterr().out
-        assert [len(read_lines(results.run(run.id).attempts)) for run in (locked, ours, done, failed)] == [0, 1, 0, 0]
+        assert [len(read_lines(results.run(run.id).attempts)) for run in (locked, ours, done, failed)] == [
+            0,
+            1,
+            0,
+            0,
+        ]
         results.run(failed.id).failure.unlink()
         with pytest.raises(SystemExit, match=r"^0$"):
             main(study, ["--no-ray", "--seeds", "1", "--results", str(tmp_path)])
@@ -104,7 +119,9 @@ def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, 
 
 def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
     label = "latent_steps=2, supervision_steps=1"
-    (broken,) = [run.id for run in make_plan(tiny.study, changes={"train.epochs": 1}).runs if run.label == label]
+    (broken,) = [
+        run.id for run in make_plan(tiny.study, changes={"train.epochs": 1}).runs if run.label == label
+    ]
     obstacle = results.run(broken).path / "losses.jsonl"
     obstacle.mkdir(parents=True)
     few = ("--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1")
@@ -138,7 +155,9 @@ def test_a_study_whose_first_runs_all_fail_alike_stops(results, capsys, good, fa
     command(results, 7, "train.epochs=1")
 
     assert len(list(results.root.glob("runs/*/failure.json"))) == failures
-    assert ("Stopped: 3 runs failed in the same way and none succeeded" in capsys.readouterr().out) == (good == 0)
+    assert ("Stopped: 3 runs failed in the same way and none succeeded" in capsys.readouterr().out) == (
+        good == 0
+    )
 
 
 def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, capsys):
@@ -157,7 +176,9 @@ def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, capsys):
 def test_a_run_that_was_stopped_and_killed_goes_on_to_the_bit_on_a_host_without_ray(tmp_path):
     (tmp_path / "hidden" / "ray").mkdir(parents=True)
     (tmp_path / "hidden" / "ray" / "__init__.py").write_text('raise ImportError("no Ray here")\n')
-    path = ":".join(map(str, (tmp_path / "hidden", Path(recstudy.__file__).parents[1], Path(tiny.__file__).parent)))
+    path = ":".join(
+        map(str, (tmp_path / "hidden", Path(recstudy.__file__).parents[1], Path(tiny.__file__).parent))
+    )
     shell = Shell(tmp_path, environment={"PYTHONPATH": path})
     label = "latent_steps=1, supervision_steps=1"
     words = ("--no-ray", "--only", label, "train.epochs=50")
@@ -179,7 +200,10 @@ def test_a_run_that_was_stopped_and_killed_goes_on_to_the_bit_on_a_host_without_
     ((run, result),) = shell.records().items()
     assert (run, result["attempts"]) == (folder.name, 2)  # of which a polite stop counts none
     assert result["metrics"] == read_json(folder / "result.json")["metrics"]
-    losses = [[line["train_loss"] for line in lines] for lines in (shell.lines()[run], read_lines(folder / "epochs.jsonl"))]
+    losses = [
+        [line["train_loss"] for line in lines]
+        for lines in (shell.lines()[run], read_lines(folder / "epochs.jsonl"))
+    ]
     assert losses[0] == losses[1]
 
 
@@ -192,4 +216,9 @@ def test_a_search_stops_runs_by_its_pruner(tmp_path):
 
     stopped = [read_json(file) for file in tmp_path.glob("runs/*/stopped.json")]
     assert [(record["epoch"], record["by"]) for record in stopped] == [(1, "after two")] * 3
-    assert sorted(len(file.read_text().splitlines()) for file in tmp_path.glob("runs/*/epochs.jsonl")) == [2, 2, 2, 6]
+    assert sorted(len(file.read_text().splitlines()) for file in tmp_path.glob("runs/*/epochs.jsonl")) == [
+        2,
+        2,
+        2,
+        6,
+    ]

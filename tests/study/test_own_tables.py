@@ -1,4 +1,6 @@
-"""Published tables of one's own: a CSV beside the study, read where the study's file lies, kept in the plan."""
+"""Published tables of one's own: a CSV beside the study, read where the study's file lies, kept in the
+plan.
+"""
 
 import re
 import runpy
@@ -99,7 +101,8 @@ def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
 
     assert beside.reasons == ()
     assert beside.deviations == (smaller,)
-    assert sum(getattr(one, "margin", 0) > 0 for one in statements(records.plan)) == 3  # registered like any other margin
+    # registered like any other margin
+    assert sum(getattr(one, "margin", 0) > 0 for one in statements(records.plan)) == 3
     assert audit(records).contradictions == {}
 
 
@@ -133,7 +136,10 @@ def test_of_some_metrics_only(folder):
     assert [one.metric for one in runpy.run_path(str(script))["TABLE"]] == ["params"]
 
     script.write_text(script.read_text().replace('("params",)', '("parms",)'))
-    with pytest.raises(ConfigError, match=r"no metric 'parms' in my_paper\.csv: there are top1_accuracy, params\. Did you mean"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no metric 'parms' in my_paper\.csv: there are top1_accuracy, params\. Did you mean",
+    ):
         runpy.run_path(str(script))
 
 

@@ -11,7 +11,13 @@ BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=T
 
 
 def study(variants, **fields) -> Study:
-    return Study(name="s", presets={"quick": BASE, "paper": BASE}, variants=variants, question="Why?\n\nBecause.", **fields)
+    return Study(
+        name="s",
+        presets={"quick": BASE, "paper": BASE},
+        variants=variants,
+        question="Why?\n\nBecause.",
+        **fields,
+    )
 
 
 def test_seed_blocks_come_first():
@@ -46,8 +52,16 @@ LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": 
             {"train": {"epochs": 2}},
             "'train' would replace 'train.supervision_steps', which is",
         ),
-        ({"model": [BASE.model, ResNet()]}, {"model.family": "trm"}, "'model.family' would replace 'model', which is swept"),
-        (LAYERS, {"model": {"family": "vitrm"}}, "'model' would replace 'model.layers', which is swept by this study"),
+        (
+            {"model": [BASE.model, ResNet()]},
+            {"model.family": "trm"},
+            "'model.family' would replace 'model', which is swept",
+        ),
+        (
+            LAYERS,
+            {"model": {"family": "vitrm"}},
+            "'model' would replace 'model.layers', which is swept by this study",
+        ),
         (
             LAYERS,
             {"model.layers": 7},
@@ -76,13 +90,21 @@ def test_smoke_is_two_epochs_on_32_images_but_for_what_is_set(changes, epochs, l
     plan = make_plan(study(grid({"model.latent_steps": [1]}), seeds=5), changes=changes, smoke=True)
 
     assert (plan.folder, len(plan.runs)) == ("quick-smoke", 1)
-    assert [(config.train.epochs, config.data.limit) for config in (*plan.configs, plan.base)] == [(epochs, limit)] * 2
+    assert [(config.train.epochs, config.data.limit) for config in (*plan.configs, plan.base)] == [
+        (epochs, limit)
+    ] * 2
 
 
 def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
     """Whatever a parameter is called, its value is hidden, unless it is known to say where and how alone."""
-    storages = "postgresql://me:hunter2@db/optuna?sslmode=require&sslpassword=x", "mysql://db/optuna?user=me&password=hunter2"
-    monkeypatch.setattr("sys.argv", ["s.py", "--optuna-storage", storages[0], f"--optuna-storage={storages[1]}", "--budget", "4"])
+    storages = (
+        "postgresql://me:hunter2@db/optuna?sslmode=require&sslpassword=x",
+        "mysql://db/optuna?user=me&password=hunter2",
+    )
+    monkeypatch.setattr(
+        "sys.argv",
+        ["s.py", "--optuna-storage", storages[0], f"--optuna-storage={storages[1]}", "--budget", "4"],
+    )
 
     assert command() == (
         "python s.py --optuna-storage 'postgresql://me:***@db/optuna?sslmode=require&sslpassword=***' "
@@ -93,14 +115,24 @@ def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
 def test_what_all_variants_set_alike_may_be_set_otherwise():
     levels = {"layers": {name: {**level, "train.epochs": 300} for name, level in LAYERS["layers"].items()}}
 
-    assert [config.train.epochs for config in make_plan(study(grid(levels)), changes={"train.epochs": 2}).configs] == [2, 2]
+    assert [
+        config.train.epochs for config in make_plan(study(grid(levels)), changes={"train.epochs": 2}).configs
+    ] == [2, 2]
 
 
 def test_no_variants_or_two_of_one_label_are_refused():
     with pytest.raises(ConfigError, match="s, preset quick: there are no variants to run"):
         make_plan(study([]))
     with pytest.raises(ConfigError, match="s, preset quick: 2 variants are called 'wide'"):
-        make_plan(study([Variant("wide", {"model.width": 32}), Variant("plain", {}), Variant("wide", {"model.width": 64})]))
+        make_plan(
+            study(
+                [
+                    Variant("wide", {"model.width": 32}),
+                    Variant("plain", {}),
+                    Variant("wide", {"model.width": 64}),
+                ]
+            )
+        )
 
 
 BAD = ["", "..", "/tmp/evil", "a\\b", ".hidden", "dot.", "new\nline", "ü"]
@@ -132,7 +164,10 @@ def test_a_stated_deviation_is_what_the_paper_preset_does_and_stands_in_the_plan
 
     assert plan_record(stated).deviations == (precision,)
     assert stated.definition == make_plan(study(variants), "paper").definition
-    for field, words in (("train.precision", "in its preset paper it is 'float32'"), ("train.presicion", "no model or data set")):
+    for field, words in (
+        ("train.precision", "in its preset paper it is 'float32'"),
+        ("train.presicion", "no model or data set"),
+    ):
         wrong = Deviation(field=field, ours="float16", why="")
         with pytest.raises(ConfigError, match=words):
             make_plan(study(variants, deviations=[wrong]), "paper")
@@ -148,4 +183,5 @@ def test_a_plan_keeps_the_paper_preset_as_the_study_has_it():
 
     assert [one.label for one in quick.variants] == ["latent_steps=1", "latent_steps=2"]
     assert changed == quick
-    assert (changed.base["train"]["epochs"], paper.base, paper.variants) == (4, quick.base, None)  # None: the plan's own
+    # None: the plan's own
+    assert (changed.base["train"]["epochs"], paper.base, paper.variants) == (4, quick.base, None)

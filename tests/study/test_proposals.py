@@ -24,7 +24,14 @@ RATE = {"train.learning_rate": Tunable(1e-4, 1e-2, log=True)}
 
 
 def plan(ranges: Mapping[str, Tunable], budget: str, **changes) -> Plan:
-    given = {"name": "s", "presets": {"quick": [BASE]}, "vary": tuple(ranges), "ranges": ranges, "question": "?", "seeds": 0}
+    given = {
+        "name": "s",
+        "presets": {"quick": [BASE]},
+        "vary": tuple(ranges),
+        "ranges": ranges,
+        "question": "?",
+        "seeds": 0,
+    }
     return make_plan(Search(**given | changes), budget=budget)
 
 
@@ -118,10 +125,15 @@ def test_a_budget_of_runs_is_all_that_is_run(results, amount):
 
 
 def test_the_plan_says_beforehand_what_the_budget_is_for():
-    assert plan(RATE, "44", seeds=2).split == "44 runs in all: 24 to search, 20 for the best 10 with fresh seeds"
+    assert (
+        plan(RATE, "44", seeds=2).split == "44 runs in all: 24 to search, 20 for the best 10 with fresh seeds"
+    )
     assert plan(RATE, "4", seeds=3).split == "4 runs in all: 2 to search, 2 for the best with fresh seeds"
     assert plan(RATE, "1", seeds=3).split == "1 run in all, without fresh seeds"
-    assert plan(RATE, "2h", seeds=3).split == "2 hours in all, at most half of it for 30 runs of the best 10 with fresh seeds"
+    assert (
+        plan(RATE, "2h", seeds=3).split
+        == "2 hours in all, at most half of it for 30 runs of the best 10 with fresh seeds"
+    )
 
 
 def test_a_larger_budget_goes_on_and_keeps_what_a_new_best_may_need(results):
@@ -145,7 +157,9 @@ def test_runs_under_way_are_counted_before_their_scores_are_known(results):
 
 
 def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
-    """Ten runs at most with fresh seeds; each takes a quarter of an hour, so half of the four hours are kept. Then eight fit."""
+    """Ten runs at most with fresh seeds; each takes a quarter of an hour, so half of the four hours are kept.
+    Then eight fit.
+    """
     now = [0.0]
     search = Searched(plan(RATE, "4h", seeds=2, confirm=5), results, lambda: now[0])
     while run := search.proposals.next():
@@ -163,7 +177,8 @@ def test_the_best_are_those_of_this_definition_whatever_was_searched_last(result
     first = Searched(plan(RATE, "6", seeds=1, confirm=2), results).to_the_end()
     first.confirmed()
     narrow = {"train.learning_rate": Tunable(1e-4, 1e-3, log=True)}
-    other = Searched(plan(narrow, "8", seeds=1, confirm=2), results).to_the_end()  # `plan.json` is now this one's
+    # `plan.json` is now this one's
+    other = Searched(plan(narrow, "8", seeds=1, confirm=2), results).to_the_end()
 
     again = TrialLog(first.plan, results)
 

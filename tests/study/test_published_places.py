@@ -1,8 +1,10 @@
-"""Where each published number stands in a study's first table before anything has run, and what speaks against it.
+"""Where each published number stands in a study's first table before anything has run, and what speaks
+against it.
 
-`placed/STUDY.txt` has a line for preset, verdict, reasons, what the paper leaves open and how many deviations are stated, and
-below it the rows with their published values. The other tests are of what the studies of equal costs keep equal.
-After a change that is meant: RECSTUDY_GOLDEN=write pytest tests/study/test_published_places.py, and read the difference.
+`placed/STUDY.txt` has a line for preset, verdict, reasons, what the paper leaves open and how many deviations
+are stated, and below it the rows with their published values. The other tests are of what the studies of
+equal costs keep equal. After a change that is meant: RECSTUDY_GOLDEN=write pytest
+tests/study/test_published_places.py, and read the difference.
 """
 
 import os
@@ -21,7 +23,10 @@ WITH = [
     path.stem
     for path in sorted(STUDIES.glob("*_*.py"))
     if isinstance(study := load(path.stem), Study)
-    and all(any(isinstance(part, Table) and part.targets for part in study.by_preset(study.report, one)) for one in study.presets)
+    and all(
+        any(isinstance(part, Table) and part.targets for part in study.by_preset(study.report, one))
+        for one in study.presets
+    )
 ]
 
 
@@ -37,7 +42,9 @@ def test_published_numbers_stand_where_they_stood(tmp_path, name):
         for label, cell in ((row.label, cell) for row in data.rows for cell in row.cells if cell.placed):
             value, verdict, reasons = compared(cell)
             assumed = "; ".join(sorted({one.assumed for one in cell.placed} - {""}))
-            deviations = f"{len({stated.field for one in cell.placed for stated in one.deviations})} deviations"
+            deviations = (
+                f"{len({stated.field for one in cell.placed for stated in one.deviations})} deviations"
+            )
             group = groups.setdefault(" | ".join((preset, verdict, reasons, assumed, deviations)), {})
             group.setdefault(label, []).append(f"{cell.metric} {value}")
         for group, rows in groups.items():
@@ -55,14 +62,18 @@ def configs(name, preset):
     return {variant.label: config for variant, config in zip(plan.variants, plan.configs, strict=True)}
 
 
-@pytest.mark.parametrize(("preset", "within", "depths"), [("quick", 0.1, (3, 6)), ("paper", 0.025, (1, 3, 6))])
+@pytest.mark.parametrize(
+    ("preset", "within", "depths"), [("quick", 0.1, (3, 6)), ("paper", 0.025, (1, 3, 6))]
+)
 def test_recursion_and_depth_have_the_same_flops_updates_and_average(preset, within, depths):
     found = configs("recursion_or_depth", preset)
     vitrm = {n: found[f"model=ViTRM, n={n}"] for n in depths}
     alike = found["model=ViT, equal parameters"]
 
     for n, config in vitrm.items():
-        assert cost(found[f"model=ViT, equal FLOPs, n={n}"]).train_gflops == pytest.approx(cost(config).train_gflops, rel=within)
+        assert cost(found[f"model=ViT, equal FLOPs, n={n}"]).train_gflops == pytest.approx(
+            cost(config).train_gflops, rel=within
+        )
     assert cost(alike).params == pytest.approx(cost(vitrm[3]).params, rel=0.01)
     assert len({config.train for config in found.values()}) == 1
     assert vitrm[3].train.supervision_steps == 1
@@ -79,7 +90,9 @@ def test_recursion_and_depth_on_puzzles_have_the_same_flops_at_test_and_in_train
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_transformers_beside_hrm_have_its_size_or_its_flops(preset):
-    found = [(config.model.title, cost(config)) for config in make_plan(load("hrm_outer_loop"), preset).configs]
+    found = [
+        (config.model.title, cost(config)) for config in make_plan(load("hrm_outer_loop"), preset).configs
+    ]
     hrm = next(known for title, known in found if title == "HRM")
     same, deep, _ = (known for title, known in found if title != "HRM")
 

@@ -1,4 +1,6 @@
-"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and registered."""
+"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and
+registered.
+"""
 
 import json
 import subprocess
@@ -87,7 +89,9 @@ def test_a_threshold_of_learning_of_afterwards_marks_the_verdicts_on_its_metric(
 
     assert outcomes(stated(results)) == ["supported"]
     assert outcomes(stated(results, replace(STUDY, learned={"macro_f1": 50}))) == ["supported"]
-    assert outcomes(stated(results, replace(STUDY, learned={"top1_accuracy": 50}))) == ["supported (post hoc)"]
+    assert outcomes(stated(results, replace(STUDY, learned={"top1_accuracy": 50}))) == [
+        "supported (post hoc)"
+    ]
 
 
 def test_only_runs_of_its_own_variants_and_of_its_own_numbers_count(results):
@@ -124,7 +128,9 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     record_plan(make_plan(STUDY), results)
     finish(results, make_plan(STUDY), BEFORE)
 
-    changed = replace(STUDY, report=[table], deviations=[deviation], seeds_at_most=9, learned={"top1_accuracy": 50})
+    changed = replace(
+        STUDY, report=[table], deviations=[deviation], seeds_at_most=9, learned={"top1_accuracy": 50}
+    )
     records = stated(results, changed)
 
     assert all(post_hoc(records, one) for one in (deviation, target, ("top1_accuracy", 50), 9))
@@ -190,13 +196,16 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
     assert len({digest_of(claim) for claim in (one, *others)}) == 5
 
 
-# ------------------------------------------------------------------------------------------------------------ registered
+# ------------------------------------------------------------------------------------------------------------
+# registered
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch) -> Path:
     """Where the study that runs is registered."""
-    monkeypatch.setattr("recstudy.study.record.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py"))
+    monkeypatch.setattr(
+        "recstudy.study.record.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py")
+    )
     return tmp_path / "tiny.quick.registered.yaml"
 
 
@@ -204,7 +213,9 @@ def told(records: StudyRecords) -> str:
     return registration_words(records)
 
 
-def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_stays_in_its_plan(results, file):
+def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_stays_in_its_plan(
+    results, file
+):
     target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
     table = Table("depths", targets=[target])
     study = replace(STUDY, report=[table], seeds_at_most=5)
@@ -215,7 +226,9 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
     file.unlink()
     wider = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
     deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
-    other = replace(study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation], learned={"top1_accuracy": 50})
+    other = replace(
+        study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation], learned={"top1_accuracy": 50}
+    )
     records = stated(results, other, seeds_at_most=6)
 
     assert told(records).partition(", ")[2].split("; ") == [
@@ -245,7 +258,8 @@ def test_what_is_registered_stays_and_says_the_same_each_time(file):
     assert register(plan).endswith(", unchanged")
 
     with pytest.raises(
-        ConfigError, match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, not 3 at most\. Run the"
+        ConfigError,
+        match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, not 3 at most\. Run the",
     ):
         register(plan_record(make_plan(STUDY, seeds=4)))
 
@@ -257,20 +271,35 @@ def test_a_registration_of_an_earlier_version_is_read(results, file):
     study = replace(STUDY, learned={"top1_accuracy": 50})
     register(plan_record(make_plan(study)))
     content = yaml.safe_load(file.read_text())
-    claim = {"digest": digest_of(replace(STEPS, metric="top1_accuracy")), "what": STEPS.text, "says": "at least 2", "why": ""}
-    older = {"claims": [claim], "margins": [], "deviations": [], "learned": {"top1_accuracy": 50.0}, "code": {"x": "1"}}
+    claim = {
+        "digest": digest_of(replace(STEPS, metric="top1_accuracy")),
+        "what": STEPS.text,
+        "says": "at least 2",
+        "why": "",
+    }
+    older = {
+        "claims": [claim],
+        "margins": [],
+        "deviations": [],
+        "learned": {"top1_accuracy": 50.0},
+        "code": {"x": "1"},
+    }
     del content["stated"]
     file.write_text(yaml.safe_dump(content | older | {"digest": "0"}))
 
     assert told(stated(results, study)).endswith(", unchanged")
-    assert told(stated(results, replace(study, claims=[STRICTER]))).endswith(", the claim 'more steps help' changed")
+    assert told(stated(results, replace(study, claims=[STRICTER]))).endswith(
+        ", the claim 'more steps help' changed"
+    )
 
 
 @pytest.mark.parametrize("content", ["{", "study: tiny"])
 def test_a_damaged_one_is_refused_and_not_passed_over(results, file, content):
     file.write_text(content)
 
-    with pytest.raises(ConfigError, match=r"tiny\.quick\.registered\.yaml is damaged: .*Take it from where it was committed"):
+    with pytest.raises(
+        ConfigError, match=r"tiny\.quick\.registered\.yaml is damaged: .*Take it from where it was committed"
+    ):
         record_plan(make_plan(STUDY), results)
 
 
@@ -278,7 +307,15 @@ def test_the_command_registers_a_file_s_study(tmp_path):
     source = Path(tiny.__file__).read_text().replace("    seeds={", "    claims=[CLAIM],\n    seeds={")
     claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', less={'latent_steps': 1}, than={'latent_steps': 3})\n"
     (tmp_path / "mine.py").write_text(source.replace("\nFIGURES", f"\n{claim}\nFIGURES"))
-    command = [sys.executable, "-c", "from recstudy.command import main; main()", "register", "mine.py", "--seeds", "2"]
+    command = [
+        sys.executable,
+        "-c",
+        "from recstudy.command import main; main()",
+        "register",
+        "mine.py",
+        "--seeds",
+        "2",
+    ]
 
     for words in ([], ["--seeds-at-most", "4"]):
         done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, check=False)

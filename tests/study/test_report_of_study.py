@@ -46,13 +46,22 @@ def study(*report) -> Study:
             Curve("c", x="latent_stpes", y="nll"),
             r"the curve 'c' names 'latent_stpes', but the study has .* mean 'latent_steps'\?",
         ),
-        (Curve("c", x="latent_steps", y="top_1_accuracy"), r"shows 'top_1_accuracy', which no metric .* mean 'top1_accuracy'\?"),
+        (
+            Curve("c", x="latent_steps", y="top_1_accuracy"),
+            r"shows 'top_1_accuracy', which no metric .* mean 'top1_accuracy'\?",
+        ),
         (Table("t", where={"modle": "ViTRM"}), r"the table 't' names 'modle', .* Did you mean 'model'\?"),
         (Table("t", settings=(("model.width", "model.widht"),)), "the table 't' names 'model.widht'"),
         (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', which no metric is called"),
-        (LearningCurves(metrics=("train_lsos",)), "shows 'train_lsos', which no metric is called. Did you mean 'train_loss'"),
+        (
+            LearningCurves(metrics=("train_lsos",)),
+            "shows 'train_lsos', which no metric is called. Did you mean 'train_loss'",
+        ),
         (Tuned(), "the tuned 'tuned' names 'batch_size'"),
-        (Forgotten(), r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class"),
+        (
+            Forgotten(),
+            r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class",
+        ),
         ("table1", "the report of s must be of Part, but got 'table1'"),
     ],
 )
@@ -64,10 +73,21 @@ def test_what_the_study_does_not_have_is_refused(part, said):
 def test_what_it_has_is_planned():
     """Axes, fields by their path, costs, and what follows from registered metrics."""
     parts = [
-        Curve("a", x="latent_steps", y="train_top1_accuracy", by="train.batch_size", where={"model": "ViTRM", "data": "digits"}),
+        Curve(
+            "a",
+            x="latent_steps",
+            y="train_top1_accuracy",
+            by="train.batch_size",
+            where={"model": "ViTRM", "data": "digits"},
+        ),
         Curve("b", x="eval.depth", y="nll"),
         Curve("c", x="gflops", y="auroc.Effusion"),
-        Table("t", metrics=("auroc.*", "nll_delta"), improvement={"latent_steps": 2}, settings=("model.width", "model.heads")),
+        Table(
+            "t",
+            metrics=("auroc.*", "nll_delta"),
+            improvement={"latent_steps": 2},
+            settings=("model.width", "model.heads"),
+        ),
         Table("g", group="params"),
         LearningCurves(metrics=("supervision_steps_used",)),
     ]
@@ -89,7 +109,10 @@ def test_a_search_has_what_it_searches():
     [
         (Differences(), "'differences' of the report can never be drawn: .* no variant has a base"),
         (Differences(base="full"), "'differences' of the report can never be drawn: no variant 'full'"),
-        (Table("t", where={"latent_steps": 7}), r"'t' of the report can never be drawn: no variant is at \{'latent_steps': 7\}"),
+        (
+            Table("t", where={"latent_steps": 7}),
+            r"'t' of the report can never be drawn: no variant is at \{'latent_steps': 7\}",
+        ),
         (Interactions(), "'interactions' of the report can never be drawn: .* needs two axes"),
         (History(), "'history' of the report can never be drawn: 'history' shows a search"),
     ],
@@ -104,7 +127,9 @@ def test_what_could_never_be_drawn_is_refused_before_the_training(part, said, ca
 
 
 def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
-    check_drawable(plan_record(make_plan(study(Table("t", rows="model", columns="latent_steps", metrics=("auroc.*",))))))
+    check_drawable(
+        plan_record(make_plan(study(Table("t", rows="model", columns="latent_steps", metrics=("auroc.*",)))))
+    )
 
 
 def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
@@ -125,4 +150,6 @@ def test_what_a_user_s_part_raises_without_runs_is_said_in_a_line(tmp_path, caps
         PARTS.add("mine")(Mine)
         said = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
 
-    assert said == ["The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again with runs."]
+    assert said == [
+        "The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again with runs."
+    ]

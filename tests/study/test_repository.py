@@ -21,7 +21,9 @@ ME = {f"GIT_{who}_{what}": "me@here" for who in ("AUTHOR", "COMMITTER") for what
 
 def git(folder: Path, *words: str) -> str:
     command = ["git", "-C", str(folder), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | ME).stdout.strip()
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ | ME
+    ).stdout.strip()
 
 
 def repository(folder: Path) -> str:
@@ -51,7 +53,9 @@ def study(tmp_path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("file", "dirty"), [("studies/study.py", True), ("helper.py", True), ("results/plan.json", False)])
+@pytest.mark.parametrize(
+    ("file", "dirty"), [("studies/study.py", True), ("helper.py", True), ("results/plan.json", False)]
+)
 def test_a_users_repository_is_the_studys_and_tells_what_is_changed(study, file, dirty):
     """A Python file that the repository does not know decides numbers; results do not."""
     top = study.parents[1]

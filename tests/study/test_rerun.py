@@ -1,4 +1,6 @@
-"""A changed user file, or changed data, is named; `--rerun` repeats the finished runs and keeps their earlier records."""
+"""A changed user file, or changed data, is named; `--rerun` repeats the finished runs and keeps their earlier
+records.
+"""
 
 import json
 from hashlib import sha256
@@ -42,7 +44,17 @@ def own(monkeypatch) -> dict[str, str]:
 
 
 def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, own, capsys):
-    few = ["--no-ray", "--results", str(tmp_path / "r"), "--seeds", "1", "--set", "train.epochs=1", "--only", "latent_steps=1,*"]
+    few = [
+        "--no-ray",
+        "--results",
+        str(tmp_path / "r"),
+        "--seeds",
+        "1",
+        "--set",
+        "train.epochs=1",
+        "--only",
+        "latent_steps=1,*",
+    ]
 
     def said(*words: str, code: int = 0) -> str:
         with pytest.raises(SystemExit, match=f"^{code}$"):
@@ -85,12 +97,20 @@ study = Study("c", program=train, claims=[])
 if __name__ == "__main__":
     main(study)
 '''
-    same = source.replace("A study.", "Other words.").replace('    """Train."""', "    # a comment").replace("{", "{  ")
-    same = same.replace("claims=[]", "claims=[Claim()], seeds=9").replace("main(study)", "recstudy.main(study)")
+    same = (
+        source.replace("A study.", "Other words.")
+        .replace('    """Train."""', "    # a comment")
+        .replace("{", "{  ")
+    )
+    same = same.replace("claims=[]", "claims=[Claim()], seeds=9").replace(
+        "main(study)", "recstudy.main(study)"
+    )
 
     assert code_of(source.encode()) == code_of(same.encode())
     assert code_of(source.encode()) != code_of(source.replace("1.0", "2.0").encode())
-    assert code_of(source.encode()) != code_of(source.replace("program=train", "program=lambda run: 1").encode())
+    assert code_of(source.encode()) != code_of(
+        source.replace("program=train", "program=lambda run: 1").encode()
+    )
 
 
 def test_an_edit_of_a_comment_is_no_change(results, tmp_path):
@@ -98,14 +118,21 @@ def test_an_edit_of_a_comment_is_no_change(results, tmp_path):
     finish(results, {"mine.py": "then now", "net.py": "then"}, "")
 
     assert outdated([RUN], results, tmp_path, code={"now": "code", "then": "code"}).changes == []
-    assert [change.name for change in outdated([RUN], results, tmp_path, code={"now": "code"}).changes] == ["mine.py", "net.py"]
+    assert [change.name for change in outdated([RUN], results, tmp_path, code={"now": "code"}).changes] == [
+        "mine.py",
+        "net.py",
+    ]
 
 
 @pytest.fixture
 def results(tmp_path) -> Results:
     """With `RUN`, finished with the present files on the present images."""
     results = Results(tmp_path / "results").create()
-    finish(results, {"mine.py": "now", "net.py": "now", "of another study.py": "then"}, load(RUN.config.data, tmp_path).checksum)
+    finish(
+        results,
+        {"mine.py": "now", "net.py": "now", "of another study.py": "then"},
+        load(RUN.config.data, tmp_path).checksum,
+    )
     return results
 
 
@@ -114,7 +141,10 @@ def finish(results: Results, files: dict[str, str], checksum: str, run: Run = RU
     write_json(results.run(run.id).result, {"status": "done", "metrics": {}, "provenance": provenance})
 
 
-MINE, DATA = "mine.py changed since 1 finished run was made", "The data set Digits changed since 1 finished run was made"
+MINE, DATA = (
+    "mine.py changed since 1 finished run was made",
+    "The data set Digits changed since 1 finished run was made",
+)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +164,9 @@ def test_changed_files_and_data_are_named(results, tmp_path, files, checksum, li
     known = outdated([RUN], results, tmp_path, "changed")
     assert change_lines(known.changes) == lines
     assert known.again == ({RUN.id} if lines else set())
-    assert outdated([RUN], results, tmp_path).notices == [f"{line}. Repeat them with --rerun changed." for line in lines]
+    assert outdated([RUN], results, tmp_path).notices == [
+        f"{line}. Repeat them with --rerun changed." for line in lines
+    ]
 
 
 def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_finished(results, tmp_path):
@@ -166,7 +198,9 @@ def test_the_reading_half_says_the_same_of_the_plan_on_disk(results, tmp_path):
     assert change_lines(study_changes(records)) == [MINE, DATA]
 
 
-@pytest.mark.parametrize(("which", "chosen"), [("", set()), ("changed", set()), ("all", {RUN.id}), ("ti*", {RUN.id})])
+@pytest.mark.parametrize(
+    ("which", "chosen"), [("", set()), ("changed", set()), ("all", {RUN.id}), ("ti*", {RUN.id})]
+)
 def test_finished_runs_are_run_again_only_where_they_are_named(results, tmp_path, which, chosen):
     assert outdated([RUN], results, tmp_path, which).again == chosen
 

@@ -15,7 +15,8 @@ from recstudy.testing import write_study
 
 def test_what_is_no_study_is_refused_in_one_line():
     with pytest.raises(
-        ConfigError, match=r"^run takes a Study, but got <built-in function len>\. Give a function as its program"
+        ConfigError,
+        match=r"^run takes a Study, but got <built-in function len>\. Give a function as its program",
     ):
         recstudy.run(len)
 

@@ -1,4 +1,6 @@
-"""What a search is: ranges from the fields, settings that come first, a budget, and refusals before anything runs."""
+"""What a search is: ranges from the fields, settings that come first, a budget, and refusals before anything
+runs.
+"""
 
 import json
 
@@ -16,7 +18,9 @@ from recstudy.study.search import readable
 VITRM = RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, patch=2))
 TRM_BASE = RunConfig(data=Digits(), model=TRM(width=16, heads=2, tokens="patch", positions="learned"))
 
-CAPTIONER = RunConfig(data=PhantomCaptions(), model=ImageHRM(backbone="small", weights="random", width=16, heads=2))
+CAPTIONER = RunConfig(
+    data=PhantomCaptions(), model=ImageHRM(backbone="small", weights="random", width=16, heads=2)
+)
 
 
 def search(**changes) -> Search:
@@ -72,7 +76,9 @@ def test_a_range_the_wrong_way_round_is_refused():
 
 
 def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
-    plan = make_plan(search(vary=("model.latent_*", "model.*cycles", "train.batch_size")), families=("vitrm", "trm"))
+    plan = make_plan(
+        search(vary=("model.latent_*", "model.*cycles", "train.batch_size")), families=("vitrm", "trm")
+    )
 
     assert {family: list(fields) for family, fields in plan.space.ranges.items()} == {
         "vitrm": ["model.latent_tokens", "model.latent_steps", "model.cycles", "train.batch_size"],
@@ -115,7 +121,10 @@ def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
     params = {"family": "trm", "model.latent_steps": 2, "train.batch_size": 32}
 
     assert plan.run(0, params).label == "trm: latent_steps=2, batch_size=32"
-    assert plan.base.with_changes(plan.variant(plan.run(0, params), params).changes) == plan.run(0, params).config
+    assert (
+        plan.base.with_changes(plan.variant(plan.run(0, params), params).changes)
+        == plan.run(0, params).config
+    )
 
 
 def test_the_definition_is_what_is_searched_and_not_how():
@@ -162,16 +171,31 @@ def test_what_is_refused_of_the_command_line(changes, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"vary": ("model.latent_stpes",)}, "no field of that name states a range.*Did you mean 'model.latent_steps'"),
-        ({"ranges": {"model.layers": Tunable(1, 2)}}, "gives a range for 'model.layers', which it does not vary"),
-        ({"first": ({"model.layers": 2},)}, "tries 'model.layers' first, but vitrm varies model.latent_steps, train.batch_size"),
-        ({"first": ({"model.latent_steps": 64},)}, r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)"),
+        (
+            {"vary": ("model.latent_stpes",)},
+            "no field of that name states a range.*Did you mean 'model.latent_steps'",
+        ),
+        (
+            {"ranges": {"model.layers": Tunable(1, 2)}},
+            "gives a range for 'model.layers', which it does not vary",
+        ),
+        (
+            {"first": ({"model.layers": 2},)},
+            "tries 'model.layers' first, but vitrm varies model.latent_steps, train.batch_size",
+        ),
+        (
+            {"first": ({"model.latent_steps": 64},)},
+            r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)",
+        ),
         (
             {"ranges": {"train.batch_size": Tunable([16, 32])}, "first": ({"model.latent_steps": 2},)},
             r"tries train.batch_size=128 first \(the preset's own, as latent_steps=2 leaves it\), which is not in its range",
         ),
         ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': there are score, params"),
-        ({"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"}, "--stopping asha ranks runs by one objective"),
+        (
+            {"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"},
+            "--stopping asha ranks runs by one objective",
+        ),
         (
             {"ranges": {"train.batch_size": Tunable([16, None])}},
             "s searches train.batch_size over 16, None: .* an integer, but got",
@@ -184,19 +208,32 @@ def test_what_is_refused_of_the_command_line(changes, words):
             {"ranges": {"train.batch_size": Tunable(1.0, 64.0)}},
             "over 1 to 64: 'train.batch_size' must be an integer, got a number",
         ),
-        ({"ranges": {"train.optimizer": Tunable(["adamw", "adam_atan"])}}, "no optimizer 'adam_atan'.*Did you mean 'adam_atan2'"),
-        ({"presets": {"quick": [VITRM, CAPTIONER]}}, "s scores vitrm by its top1_accuracy on .*: give one --family"),
+        (
+            {"ranges": {"train.optimizer": Tunable(["adamw", "adam_atan"])}},
+            "no optimizer 'adam_atan'.*Did you mean 'adam_atan2'",
+        ),
+        (
+            {"presets": {"quick": [VITRM, CAPTIONER]}},
+            "s scores vitrm by its top1_accuracy on .*: give one --family",
+        ),
         ({"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}}, "the same place"),
     ],
 )
 def test_what_is_refused_of_a_search(changes, words):
-    changes = changes | ({"vary": tuple(changes["ranges"])} if "over" in words or "optimizer" in words else {})
+    changes = changes | (
+        {"vary": tuple(changes["ranges"])} if "over" in words or "optimizer" in words else {}
+    )
     with pytest.raises(ConfigError, match=words):
-        make_plan(search(**changes), families=[config.model.family for config in changes.get("presets", {}).get("quick", ())])
+        make_plan(
+            search(**changes),
+            families=[config.model.family for config in changes.get("presets", {}).get("quick", ())],
+        )
 
 
 def test_a_field_is_searched_over_values_that_are_given_from_outside():
-    """In place of its range, or beside the fields that the search varies; only the preset's own settings come first then."""
+    """In place of its range, or beside the fields that the search varies; only the preset's own settings come
+    first then.
+    """
     vary = {"model.latent_steps": [2, 3], "train.epochs": [1, 60]}
     plan = make_plan(search(first=({"model.latent_steps": 6},)), vary=vary)
 
@@ -207,14 +244,21 @@ def test_a_field_is_searched_over_values_that_are_given_from_outside():
     }
     assert plan.first == [{"model.latent_steps": 3, "train.batch_size": 128, "train.epochs": 1}]
     assert plan.definition != make_plan(search()).definition
-    for wrong, words in ({"model.dpeth": [1]}, "no field 'model.dpeth'"), ({"train.epochs": ["x"]}, "must be an integer"):
+    for wrong, words in (
+        ({"model.dpeth": [1]}, "no field 'model.dpeth'"),
+        ({"train.epochs": ["x"]}, "must be an integer"),
+    ):
         with pytest.raises(ConfigError, match=words):
             make_plan(search(), vary=wrong)
 
 
 def test_the_score_is_the_familys_own():
     plan = make_plan(
-        search(presets={"quick": [CAPTIONER]}, vary=("model.*cycles",), objectives={"score": "max", "gflops": "min"})
+        search(
+            presets={"quick": [CAPTIONER]},
+            vary=("model.*cycles",),
+            objectives={"score": "max", "gflops": "min"},
+        )
     )
 
     assert plan.objectives == {"selection_token_accuracy": "max", "gflops": "min"}
@@ -230,13 +274,17 @@ def test_small_spaces_can_be_counted_and_others_not():
     assert make_plan(search(vary=("train.learning_rate",))).space.combinations() is None
 
 
-@pytest.mark.parametrize(("value", "short"), [(0.000123456, 0.0001235), (12.3456, 12.35), (0.0, 0.0), (3, 3), ("a", "a")])
+@pytest.mark.parametrize(
+    ("value", "short"), [(0.000123456, 0.0001235), (12.3456, 12.35), (0.0, 0.0), (3, 3), ("a", "a")]
+)
 def test_numbers_are_readable(value, short):
     assert readable(value) == short
 
 
 def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
-    """Two sessions by an injected clock: 2 h with a run of 1 h on 2 GPUs; then 1 h with a run under way for half an hour."""
+    """Two sessions by an injected clock: 2 h with a run of 1 h on 2 GPUs; then 1 h with a run under way for
+    half an hour.
+    """
     now, log = [0.0], tmp_path / "trials.jsonl"
     first = Meter(log, Budget(9, "h"), clock=lambda: now[0])
     first.gpus = 2

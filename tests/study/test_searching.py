@@ -11,9 +11,22 @@ from shell import Shell, until
 
 @pytest.mark.whole
 def test_a_killed_driver_forgets_no_trial_and_asha_stops_runs_early(tmp_path):
-    """Eight settings over many learning rates: the poor ones are stopped, recorded so, and not run again; first without Ray."""
+    """Eight settings over many learning rates: the poor ones are stopped, recorded so, and not run again;
+    first without Ray.
+    """
     shell = Shell(tmp_path, Path(__file__).with_name("tiny_search.py"))
-    options = ("--preset", "wild", "--budget", "8", "--seeds", "0", "--stopping", "asha", "--set", "train.epochs=27")
+    options = (
+        "--preset",
+        "wild",
+        "--budget",
+        "8",
+        "--seeds",
+        "0",
+        "--stopping",
+        "asha",
+        "--set",
+        "train.epochs=27",
+    )
 
     def numbers() -> list[int]:
         (log,) = shell.results.glob("studies/tiny_search/*/trials-*.jsonl")

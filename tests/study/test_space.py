@@ -76,7 +76,9 @@ def test_a_storage_is_brought_up_to_the_records(tmp_path):
     first.begun(first.ask()[0], "ghost", "ghost")
     first.study.enqueue_trial({"model.latent_steps": 2, "train.batch_size": 32})
 
-    done = [Tried({"model.latent_steps": 2, "train.batch_size": 32}, run_id, "done", [70.0]) for run_id in "ab"]
+    done = [
+        Tried({"model.latent_steps": 2, "train.batch_size": 32}, run_id, "done", [70.0]) for run_id in "ab"
+    ]
     optimizer = Optimizer(plan(), done, journal)
 
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(journal))
@@ -136,4 +138,6 @@ def test_importance_of_too_few_trials_is_missing_with_its_reason(count):
     found = Optimizer(plan(), tried).importance()
 
     assert (found.trials, found.importance) == (count, {"selection_top1_accuracy": {}})
-    assert found.missing == dict.fromkeys(["PED-ANOVA", "fANOVA"], f"too few trials: {count} finished, and it takes 10")
+    assert found.missing == dict.fromkeys(
+        ["PED-ANOVA", "fANOVA"], f"too few trials: {count} finished, and it takes 10"
+    )

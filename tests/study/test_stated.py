@@ -1,4 +1,6 @@
-"""Errors in a study's file: one line that names the file, the line, the thing and the fix, before anything starts."""
+"""Errors in a study's file: one line that names the file, the line, the thing and the fix, before anything
+starts.
+"""
 
 import re
 import subprocess
@@ -27,14 +29,29 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
         ({"presets": {"quick": 5}}, "the preset 'quick' of s must be a RunConfig, but got 5"),
         ({"seeds": "3"}, "the seeds of s must be a whole number of at least 1, but got '3'"),
         ({"seeds": {"quick": 1}}, "s has seeds for quick, but none for its preset 'paper'"),
-        ({"seeds": {"quick": 1, "papr": 3}}, r"s has seeds for 'papr': its presets are quick, paper\. Did you mean 'paper'\?"),
-        ({"variants": {"paper": [Variant("a", {})]}}, "s has variants for paper, but none for its preset 'quick'"),
+        (
+            {"seeds": {"quick": 1, "papr": 3}},
+            r"s has seeds for 'papr': its presets are quick, paper\. Did you mean 'paper'\?",
+        ),
+        (
+            {"variants": {"paper": [Variant("a", {})]}},
+            "s has variants for paper, but none for its preset 'quick'",
+        ),
         ({"variants": ["a"]}, "the variants of s must be of Variant, but got 'a'"),
         ({"report": Table("t")}, "the report of s must be a list of Part, but got "),
-        ({"seeds_at_most": 2}, "the seeds_at_most of s must be a whole number of at least its 3 seeds, but got 2"),
-        ({"seeds_at_most": {"quik": 5}}, "s has seeds_at_most for 'quik': its presets are .* Did you mean 'quick'"),
+        (
+            {"seeds_at_most": 2},
+            "the seeds_at_most of s must be a whole number of at least its 3 seeds, but got 2",
+        ),
+        (
+            {"seeds_at_most": {"quik": 5}},
+            "s has seeds_at_most for 'quik': its presets are .* Did you mean 'quick'",
+        ),
         ({"learned": {"exact": 50}}, "no metric 'exact'"),
-        ({"learned": {"exact_accuracy": 500}}, "exact_accuracy must be a number between 0 and 100, but got 500"),
+        (
+            {"learned": {"exact_accuracy": 500}},
+            "exact_accuracy must be a number between 0 and 100, but got 500",
+        ),
         ({"learned": [50]}, r"must be {METRIC: VALUE}, but got \[50\]"),
         ({"claims": [5]}, "the claims of s must be of Claim, but got 5"),
     ],
@@ -64,16 +81,28 @@ def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda: Study(**STATED, sedes=3), r"no argument 'sedes': Study has name, .*\. Did you mean 'seeds'\?"),
+        (
+            lambda: Study(**STATED, sedes=3),
+            r"no argument 'sedes': Study has name, .*\. Did you mean 'seeds'\?",
+        ),
         (lambda: Study("s"), "s has no presets: give {NAME: RunConfig"),
         (lambda: Variant(5, {}), "a variant is a label and {field: value}, but got 5 and {}"),
         (lambda: grid({"model.width": 5}), "the axis 'model.width' needs a list of levels, .*, but got 5"),
-        (lambda: grid({"train.augment.more": [["a"], ["b"]]}), "name the levels of the axis 'train.augment.more'"),
-        (lambda: grid({"a": range(1000), "b": range(1000)}), "a, b have 1,000,000 combinations, but a study plans 100,000 runs"),
+        (
+            lambda: grid({"train.augment.more": [["a"], ["b"]]}),
+            "name the levels of the axis 'train.augment.more'",
+        ),
+        (
+            lambda: grid({"a": range(1000), "b": range(1000)}),
+            "a, b have 1,000,000 combinations, but a study plans 100,000 runs",
+        ),
         (lambda: factorial({f"model.{at}": [0, 1] for at in range(40)}), "1,099,511,627,776 combinations"),
         (lambda: RunConfig(data=5), "'data' must be a dictionary or instance of DataConfig, but got 5"),
         (lambda: TrainConfig(epoch=5), r"no field 'epoch': TrainConfig has .* Did you mean 'epochs'\?"),
-        (lambda: TrainConfig(augment={"flp": True}), r"no field 'augment\.flp': Augment has .* Did you mean 'flip'\?"),
+        (
+            lambda: TrainConfig(augment={"flp": True}),
+            r"no field 'augment\.flp': Augment has .* Did you mean 'flip'\?",
+        ),
         (lambda: Curve("c", x="a"), "Curve needs 'y'"),
     ],
 )
@@ -113,7 +142,9 @@ def test_what_a_file_states_wrongly_is_one_line_with_its_place(tmp_path):
 
 
 def test_what_is_no_fault_of_the_users_input_keeps_its_traceback(tmp_path):
-    done = subprocess.run([sys.executable, "-c", "import recstudy; 1 / 0"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "import recstudy; 1 / 0"], capture_output=True, text=True, check=False
+    )
 
     assert re.search("Traceback.*ZeroDivisionError", done.stderr, re.DOTALL)
     assert done.returncode == 1

@@ -56,7 +56,9 @@ def test_our_pruners_stop_the_runs_that_tunes_stop(rule):
             run = scores.setdefault(name, {})
             epoch = len(run) + 1
             run[epoch] = chance.gauss(epoch, 5)
-            told = scheduler.on_trial_result(Idle(), trials[name], {"epochs_done": epoch, "score": run[epoch]})
+            told = scheduler.on_trial_result(
+                Idle(), trials[name], {"epochs_done": epoch, "score": run[epoch]}
+            )
             others = [known for other, known in scores.items() if other != name]
             assert ours(run, others, EPOCHS) == (told == TrialScheduler.STOP), (name, epoch)
             if told == TrialScheduler.STOP or epoch == EPOCHS:
@@ -118,7 +120,9 @@ def test_a_pruner_that_raises_is_named_with_its_line(tmp_path):
         PRUNERS.add("broken")(lambda run, others, epochs: 1 / 0)
         scheduler = pruning(tmp_path, "broken")
 
-        with pytest.raises(ConfigError, match=r"pruner 'broken' cannot say .*test_strategies.py, line \d+: ZeroDivisionError"):
+        with pytest.raises(
+            ConfigError, match=r"pruner 'broken' cannot say .*test_strategies.py, line \d+: ZeroDivisionError"
+        ):
             scheduler.stops("a", line(0, 60.0))
 
 
@@ -133,11 +137,15 @@ def test_a_sampler_of_one_s_own_proposes():
             asked.append(tuple(params.values()))
             optimizer.begun(trial, str(number), "")
             optimizer.ended(str(number), "done", [1.0])
-        with pytest.raises(ConfigError, match="the sampler 'none' must give one of Optuna's samplers, but gave None"):
+        with pytest.raises(
+            ConfigError, match="the sampler 'none' must give one of Optuna's samplers, but gave None"
+        ):
             Optimizer(make_plan(search(), sampler="none"), [])
 
     assert sorted(asked) == [(steps, size) for steps in (1, 2, 3) for size in (16, 32)]
-    with pytest.raises(ConfigError, match="--sampler must be one of tpe, gp, cmaes, nsgaii, qmc, random, but got 'every'"):
+    with pytest.raises(
+        ConfigError, match="--sampler must be one of tpe, gp, cmaes, nsgaii, qmc, random, but got 'every'"
+    ):
         make_plan(search(), sampler="every")
 
 
@@ -165,15 +173,24 @@ def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sample
 
 
 def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
-    """The preset has six steps, which are not in the range; batch sizes are 16 and 32, and the preset's beside one step."""
+    """The preset has six steps, which are not in the range; batch sizes are 16 and 32, and the preset's
+    beside one step.
+    """
     plan = make_plan(
-        search(ranges=RANGES, when=WHEN, first=[{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}])
+        search(
+            ranges=RANGES,
+            when=WHEN,
+            first=[{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}],
+        )
     )
     whole = [{"model.latent_steps": 1}] + [
         {"model.latent_steps": steps, "train.batch_size": size} for steps in (2, 3) for size in (16, 32)
     ]
 
-    assert list(plan.first)[-2:] == [{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}]
+    assert list(plan.first)[-2:] == [
+        {"model.latent_steps": 1},
+        {"model.latent_steps": 3, "train.batch_size": 16},
+    ]
     assert list(plan.space.combinations()) == whole
     draws = plan.space.draws(0)
     assert {repr(next(draws)) for _ in range(100)} == set(map(repr, whole))
@@ -185,16 +202,27 @@ def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
 
     assert plan.definition != make_plan(search(ranges=RANGES)).definition
     assert record.search.space["vitrm"]["train.batch_size"].when == {"model.latent_steps": (2, 3)}
-    kept = adapter(PlanRecord).validate_json(adapter(PlanRecord).dump_json(record, by_alias=True, exclude_none=True))
+    kept = adapter(PlanRecord).validate_json(
+        adapter(PlanRecord).dump_json(record, by_alias=True, exclude_none=True)
+    )
     assert kept.search.space == record.search.space
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"when": {"train.batch_size": {"model.latent_steps": 2}}}, r"but got 'train.batch_size': \{'model.latent_steps': 2\}"),
-        ({"when": {"train.batch_size": {"model.latent_step": [2]}}}, "where 'model.latent_step' .* Did you mean"),
-        ({"when": {"train.batch_size": {"model.latent_steps": [9]}}}, r"latent_steps is 9, which is not in its range \(1 to 3\)"),
+        (
+            {"when": {"train.batch_size": {"model.latent_steps": 2}}},
+            r"but got 'train.batch_size': \{'model.latent_steps': 2\}",
+        ),
+        (
+            {"when": {"train.batch_size": {"model.latent_step": [2]}}},
+            "where 'model.latent_step' .* Did you mean",
+        ),
+        (
+            {"when": {"train.batch_size": {"model.latent_steps": [9]}}},
+            r"latent_steps is 9, which is not in its range \(1 to 3\)",
+        ),
         (
             {"when": {"train.bath_size": {"model.latent_steps": [2]}}},
             "'train.bath_size' where .* Did you mean 'train.batch_size'",

@@ -40,13 +40,17 @@ def expected(study: Study | Search) -> int:
 def reads_files(study: Study | Search) -> bool:
     """Whether its first preset is on data that recstudy does not have embedded."""
     first = next(iter(study.presets.values()))
-    return any(config.data.reader().sources(Path()) for config in (first if isinstance(study, Search) else [first]))
+    return any(
+        config.data.reader().sources(Path()) for config in (first if isinstance(study, Search) else [first])
+    )
 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_smoke(path, tmp_path, request):
-    """The whole path of every study; where data are generated, the records, table files and the page say so."""
+    """The whole path of every study; where data are generated, the records, table files and the page say
+    so.
+    """
     study = load(path.stem)
     if reads_files(study):
         request.getfixturevalue("real_data")
@@ -54,11 +58,20 @@ def test_smoke(path, tmp_path, request):
     preset = f"{next(iter(study.presets))}-smoke"
     if isinstance(study, Search):
         command = [sys.executable, str(path), "--smoke"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     else:
-        run(replace(study, question=study.question or study.name), smoke=True, only=some, results=tmp_path / "results", ray=False)
-        show_report(Results(tmp_path / "results"), study.name, preset, (), console())  # which `run` leaves to the reader
+        run(
+            replace(study, question=study.question or study.name),
+            smoke=True,
+            only=some,
+            results=tmp_path / "results",
+            ray=False,
+        )
+        # which `run` leaves to the reader
+        show_report(Results(tmp_path / "results"), study.name, preset, (), console())
 
     folder = tmp_path / f"results/studies/{study.name}/{preset}"
     page = (folder / "report/report.html").read_text()
@@ -67,7 +80,9 @@ def test_smoke(path, tmp_path, request):
     assert len(results) == expected(study)
     assert {result["status"] for result in results} == {"done"}
     if all(result["provenance"]["synthetic"] for result in results):
-        tables = [file for kind in ("md", "tex", "csv") for file in folder.glob(f"report/tables/models.{kind}")]
+        tables = [
+            file for kind in ("md", "tex", "csv") for file in folder.glob(f"report/tables/models.{kind}")
+        ]
         for text in [page, *(file.read_text() for file in tables)]:
             assert "synthetic" in text
 
@@ -88,11 +103,17 @@ def test_every_preset_makes_a_plan(path):
 
 
 def test_batches_of_20_to_30_are_judged_at_a_batch_of_20_to_30():
-    """003 V.C, Figure 6c: of the best batches against a smaller and a larger one, on each of the figure's data sets."""
+    """003 V.C, Figure 6c: of the best batches against a smaller and a larger one, on each of the figure's
+    data sets.
+    """
     study = load("micar_hyperparameters")
     for preset, data in {"quick": [None], "standard": [None], "paper": ["COVCTR", "MMR"]}.items():
-        claims = [claim for claim in study.by_preset(study.claims, preset) if "batch sizes of 20-30" in claim.text]
-        assert [claim.than.get("data") for claim in claims] == [name for name in data for _ in ("smaller", "larger")]
+        claims = [
+            claim for claim in study.by_preset(study.claims, preset) if "batch sizes of 20-30" in claim.text
+        ]
+        assert [claim.than.get("data") for claim in claims] == [
+            name for name in data for _ in ("smaller", "larger")
+        ]
         for claim in claims:
             assert 20 <= claim.than["train.batch_size"] <= 30
             assert not 20 <= claim.less["train.batch_size"] <= 30
@@ -102,15 +123,22 @@ def test_figure_7_is_of_both_data_sets():
     study = load("micar_routing")
     parts = [part for part in study.by_preset(study.report, "paper") if isinstance(part, AttentionMaps)]
     plan = make_plan(study, "paper")
-    data = {variant.label: config.data.name for variant, config in zip(plan.variants, plan.configs, strict=True)}
+    data = {
+        variant.label: config.data.name for variant, config in zip(plan.variants, plan.configs, strict=True)
+    }
 
     assert {data[part.where.get("variant", "full")] for part in parts} == {"cov_ctr", "mm_retinal"}
 
 
 def test_the_paper_preset_of_001_follows_its_proposal():
-    """1,000 training images (section 4.2), one token read after the last half (4.1), both puzzle embeddings (4.2)."""
+    """1,000 training images (section 4.2), one token read after the last half (4.1), both puzzle embeddings
+    (4.2).
+    """
     plan = make_plan(load("hrm_chest_xray"), "paper")
-    configs = {variant.label.removeprefix("model="): config for variant, config in zip(plan.variants, plan.configs, strict=True)}
+    configs = {
+        variant.label.removeprefix("model="): config
+        for variant, config in zip(plan.variants, plan.configs, strict=True)
+    }
     base, finding = configs["HRM, halves"], configs["HRM, halves, asked by finding"]
 
     assert {config.training_images for config in configs.values()} == {1000}
@@ -121,13 +149,17 @@ def test_the_paper_preset_of_001_follows_its_proposal():
 
 
 def test_a_published_ratio_of_costs_is_counted_before_anything_runs():
-    """002 4.3's 84 times is of rounded numbers (002-16), 004's 30 times of seconds with evaluation in them (004-2)."""
+    """002 4.3's 84 times is of rounded numbers (002-16), 004's 30 times of seconds with evaluation in them
+    (004-2).
+    """
     told = {}
     for name in ("vitrm_batch_size", "hrm_small_images"):
         study = load(name)
         for preset in study.presets:
             (part,) = [part for part in study.by_preset(study.report, preset) if isinstance(part, Arithmetic)]
-            told |= {claim.target.metric: (claim.target.value, claim.verdict) for claim in counted_claims(part)}
+            told |= {
+                claim.target.metric: (claim.target.value, claim.verdict) for claim in counted_claims(part)
+            }
     hrm, cnn = (config.program.cost(config) for config in make_plan(study, "paper").configs[2:4])
 
     assert told == {

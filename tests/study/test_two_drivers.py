@@ -1,4 +1,6 @@
-"""Two commands on one study at once: neither loses what the other plans and runs. Real processes, without Ray."""
+"""Two commands on one study at once: neither loses what the other plans and runs. Real processes, without
+Ray.
+"""
 
 import json
 import subprocess
@@ -53,7 +55,9 @@ def driver(results) -> Iterator[subprocess.Popen[str]]:
 
 def seeds(results: Results, file: str = "plan.json") -> list[int]:
     record = json.loads((results.study("tiny", "quick") / file).read_text())
-    assert [run[1] for run in record["runs"]] == [seed for seed in record["seeds"] for _ in tiny.study.variants]
+    assert [run[1] for run in record["runs"]] == [
+        seed for seed in record["seeds"] for _ in tiny.study.variants
+    ]
     return record["seeds"]
 
 
@@ -67,8 +71,18 @@ def test_a_finished_command_of_fewer_seeds_leaves_the_plan_of_the_driver_under_w
 
 
 def test_a_command_without_ray_runs_what_the_driver_has_planned_and_does_not_wait_for_it(results, driver):
-    command = [sys.executable, tiny.__file__, "--no-ray", "--only", "latent_steps=1, supervision_steps=1", "--seeds", "2"]
-    done = subprocess.run([*command, "--results", str(results.root)], capture_output=True, text=True, timeout=120, check=False)
+    command = [
+        sys.executable,
+        tiny.__file__,
+        "--no-ray",
+        "--only",
+        "latent_steps=1, supervision_steps=1",
+        "--seeds",
+        "2",
+    ]
+    done = subprocess.run(
+        [*command, "--results", str(results.root)], capture_output=True, text=True, timeout=120, check=False
+    )
 
     assert "2 runs: 1 finished before, 1 to run" in done.stdout, done.stderr
     assert "Waiting" not in done.stdout

@@ -1,4 +1,6 @@
-"""Which variants get further seeds until a study's questions are decided, and how each of them ends: by hand."""
+"""Which variants get further seeds until a study's questions are decided, and how each of them ends: by
+hand.
+"""
 
 import re
 from collections import Counter, deque
@@ -37,7 +39,8 @@ ONE_EACH = [1.0] * 6
     [
         # each open question, the cheapest first, up to the next look
         ([DEAR, DECIDED, FAR, LOST, BEGUN, CHEAP], SEEDS, 10, ONE_EACH, inf, {1: 5, 2: 5, 3: 5, 4: 5}),
-        ([DECIDED, FAR, LOST, BEGUN], SEEDS, 10, ONE_EACH, inf, {}),  # nothing is open, or in reach, or without runs to come
+        # nothing is open, or in reach, or without runs to come
+        ([DECIDED, FAR, LOST, BEGUN], SEEDS, 10, ONE_EACH, inf, {}),
         ([CHEAP], [10] * 6, 10, ONE_EACH, inf, {}),
         ([CHEAP], [3, 5, 3, 3, 3, 3], 10, ONE_EACH, inf, {2: 5}),  # a variant that is ahead waits
         ([DEAR, CHEAP], SEEDS, 10, ONE_EACH, 7, {1: 5, 2: 5}),  # the next look of either costs 4 runs
@@ -51,12 +54,20 @@ def test_which_variants_get_seeds(wanted, seeds, most, prices, budget, block):
 
 
 def test_how_a_question_ends():
-    """A question is given up if even an effect of one standard error more would be decided in less than half of the cases."""
+    """A question is given up if even an effect of one standard error more would be decided in less than half
+    of the cases.
+    """
     endings = [ending(one, SEEDS, 10) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
     spent = [ending(one, SEEDS, 10, spent=True) for one in (DECIDED, CHEAP, FAR, LOST, BEGUN)]
 
     assert endings == [Ending.DECIDED, Ending.OPEN, Ending.OUT_OF_REACH, Ending.OUT_OF_REACH, Ending.OPEN]
-    assert spent == [Ending.DECIDED, Ending.BUDGET_SPENT, Ending.OUT_OF_REACH, Ending.OUT_OF_REACH, Ending.BUDGET_SPENT]
+    assert spent == [
+        Ending.DECIDED,
+        Ending.BUDGET_SPENT,
+        Ending.OUT_OF_REACH,
+        Ending.OUT_OF_REACH,
+        Ending.BUDGET_SPENT,
+    ]
     assert ending(CHEAP, [10] * 6, 10) is Ending.OUT_OF_REACH
 
 
@@ -75,7 +86,9 @@ def begin(results: Results, plan, variant: int, seed: int) -> None:
 
 
 def test_a_block_that_was_begun_is_gone_on_with_as_a_whole(results):
-    """So that a kill within it leaves no look at half a block; one of which nothing has begun is chosen anew."""
+    """So that a kill within it leaves no look at half a block; one of which nothing has begun is chosen
+    anew.
+    """
     plan = make_plan(tiny.study, seeds_at_most=10)
     longer = replace(plan, extended={1: 3, 4: 3, 2: 2})
     record_plan(longer, results)
@@ -147,12 +160,17 @@ def test_a_study_ends_with_each_question_decided_or_out_of_reach(results, capsys
             main(tiny_until.study, ["--until", "decided", "--results", str(results.root), *words])
         return capsys.readouterr().out
 
-    assert "--until decided, 2 questions: at most 9 further runs, up to 4 seeds of 3 variants" in command("--dry-run")
+    assert "--until decided, 2 questions: at most 9 further runs, up to 4 seeds of 3 variants" in command(
+        "--dry-run"
+    )
     first = command("--no-ray")
 
     assert "2 questions: 1 decided, 1 out of reach." in first
     assert re.search(r"- decided: one epoch teaches less: supported at \d seeds", first)
-    assert re.search(r"- out of reach: a hair more decay helps: undecided at \d( to \d)? seeds, (would take|unlikely)", first)
+    assert re.search(
+        r"- out of reach: a hair more decay helps: undecided at \d( to \d)? seeds, (would take|unlikely)",
+        first,
+    )
     records = load_study(results, "tiny_until", "quick")
     seeds = Counter(row.variant for row in records.rows)
     assert f"Used: {len(records.rows)} runs, " in first

@@ -12,7 +12,14 @@ from recstudy.programs.trial import Trial, run_trial
 from recstudy.records.mirror import Mirror
 
 EPOCHS = 400  # runs of some seconds
-TWO = ("--only", "latent_steps=1*", "--set", f"train.epochs={EPOCHS}", "--set", "place.checkpoint_seconds=0.5")
+TWO = (
+    "--only",
+    "latent_steps=1*",
+    "--set",
+    f"train.epochs={EPOCHS}",
+    "--set",
+    "place.checkpoint_seconds=0.5",
+)
 ONE = "latent_steps=1, supervision_steps=1"
 
 
@@ -42,7 +49,9 @@ def stored(object_store, tmp_path) -> Callable[[], dict[str, bytes]]:
 
 
 def results(stored: dict[str, bytes]) -> dict[str, dict]:
-    return {name.split("/")[1]: json.loads(text) for name, text in stored.items() if name.endswith("/result.json")}
+    return {
+        name.split("/")[1]: json.loads(text) for name, text in stored.items() if name.endswith("/result.json")
+    }
 
 
 def alone(config: bytes, folder: Path) -> dict:
@@ -75,7 +84,8 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     assert after[weights] == there[f"runs/{run}/weights.safetensors"]
     (judged,) = (again for id, again in results(after).items() if id != run)
     assert judged["provenance"]["initial"]["source"] == f"run {run}"
-    known = {name: value for name, value in result["metrics"].items() if name != "train_top1_accuracy"}  # it trains on nothing
+    # it trains on nothing
+    known = {name: value for name, value in result["metrics"].items() if name != "train_top1_accuracy"}
     assert judged["metrics"] == known
 
 
@@ -83,7 +93,9 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
 def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path):
     lost, other = machine("a"), machine("b")
     with lost.start(*TWO) as driver:
-        until(lambda: len({name.split("/")[1] for name in stored() if "checkpoint" in name}) == 2, "checkpoints")
+        until(
+            lambda: len({name.split("/")[1] for name in stored() if "checkpoint" in name}) == 2, "checkpoints"
+        )
         kill_all(driver)
     shutil.rmtree(lost.folder)
 
@@ -93,7 +105,10 @@ def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path)
     there = stored()
     assert len(results(there)) == 2
     for run, result in results(there).items():
-        assert result["metrics"] == alone(there[f"runs/{run}/config.json"], tmp_path / f"alone/runs/{run}")["metrics"]
+        assert (
+            result["metrics"]
+            == alone(there[f"runs/{run}/config.json"], tmp_path / f"alone/runs/{run}")["metrics"]
+        )
         assert result["attempts"] == 2
         lines = map(json.loads, there[f"runs/{run}/epochs.jsonl"].splitlines())
         assert [line["epoch"] for line in lines] == list(range(EPOCHS))

@@ -18,8 +18,13 @@ def with_variants(variants: list[Variant], **changes: object):
 def test_an_axis_of_its_own_has_other_levels_and_the_others_stay():
     study = tiny.study.varied("quick", {"model.latent_steps": [2, 5]})
 
-    ours, theirs = study.variants["quick"], grid({"train.supervision_steps": [1, 2], "model.latent_steps": [2, 5]})
-    assert [(one.label, one.changes, one.levels) for one in ours] == [(one.label, one.changes, one.levels) for one in theirs]
+    ours, theirs = (
+        study.variants["quick"],
+        grid({"train.supervision_steps": [1, 2], "model.latent_steps": [2, 5]}),
+    )
+    assert [(one.label, one.changes, one.levels) for one in ours] == [
+        (one.label, one.changes, one.levels) for one in theirs
+    ]
     assert study.variants["long"] == tiny.study.variants
 
 
@@ -28,7 +33,10 @@ def test_the_levels_that_it_had_keep_their_ids():
         return {run.id for run in make_plan(study).runs}
 
     assert ids(tiny.study.varied("quick", {"model.latent_steps": [1, 2, 3]})) == ids(tiny.study)
-    assert make_plan(tiny.study.varied("quick", {"model.latent_steps": [1, 4]})).definition != make_plan(tiny.study).definition
+    assert (
+        make_plan(tiny.study.varied("quick", {"model.latent_steps": [1, 4]})).definition
+        != make_plan(tiny.study).definition
+    )
 
 
 def test_named_variants_are_named_still_and_compared_at_the_same_level():
@@ -76,7 +84,8 @@ def test_a_variant_that_differed_from_its_base_in_what_is_varied_alone_is_that_b
 
 def test_claims_are_about_the_study_s_own_variants_and_go():
     study = with_variants(
-        tiny.study.variants, claims=[Claim("more is better", less={"latent_steps": 1}, than={"latent_steps": 3})]
+        tiny.study.variants,
+        claims=[Claim("more is better", less={"latent_steps": 1}, than={"latent_steps": 3})],
     )
 
     assert make_plan(study).claims

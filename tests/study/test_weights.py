@@ -1,4 +1,6 @@
-"""`recstudy weights import` and `export`, and `--init-from`: from the authors' file to a page that never says `trained here`."""
+"""`recstudy weights import` and `export`, and `--init-from`: from the authors' file to a page that never says
+`trained here`.
+"""
 
 import hashlib
 import json
@@ -49,8 +51,17 @@ def checkpoint(folder: Path, family: str, rows: int = 1) -> Path:
     """A file as the authors' trainer writes it, with its config beside it."""
     folder.mkdir()
     model = tiny(family, rows)
-    layers = {"H_layers": getattr(model, "high_layers", 0), "L_layers": getattr(model, "low_layers", 0) or model.layers}
-    arch = {**ARCH, **layers, "mlp_t": model.mixing == "mlp", "halt_max_steps": 4, "puzzle_emb_len": model.prefix}
+    layers = {
+        "H_layers": getattr(model, "high_layers", 0),
+        "L_layers": getattr(model, "low_layers", 0) or model.layers,
+    }
+    arch = {
+        **ARCH,
+        **layers,
+        "mlp_t": model.mixing == "mlp",
+        "halt_max_steps": 4,
+        "puzzle_emb_len": model.prefix,
+    }
     (folder / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
     torch.save(theirs(drawn(model, DATA)), folder / "step_3")
     return folder / "step_3"
@@ -67,14 +78,30 @@ def imported(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("imported")
     file = checkpoint(root / "theirs", "trm")
     with pytest.raises(SystemExit, match=r"^0$"):
-        main(["weights", "import", str(file), "sudoku", "--as", "trm", *SET, "--results", str(root / "results")])
+        main(
+            [
+                "weights",
+                "import",
+                str(file),
+                "sudoku",
+                "--as",
+                "trm",
+                *SET,
+                "--results",
+                str(root / "results"),
+            ]
+        )
     return root / "results"
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_here(family, tmp_path, capsys):
+def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_here(
+    family, tmp_path, capsys
+):
     file = checkpoint(tmp_path / "theirs", family)
-    code, out, errors = command(capsys, "import", file, "sudoku", "--as", family, *SET, "--results", tmp_path / "r")
+    code, out, errors = command(
+        capsys, "import", file, "sudoku", "--as", family, *SET, "--results", tmp_path / "r"
+    )
 
     assert (code, errors) == (0, "")
     results = Results(tmp_path / "r")
@@ -107,7 +134,9 @@ def solved(network, segments):
 
 def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(imported):
     records = load_study(Results(imported), "imported_step_3", "imported")
-    value = Target(source="a paper", metric="exact_accuracy", value=0.0, unit="%", kind="reported", where={}, margin=1.0)
+    value = Target(
+        source="a paper", metric="exact_accuracy", value=0.0, unit="%", kind="reported", where={}, margin=1.0
+    )
 
     (row,) = cells(records, Table("t", metrics=("exact_accuracy",), targets=(value,))).rows
 
@@ -119,13 +148,23 @@ def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(import
 
 def base(imported: Path, **train) -> RunConfig:
     """A run of the imported network on the same data."""
-    known = RunConfig.model_validate(json.loads(Results(imported).run(only_run(Results(imported))).config.read_text()))
-    return known.with_changes({"train.init_from": "", "train.epochs": 1} | {f"train.{name}": one for name, one in train.items()})
+    known = RunConfig.model_validate(
+        json.loads(Results(imported).run(only_run(Results(imported))).config.read_text())
+    )
+    return known.with_changes(
+        {"train.init_from": "", "train.epochs": 1} | {f"train.{name}": one for name, one in train.items()}
+    )
 
 
 def study(config: RunConfig, **fields) -> Study:
     variants = fields.pop("variants", [Variant("only", {})])
-    return Study(name="begun", presets={"quick": config}, variants=variants, report=[Table("t", ("exact_accuracy",))], **fields)
+    return Study(
+        name="begun",
+        presets={"quick": config},
+        variants=variants,
+        report=[Table("t", ("exact_accuracy",))],
+        **fields,
+    )
 
 
 def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
@@ -133,12 +172,21 @@ def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
     none = {"learning_rate": 1e-30, "final_learning_rate": 0.0, "puzzle_learning_rate": 1e-30}
     still, run = study(base(imported, **none)), only_run(Results(imported))
     first = recstudy.run(still, results=tmp_path / "drawn", ray=False).records.rows[0]
-    begun = recstudy.run(still, results=imported.parent / "begun", init_from=imported / "runs" / run, ray=False).records.rows[0]
+    begun = recstudy.run(
+        still, results=imported.parent / "begun", init_from=imported / "runs" / run, ray=False
+    ).records.rows[0]
     before = read_record(Results(imported).run(run).result, Result)
 
     assert begun.id != first.id
-    assert begun.result.metrics["cell_accuracy"] == before.metrics["cell_accuracy"] != first.result.metrics["cell_accuracy"]
-    assert (begun.provenance.origin, begun.provenance.initial.source) == ("trained", str(imported / "runs" / run))
+    assert (
+        begun.result.metrics["cell_accuracy"]
+        == before.metrics["cell_accuracy"]
+        != first.result.metrics["cell_accuracy"]
+    )
+    assert (begun.provenance.origin, begun.provenance.initial.source) == (
+        "trained",
+        str(imported / "runs" / run),
+    )
     assert (first.provenance.origin, first.provenance.initial) == ("trained", None)
 
 
@@ -159,7 +207,11 @@ def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, ca
 
     assert code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
-    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    ]
     result = read_record(Results(imported).run(run).result, Result)
     readme = (tmp_path / "model" / "README.md").read_text()
     assert f"| Cell accuracy (%) | {result.metrics['cell_accuracy']:.1f} |" in readme
@@ -177,14 +229,20 @@ def test_what_is_exported_for_the_authors_code_is_read_again_and_says_the_same(i
     run = only_run(Results(imported))
     code, out, _ = command(capsys, "export", run, tmp_path / "model", "--as", "trm", "--results", imported)
 
-    assert (code, sorted(path.name for path in (tmp_path / "model").iterdir())) == (0, ["README.md", "all_config.yaml", "step_0"])
+    assert (code, sorted(path.name for path in (tmp_path / "model").iterdir())) == (
+        0,
+        ["README.md", "all_config.yaml", "step_0"],
+    )
     assert "step_0, all_config.yaml and README.md" in out
-    assert "recstudy weights import model/step_0 sudoku --as trm" in (tmp_path / "model/README.md").read_text()
+    assert (
+        "recstudy weights import model/step_0 sudoku --as trm" in (tmp_path / "model/README.md").read_text()
+    )
     assert set(torch.load(tmp_path / "model/step_0")) == set(torch.load(imported.parent / "theirs/step_3"))
     words = (tmp_path / "model", "sudoku", "--as", "trm", *SET, "--results", tmp_path / "again")
     assert command(capsys, "import", *words)[0] == 0
     again, result = (
-        read_record(results.run(only_run(results)).result, Result) for results in (Results(tmp_path / "again"), Results(imported))
+        read_record(results.run(only_run(results)).result, Result)
+        for results in (Results(tmp_path / "again"), Results(imported))
     )
     assert again.metrics == result.metrics
     code, _, errors = command(capsys, "export", run, tmp_path / "other", "--as", "hrm", "--results", imported)
@@ -194,20 +252,28 @@ def test_what_is_exported_for_the_authors_code_is_read_again_and_says_the_same(i
 @pytest.mark.parametrize("rows", [3, 1000])
 def test_a_table_whose_rows_stand_for_other_puzzles_is_refused(rows, tmp_path, capsys):
     file = checkpoint(tmp_path / "theirs", "trm", rows)
-    code, _, errors = command(capsys, "import", file, "sudoku", "--as", "trm", *SET, "--results", tmp_path / "r")
+    code, _, errors = command(
+        capsys, "import", file, "sudoku", "--as", "trm", *SET, "--results", tmp_path / "r"
+    )
 
     assert (code, errors.count("\n"), (tmp_path / "r").exists()) == (2, 1, False), errors
     assert (
-        f"step_3 has a table of {rows:,} rows, but Sudoku 4x4 (synthetic) has 1 ids: the rows stand for other puzzles" in errors
+        f"step_3 has a table of {rows:,} rows, but Sudoku 4x4 (synthetic) has 1 ids: the rows stand for other puzzles"
+        in errors
     )
 
 
-def test_a_table_with_spare_rows_is_read_again_on_the_data_set_that_it_was_trained_on(imported, tmp_path, capsys, monkeypatch):
+def test_a_table_with_spare_rows_is_read_again_on_the_data_set_that_it_was_trained_on(
+    imported, tmp_path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     more = base(imported).with_changes({"model.identifiers": 4})
     trained = recstudy.run(study(more), results="trained", ray=False).records.rows[0]
     for words, expected in {(): 0, ("--set", "data.drawing_seed=1"): 2}.items():
-        assert command(capsys, "import", f"trained/runs/{trained.id}", *words, "--results", "again")[0] == expected
+        assert (
+            command(capsys, "import", f"trained/runs/{trained.id}", *words, "--results", "again")[0]
+            == expected
+        )
 
 
 def test_an_export_is_whole_or_not_there(imported, tmp_path, capsys):
@@ -233,14 +299,35 @@ def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, cap
         for step in steps:
             (tmp_path / folder / f"step_{step}").touch()
     for words, said in {
-        ("import", tmp_path / "none", "sudoku", "--as", "hrm"): "none must have one checkpoint step_N, but has none",
+        (
+            "import",
+            tmp_path / "none",
+            "sudoku",
+            "--as",
+            "hrm",
+        ): "none must have one checkpoint step_N, but has none",
         ("import", tmp_path / "several", "sudoku", "--as", "hrm"): "but has step_20, step_3",
         ("import", file, "--as", "hrm"): "on which data set? Give its name behind ",
         ("import", file, "sudoku", "--as", "trm", *SET): "step_3 is not a checkpoint of TRM as set here: ",
-        ("import", file, "sudoku", "--as", "hrm"): "embed_tokens.embedding_weight must be of shape (8, 8), but is (6, 8)",
+        (
+            "import",
+            file,
+            "sudoku",
+            "--as",
+            "hrm",
+        ): "embed_tokens.embedding_weight must be of shape (8, 8), but is (6, 8)",
         ("import", file, "sudoku"): "has no config.json of recstudy's. Say whose checkpoint ",
         ("import", file, "nowhere", "--as", "hrm"): "'nowhere'",
-        ("import", file, "sudoku", "--as", "hrm", "--name", "a/b", *SET): "'a/b' cannot be the name of a study",
+        (
+            "import",
+            file,
+            "sudoku",
+            "--as",
+            "hrm",
+            "--name",
+            "a/b",
+            *SET,
+        ): "'a/b' cannot be the name of a study",
     }.items():
         code, _, errors = command(capsys, *words, "--results", tmp_path / "r")
         assert (code, said in errors, errors.count("\n")) == (2, True, 1), errors
@@ -252,7 +339,9 @@ def test_weights_of_another_network_are_refused_before_anything_runs(imported, t
     weights = imported / "runs" / only_run(Results(imported))
     with pytest.raises(DataError, match="is not the weights of ViTRM as set here: "):
         recstudy.run(study(tiny_run()), results=tmp_path / "r", init_from=weights, ray=False)
-    with pytest.raises(ConfigError, match=r"no weights 'nowhere': it is neither a run of .* nor a file of weights"):
+    with pytest.raises(
+        ConfigError, match=r"no weights 'nowhere': it is neither a run of .* nor a file of weights"
+    ):
         recstudy.run(study(tiny_run()), results=tmp_path / "r", init_from="nowhere", ray=False)
     with pytest.raises(DataError, match=r"the weights 00000000000000000000 of train.init_from are not in "):
         recstudy.run(study(tiny_run(init_from="0" * 20)), results=tmp_path / "r", ray=False)

@@ -19,13 +19,17 @@ study = Study(
             train=TrainConfig(epochs=8, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
             place=Place(gpus_per_run=0, checkpoint_seconds=0),
         ),
-        "long": RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, layers=1, patch=2), train=TrainConfig(epochs=500)),
+        "long": RunConfig(
+            data=Digits(), model=ViTRM(width=16, heads=2, layers=1, patch=2), train=TrainConfig(epochs=500)
+        ),
     },
     variants=grid({"model.latent_steps": [1, 2, 3], "train.supervision_steps": [1, 2]}),
     seeds={"quick": 1, "long": 1},
     report=[
         Table("depths", targets=FIGURES),
-        Curve("curve", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES),
+        Curve(
+            "curve", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES
+        ),
         LearningCurves(),
     ],
 )

@@ -1,7 +1,7 @@
 """Do thirty epochs teach more than one?
 
-A study for the tests with two claims: the first is plain after two seeds, the second is about what makes no difference. No claim
-is about the second of its four variants.
+A study for the tests with two claims: the first is plain after two seeds, the second is about what makes no
+difference. No claim is about the second of its four variants.
 """
 
 from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main
@@ -23,8 +23,16 @@ study = Study(
     seeds=1,
     seeds_at_most=4,
     claims=[
-        Claim("one epoch teaches less", less={"epochs": 1, "weight_decay": 0.05}, than={"epochs": 30, "weight_decay": 0.05}),
-        Claim("a hair more decay helps", less={"epochs": 30, "weight_decay": 0.05}, than={"epochs": 30, "weight_decay": 0.0501}),
+        Claim(
+            "one epoch teaches less",
+            less={"epochs": 1, "weight_decay": 0.05},
+            than={"epochs": 30, "weight_decay": 0.05},
+        ),
+        Claim(
+            "a hair more decay helps",
+            less={"epochs": 30, "weight_decay": 0.05},
+            than={"epochs": 30, "weight_decay": 0.0501},
+        ),
     ],
     report=[Table("scores"), Curve("curve", x="train.epochs", y="top1_accuracy", by="weight_decay")],
 )

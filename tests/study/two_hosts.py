@@ -1,4 +1,6 @@
-"""Two hosts on this machine, each a network namespace with its own address and host name, and the link between them."""
+"""Two hosts on this machine, each a network namespace with its own address and host name, and the link
+between them.
+"""
 
 import os
 import subprocess
@@ -22,7 +24,20 @@ def two_hosts() -> Iterator[None]:
     try:
         for name in NAMES.values():
             ip("netns", "add", name)
-        ip("link", "add", "link1", "netns", NAMES[1], "type", "veth", "peer", "name", "link2", "netns", NAMES[2])
+        ip(
+            "link",
+            "add",
+            "link1",
+            "netns",
+            NAMES[1],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "link2",
+            "netns",
+            NAMES[2],
+        )
         for host, name in NAMES.items():
             ip("-n", name, "addr", "add", f"10.77.0.{host}/24", "dev", f"link{host}")
             ip("-n", name, "link", "set", "lo", "up")
@@ -49,6 +64,8 @@ def on(host: int, *command: str) -> list[str]:
 
 
 def node(host: int, folder: str, cpus: int) -> list[str]:
-    """The arguments of `ray start` there: the first host is the head. A socket's path may have 107 letters."""
+    """The arguments of `ray start` there: the first host is the head. A socket's path may have 107
+    letters.
+    """
     kind = ["--head", "--port=6379", "--dashboard-port=0"] if host == 1 else [f"--address={HEAD}"]
     return [*kind, f"--node-ip-address=10.77.0.{host}", f"--num-cpus={cpus}", f"--temp-dir={folder}/{host}"]

@@ -13,7 +13,15 @@ from recstudy.metrics import Answers, measured
 from recstudy.metrics.registry import of_task, selection_score
 from recstudy.programs.metric import NotAvailable
 from recstudy.tasks.captioning import coco
-from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut, meteor, penn_treebank
+from recstudy.tasks.captioning.coco import (
+    APPROXIMATION,
+    PUNCTUATION,
+    STANFORD,
+    approximate,
+    cut,
+    meteor,
+    penn_treebank,
+)
 
 FIXTURES = [Path(os.environ.get("RECSTUDY_DATA", "data")), Path(__file__).parents[3] / "shared/data"]
 HOSTILE = [
@@ -73,9 +81,11 @@ def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtur
 
 @needs_java
 def test_meteor_by_hand():
-    """Words that carry meaning weigh 0.75, the others 0.25: P = (0.75 + 3/4)/(2 x 0.75 + 3/4), 4 matches in 2 chunks.
+    """Words that carry meaning weigh 0.75, the others 0.25: P = (0.75 + 3/4)/(2 x 0.75 + 3/4), 4 matches in 2
+    chunks.
 
-    The second caption says nothing, so its reference's word is missed; what would end a field or a line does not.
+    The second caption says nothing, so its reference's word is missed; what would end a field or a line does
+    not.
     """
     told = {0: ["this is a ||| test", "this is\nalso a test"], 1: ["dog"]}
     value = meteor(told, {0: ["this is ||| a good\r\ntest"], 1: [""]})
@@ -98,7 +108,9 @@ def test_published_toys(fixtures, no_java, toy):
 
 
 def test_bleu_by_hand(no_java):
-    """5 of 6 words, 3 of 5 pairs, 1 of 4 triples, no four in a row; and a quarter too short a caption of two words."""
+    """5 of 6 words, 3 of 5 pairs, 1 of 4 triples, no four in a row; and a quarter too short a caption of two
+    words.
+    """
     values = caption_scores(["the cat sat on the mat"], [["The cat is on the mat."]]).values
     short = caption_scores(["the cat"], [["the cat is on", "the cat is"]]).values
 
@@ -121,7 +133,9 @@ def test_without_java_the_report_score_is_not_available_and_selects_no_epoch(no_
     answers = Answers("caption", written=["a cat", "a dog"], references=[["a cat"], ["a dog"]])
     assert measured(answers, ["report_score"]) == ({}, (), {"report_score": coco.NO_JAVA}, ())
     assert selection_score("bleu_1", answers) == pytest.approx(1)
-    with pytest.raises(ConfigError, match=r"train.score 'report_score' cannot select epochs: Java .* to another metric"):
+    with pytest.raises(
+        ConfigError, match=r"train.score 'report_score' cannot select epochs: Java .* to another metric"
+    ):
         selection_score("report_score", answers)
 
 
@@ -133,7 +147,9 @@ def test_rouge_l_by_hand(no_java):
 
 
 def test_cider_by_hand(no_java):
-    """Cosine 1/sqrt(2) of the words, nothing of longer n-grams, one pair of words less; the other image has nothing right."""
+    """Cosine 1/sqrt(2) of the words, nothing of longer n-grams, one pair of words less; the other image has
+    nothing right.
+    """
     values = caption_scores(["x", "z"], [["x y"], ["w"]]).values
 
     assert values["cider"] == pytest.approx(10 / 4 / math.sqrt(2) * math.exp(-1 / (2 * 6**2)) / 2)
@@ -156,7 +172,10 @@ def test_hostile_captions_are_scored(no_java):
     scores = caption_scores(HOSTILE, [["a reference of it"]] * len(HOSTILE))
 
     assert all(0 <= value <= 1 for value in scores.values.values())
-    assert cut(HOSTILE, [["a reference of it"]] * len(HOSTILE)).notes[1] == "3 of 10 generated captions have no word"
+    assert (
+        cut(HOSTILE, [["a reference of it"]] * len(HOSTILE)).notes[1]
+        == "3 of 10 generated captions have no word"
+    )
 
 
 def test_images_without_a_reference_are_left_out(no_java):
@@ -166,7 +185,12 @@ def test_images_without_a_reference_are_left_out(no_java):
 
     assert among.values == alone.values
     assert cut(*some).notes[1] == "2 of 4 images have no reference caption and are left out"
-    assert caption_scores(["a"], [[]]) == ({}, (), dict.fromkeys(NAMES, "no image has a reference caption"), ())
+    assert caption_scores(["a"], [[]]) == (
+        {},
+        (),
+        dict.fromkeys(NAMES, "no image has a reference caption"),
+        (),
+    )
     with pytest.raises(ValueError, match="2 captions for 1 images"):
         cut(["a", "b"], [["a"]])
 
@@ -199,21 +223,34 @@ def test_the_approximation_gives_stanfords_words(caption):
 
 
 def test_the_approximation_by_hand():
-    assert approximate("It isn't a (3.5 cm) X-ray.") == ["it", "is", "n't", "a", "-lrb-", "3.5", "cm", "-rrb-", "x-ray", "."]
+    assert approximate("It isn't a (3.5 cm) X-ray.") == [
+        "it",
+        "is",
+        "n't",
+        "a",
+        "-lrb-",
+        "3.5",
+        "cm",
+        "-rrb-",
+        "x-ray",
+        ".",
+    ]
 
 
 @needs_java
 @pytest.mark.parametrize("language", ["it", "tr", "ar"])
 def test_scores_do_not_depend_on_the_language_of_the_machine(monkeypatch, language):
-    """Java takes its language from the locale, and from this variable where no locale but C is installed: 0,5 in Italian."""
+    """Java takes its language from the locale, and from this variable where no locale but C is installed: 0,5
+    in Italian.
+    """
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.language={language}")
     coco._end_meteor()
     references = [["a cat is on the mat", "a cat sits"], ["a dog runs fast"], ["nothing here"], ["an image"]]
     written = ["a cat sits on a mat", "the dog runs", "", "une image"]
 
-    assert meteor(dict(enumerate(references)), {row: [text] for row, text in enumerate(written)}) == pytest.approx(
-        0.2862, abs=5e-5
-    )
+    assert meteor(
+        dict(enumerate(references)), {row: [text] for row, text in enumerate(written)}
+    ) == pytest.approx(0.2862, abs=5e-5)
     assert penn_treebank(["IMAGE, 3.5 mm"]) == [["image", ",", "3.5", "mm"]]
     coco._end_meteor()
 
@@ -226,7 +263,9 @@ def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch):
 
     scores = caption_scores(["a b", "c"], [["a b"], ["c"]])
 
-    assert "METEOR does not answer: Error: Unable to access jarfile nothing.jar" in scores.unavailable["meteor"]
+    assert (
+        "METEOR does not answer: Error: Unable to access jarfile nothing.jar" in scores.unavailable["meteor"]
+    )
     assert cut(["a b"], [["a b"]]).tokenizer == APPROXIMATION
     assert scores.values["bleu_1"] == pytest.approx(1)
 

@@ -32,7 +32,9 @@ def entities(*named):
 
 
 def test_agreement_by_hand():
-    """A disease meets its absence at 0.8 and counts a half, an anatomy meets the same entity at 0.6: weights 0.4 and 0.1."""
+    """A disease meets its absence at 0.8 and counts a half, an anatomy meets the same entity at 0.6: weights
+    0.4 and 0.1.
+    """
     told = entities(("DISEASE", NORTH), ("ANATOMY", EAST))
     truth = entities(("NON-DISEASE", BETWEEN))
 
@@ -63,13 +65,20 @@ def test_spans_begin_with_b():
 
 def test_weights_are_read_by_pair(tmp_path):
     path = tmp_path / "long.json"
-    path.write_text(json.dumps({"_".join(pair).lower(): at for at, pair in enumerate(product(TYPES, TYPES))} | {"neg_weight": 1}))
+    path.write_text(
+        json.dumps(
+            {"_".join(pair).lower(): at for at, pair in enumerate(product(TYPES, TYPES))} | {"neg_weight": 1}
+        )
+    )
 
-    assert read_weights(path)["NON-DISEASE", "ANATOMY"] == list(product(TYPES, TYPES)).index(("NON-DISEASE", "ANATOMY"))
+    assert read_weights(path)["NON-DISEASE", "ANATOMY"] == list(product(TYPES, TYPES)).index(
+        ("NON-DISEASE", "ANATOMY")
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [('{"disease_disease": 1}', "lack the pair"), ("[]", "cannot be read"), (None, "No such file")]
+    ("text", "reason"),
+    [('{"disease_disease": 1}', "lack the pair"), ("[]", "cannot be read"), (None, "No such file")],
 )
 def test_bad_weights_are_the_reason(tmp_path, text, reason):
     if text is not None:
@@ -80,7 +89,9 @@ def test_bad_weights_are_the_reason(tmp_path, text, reason):
 
 
 def test_missing_models_are_the_reason(tmp_path):
-    (tmp_path / "weights.json").write_text(json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)}))
+    (tmp_path / "weights.json").write_text(
+        json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
+    )
     models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
 
     with pytest.raises(NotAvailable, match=r"transformers is not installed|ner holds no model"):
@@ -92,7 +103,9 @@ def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch)
     with pytest.raises(NotAvailable, match="RECSTUDY_RATESCORE names no folder with its models"):
         given_models()
     monkeypatch.setenv("RECSTUDY_RATESCORE", str(tmp_path))
-    assert given_models() == RateModels(tmp_path / "entities", tmp_path / "meanings", tmp_path / "weights.json")
+    assert given_models() == RateModels(
+        tmp_path / "entities", tmp_path / "meanings", tmp_path / "weights.json"
+    )
     lacking = measured(Answers("caption", written=["a disc"], references=[["a ring"]]), ["rate_score"])
     assert lacking.values == {}
     assert lacking.unavailable["rate_score"].startswith(f"the weights {tmp_path}/weights.json cannot be read")
@@ -101,7 +114,13 @@ def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch)
 def test_the_whole_way_with_two_tiny_models(tmp_path):
     """Random weights: a text agrees with itself, and its score is the best of its references."""
     transformers = pytest.importorskip("transformers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *["a", "mass", "in", "the", "left", "lung", "no", "nodule", "is", "seen", "."]]
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        *["a", "mass", "in", "the", "left", "lung", "no", "nodule", "is", "seen", "."],
+    ]
     size = {
         "vocab_size": len(words),
         "hidden_size": 16,
@@ -117,7 +136,9 @@ def test_the_whole_way_with_two_tiny_models(tmp_path):
         config = transformers.BertConfig(**size, id2label=labels, initializer_range=1.0)
         getattr(transformers, kind)(config).save_pretrained(tmp_path / name)
         transformers.BertTokenizerFast(str(tmp_path / name / "vocab.txt")).save_pretrained(tmp_path / name)
-    (tmp_path / "weights.json").write_text(json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)}))
+    (tmp_path / "weights.json").write_text(
+        json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
+    )
     models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
     one, other = "a mass in the left lung is seen. no nodule", "the lung in the left."
 

@@ -1,4 +1,6 @@
-"""A toy puzzle: a grid of 2x3 tokens, and the same read from right to left; the cell at the upper left is not asked for."""
+"""A toy puzzle: a grid of 2x3 tokens, and the same read from right to left; the cell at the upper left is not
+asked for.
+"""
 
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -32,7 +34,9 @@ class Mirrored(Puzzles):
         return source, torch.arange(5).expand(len(draws), -1)
 
     def lawful(self, given, answers):
-        return (answers.reshape(-1, 2, 3)[:, 1] == given.reshape(-1, 2, 3)[:, 1, ::-1]).all(1).astype(np.int64)
+        return (
+            (answers.reshape(-1, 2, 3)[:, 1] == given.reshape(-1, 2, 3)[:, 1, ::-1]).all(1).astype(np.int64)
+        )
 
     def reader(self):
         return MirroredReader(self)

@@ -1,4 +1,6 @@
-"""More thinking at test by hand: networks whose answers are known, on grids that are to be read from right to left."""
+"""More thinking at test by hand: networks whose answers are known, on grids that are to be read from right to
+left.
+"""
 
 from itertools import combinations
 from pathlib import Path
@@ -30,7 +32,9 @@ def found(network: Network, **fields) -> dict[str, float]:
 
 
 def answer(images: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Logits (B, S, V) of the answer, or, where it is not `right`, (B,), of one that is wrong at the lower left."""
+    """Logits (B, S, V) of the answer, or, where it is not `right`, (B,), of one that is wrong at the lower
+    left.
+    """
     cells = images.long().flip(3).flatten(1)
     cells[:, 3] += (~right) * torch.where(cells[:, 3] < 4, 1, -1)
     return 9 * F.one_hot(cells, 5).float()
@@ -40,7 +44,11 @@ class Drifts(Network):
     """y stays 1 and z where noise takes it; the answer is right, and said to be, where z is above 0.5."""
 
     def start(self, images, told=None):
-        return torch.ones(len(images), 1), torch.zeros(len(images), 1), torch.zeros(len(images), dtype=torch.int64)
+        return (
+            torch.ones(len(images), 1),
+            torch.zeros(len(images), 1),
+            torch.zeros(len(images), dtype=torch.int64),
+        )
 
     def forward(self, images, carry):
         y, z, steps = carry
@@ -60,7 +68,9 @@ class Lopsided(Drifts):
 
 
 def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
-    """After 4 segments z is N(0, 1), above 0.5 in 31 of 100; the largest of k in 1 - 0.69^k, where any is right at all."""
+    """After 4 segments z is N(0, 1), above 0.5 in 31 of 100; the largest of k in 1 - 0.69^k, where any is
+    right at all.
+    """
     drifts = found(Drifts(), trajectories=6, noise=0.5, segments=4)
 
     for count, share in ((1, 31), (2, 52), (4, 77), (6, 89)):
@@ -69,7 +79,8 @@ def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
     assert drifts == found(Drifts(), trajectories=6, noise=0.5, segments=4)  # noise follows from the seed
     assert list(drifts)[-4:] == [f"pass_at.{count}" for count in (1, 2, 4, 6)]
     assert drifts["pass_at.6"] == pytest.approx(drifts["any_exact_accuracy.6"])
-    assert drifts["pass_at.1"] == pytest.approx(31, abs=8)  # the mean of six trajectories, where any.1 is the first alone
+    # the mean of six trajectories, where any.1 is the first alone
+    assert drifts["pass_at.1"] == pytest.approx(31, abs=8)
 
 
 def test_the_halting_head_chooses_even_where_it_is_mistaken():
@@ -84,7 +95,9 @@ def test_the_halting_head_chooses_even_where_it_is_mistaken():
 
 
 def test_pass_at_k_is_the_share_of_draws_with_one_that_is_right():
-    """Of 5 trajectories, 2 right: every way to draw k of them, counted; and of any many the chance stays between 0 and 1."""
+    """Of 5 trajectories, 2 right: every way to draw k of them, counted; and of any many the chance stays
+    between 0 and 1.
+    """
     right = [True, True, False, False, False]
 
     for count in range(1, 6):
@@ -125,10 +138,11 @@ def test_most_votes_win_and_of_several_the_surest_copies():
 
 
 def test_copies_answer_for_their_puzzle_when_they_are_turned_back():
-    """A copy is right or wrong by which of its rows is above; the first is the puzzle itself, and none is surer than another.
+    """A copy is right or wrong by which of its rows is above; the first is the puzzle itself, and none is
+    surer than another.
 
-    The mistake at the lower left is, of an exchanged copy, one at the upper left, which is not asked for. Of two copies that
-    differ the first is elected.
+    The mistake at the lower left is, of an exchanged copy, one at the upper left, which is not asked for. Of
+    two copies that differ the first is elected.
     """
     test = load(Mirrored(), Path()).test
     images = torch.from_numpy(test.images[test.rows])
@@ -140,7 +154,9 @@ def test_copies_answer_for_their_puzzle_when_they_are_turned_back():
 
     expected = {"voted_exact_accuracy.1": first, "voted_exact_accuracy.2": first}
     expected |= {"any_copy_exact_accuracy.2": first | second, "flipped_puzzles.2": first ^ second}
-    assert scores == pytest.approx({name: 100 * right.double().mean().item() for name, right in expected.items()})
+    assert scores == pytest.approx(
+        {name: 100 * right.double().mean().item() for name, right in expected.items()}
+    )
     assert 0 < scores["flipped_puzzles.2"] < 100
 
 
@@ -153,7 +169,9 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
 
     added = results[1]["metrics"].keys() - results[0]["metrics"].keys()
     assert {name.partition(".")[0] for name in added} == set(AT_TEST)
-    assert results[0]["metrics"] == {name: value for name, value in results[1]["metrics"].items() if name not in added}
+    assert results[0]["metrics"] == {
+        name: value for name, value in results[1]["metrics"].items() if name not in added
+    }
     assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
     assert plain.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != more.run_id
     assert more.with_changes({"train.at_test.noise_on": "both"}).run_id != more.run_id
@@ -187,7 +205,8 @@ def test_it_is_for_puzzles_and_halting_heads_and_copies_need_symmetries(monkeypa
         RUN.with_changes({"data": Digits(), "model": TRM(width=16, heads=2), "train.at_test.trajectories": 2})
     monkeypatch.setattr(Mirrored, "draws", 0)
     with pytest.raises(
-        ConfigError, match=r"train\.at_test\.copies must be 0 for Mirrored grids .*, whose symmetries nobody knows"
+        ConfigError,
+        match=r"train\.at_test\.copies must be 0 for Mirrored grids .*, whose symmetries nobody knows",
     ):
         RUN.with_changes({"train.at_test.copies": 2})
 

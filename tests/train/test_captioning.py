@@ -1,4 +1,6 @@
-"""Captions through the one loop: their loss and halting target by hand, decoding at the end, what is kept to look at."""
+"""Captions through the one loop: their loss and halting target by hand, decoding at the end, what is kept to
+look at.
+"""
 
 import math
 
@@ -34,7 +36,9 @@ MODELS = {
 
 
 def config(name: str, **train) -> RunConfig:
-    return tiny_run(MODELS[name], PhantomCaptions(size=32, limit=24), **{"epochs": 1, "batch_size": 8} | train)
+    return tiny_run(
+        MODELS[name], PhantomCaptions(size=32, limit=24), **{"epochs": 1, "batch_size": 8} | train
+    )
 
 
 def test_a_caption_is_as_right_as_its_tokens():
@@ -87,9 +91,13 @@ def test_halting_by_sample_works_on_captions():
 
 @pytest.mark.parametrize("tuned", [False, True])
 def test_an_encoder_is_trained_with_its_captioner_where_it_is_tuned(tuned):
-    """The head for hidden tokens and the contrastive scale are of the encoder's own training and stay as they are."""
+    """The head for hidden tokens and the contrastive scale are of the encoder's own training and stay as they
+    are.
+    """
     encoders = [
-        trained(config("fused", learning_rate=rate).with_changes({"model.tuned": tuned})).state.network.eyes.injection.encoder
+        trained(
+            config("fused", learning_rate=rate).with_changes({"model.tuned": tuned})
+        ).state.network.eyes.injection.encoder
         for rate in (1e-3, 1e-2)
     ]
 
@@ -100,14 +108,17 @@ def test_an_encoder_is_trained_with_its_captioner_where_it_is_tuned(tuned):
 
 
 def test_recall_by_hand():
-    """Three pairs: the first finds its own, the second is beaten by one, the third shares its caption with the first."""
+    """Three pairs: the first finds its own, the second is beaten by one, the third shares its caption with
+    the first.
+    """
     images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
     texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     tokens = torch.tensor([[1, 5], [1, 6], [1, 5]])
 
     found = recalls(images, texts, tokens)
 
-    # By image: 1 and 3 are found, 2 has two captions (one text) nearer. By text: 1 and 3 find their images, 2 finds its own.
+    # By image: 1 and 3 are found, 2 has two captions (one text) nearer. By text: 1 and 3 find their images, 2
+    # finds its own.
     assert found[1] == pytest.approx(100 * (2 / 3 + 1) / 2)
     assert found[5] == 100
 
@@ -127,7 +138,10 @@ def test_the_contrast_by_hand():
     [
         ({"model.fuselip": None}, "model.fuselip goes with model.backbone 'fuselip'"),
         ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
-        ({"data.length": 37}, "context must hold the 37 tokens of data.length and 4 codes of the image, but got 40"),
+        (
+            {"data.length": 37},
+            "context must hold the 37 tokens of data.length and 4 codes of the image, but got 40",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(change, words):
@@ -140,7 +154,8 @@ def test_a_caption_is_never_cut_where_nobody_counts():
     assert config("image only").with_changes({"data.length": 40}).data.length == 40
     for name in ("image only", "aligner"):
         with pytest.raises(
-            ConfigError, match=r"context must hold the 41 tokens of data.length, but got 40. A shorter data.length cuts"
+            ConfigError,
+            match=r"context must hold the 41 tokens of data.length, but got 40. A shorter data.length cuts",
         ):
             config(name).with_changes({"data.length": 41})
 
@@ -157,21 +172,30 @@ def test_the_aligners_scale_stays_between_1_and_100():
 
 
 def written(model: ModelConfig, **train) -> tuple[RunConfig, list[list[int]], list[int]]:
-    """A run, what its drawn weights write of the test images, and how many images they looked at, batch by batch."""
-    training, seen = make_training(tiny_run(model, PhantomCaptions(size=32, limit=24), batch_size=8, **train)), []
+    """A run, what its drawn weights write of the test images, and how many images they looked at, batch by
+    batch.
+    """
+    training, seen = (
+        make_training(tiny_run(model, PhantomCaptions(size=32, limit=24), batch_size=8, **train)),
+        [],
+    )
     network = training.state.network
     network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
     ids = captions(network, training._batches(training.data.test), training.config, training.data.tokenizer)
     return training.config, ids, seen
 
 
-@pytest.mark.parametrize(("method", "together", "more"), [("beam", 2, 0), ("greedy", 4, 0), ("official_quirk", 2, 1)])
+@pytest.mark.parametrize(
+    ("method", "together", "more"), [("beam", 2, 0), ("greedy", 4, 0), ("official_quirk", 2, 1)]
+)
 def test_writing_fits_where_training_does(method, together, more):
     """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept.
 
     The search of 003 writes one more token: as many behind BOS as a caption has.
     """
-    run, ids, seen = written(MODELS["trm"].model_copy(update={"decode": method, "beam": 2}), evaluation_steps=4)
+    run, ids, seen = written(
+        MODELS["trm"].model_copy(update={"decode": method, "beam": 2}), evaluation_steps=4
+    )
 
     assert (written_at_once(run), max(seen), sum(seen), len(ids)) == (together, together, 24, 24)
     assert {len(caption) for caption in ids} == {run.data.length + more}

@@ -76,7 +76,9 @@ def beam_search_of_one(network: Captioner, image: torch.Tensor, width: int, powe
 def test_the_batched_beam_search_is_the_textbooks(model, seed, width, power):
     network, images = captioner(model, seed), images_of(seed)
 
-    found = decode(network, images, IDS, length=LENGTH, steps=2, width=width, length_normalisation=power).tolist()
+    found = decode(
+        network, images, IDS, length=LENGTH, steps=2, width=width, length_normalisation=power
+    ).tolist()
 
     assert found == [beam_search_of_one(network, image, width, power) for image in images]
 
@@ -84,7 +86,10 @@ def test_the_batched_beam_search_is_the_textbooks(model, seed, width, power):
 def test_a_beam_of_one_is_greedy():
     for seed, model in enumerate(MODELS):
         network, images = captioner(model, seed, temperature=1.0), images_of(seed, 8)
-        greedy, beam = (decode(network, images, IDS, length=12, steps=2, method=method, width=1) for method in ("greedy", "beam"))
+        greedy, beam = (
+            decode(network, images, IDS, length=12, steps=2, method=method, width=1)
+            for method in ("greedy", "beam")
+        )
         assert torch.equal(greedy, beam)
 
 
@@ -135,9 +140,14 @@ def test_the_search_of_003_goes_on_after_eos_until_all_end_at_once():
 
     apart = Apart({A: {IDS.eos: 1.0}, IDS.eos: {B: 1.0}, B: {IDS.eos: 1.0}, C: {A: 1.0}})
     both, alone = (
-        decode(apart, torch.tensor(images), IDS, length=7, steps=1, method="official_quirk") for images in ([A, C], [A])
+        decode(apart, torch.tensor(images), IDS, length=7, steps=1, method="official_quirk")
+        for images in ([A, C], [A])
     )
 
-    assert [[word for word in caption if word in WORDS] for caption in both.tolist()] == [[A, B, B], [C, A, B, B]]
-    assert both[0].tolist() == [IDS.bos, A, B, B, IDS.eos, IDS.eos, IDS.eos]  # words first, so that a tokenizer reads them
+    assert [[word for word in caption if word in WORDS] for caption in both.tolist()] == [
+        [A, B, B],
+        [C, A, B, B],
+    ]
+    # words first, so that a tokenizer reads them
+    assert both[0].tolist() == [IDS.bos, A, B, B, IDS.eos, IDS.eos, IDS.eos]
     assert alone.tolist() == [[IDS.bos, A, IDS.eos, 0, 0, 0, 0]]

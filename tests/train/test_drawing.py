@@ -84,7 +84,10 @@ def test_a_run_that_is_left_goes_on_with_the_data_that_its_seed_drew_and_its_wei
     assert first.metrics == second.metrics
     assert first.provenance.data_checksum == second.provenance.data_checksum == checksum
     weights = RunFolder(Path(whole.folder)).weights
-    assert len(answers_again(RunConfig.model_validate(whole.config), first, weights, tmp_path)) == first.answers.of
+    assert (
+        len(answers_again(RunConfig.model_validate(whole.config), first, weights, tmp_path))
+        == first.answers.of
+    )
 
 
 def test_a_plan_asks_no_one_checksum_of_them(tmp_path):

@@ -1,4 +1,6 @@
-"""Puzzles through the loop: loss, scores and halting by hand, symmetries and rounds, and what is kept to look at."""
+"""Puzzles through the loop: loss, scores and halting by hand, symmetries and rounds, and what is kept to look
+at.
+"""
 
 import math
 from dataclasses import replace
@@ -33,13 +35,17 @@ RUN = RunConfig(data=Mirrored(), model=TINY, train=SLOTS)
 
 
 def test_the_loss_of_two_puzzles_by_hand():
-    """Three cells, two tokens beside PAD. Puzzle 0 is asked for two of them and has one right; puzzle 1 for one, and has it.
+    """Three cells, two tokens beside PAD. Puzzle 0 is asked for two of them and has one right; puzzle 1 for
+    one, and has it.
 
-    Stablemax: s(1) = 2, s(0) = 1, s(-1) = 1/2. Puzzle 0: (-log 2/4 - log 1/4) / 2; puzzle 1: -log 2/3.5. The halting
-    targets are 0 and 1, because only puzzle 1 is right as a whole; a probability of 3/4 costs log 4 and log 4/3, at half the
-    weight.
+    Stablemax: s(1) = 2, s(0) = 1, s(-1) = 1/2. Puzzle 0: (-log 2/4 - log 1/4) / 2; puzzle 1: -log 2/3.5. The
+        halting
+    targets are 0 and 1, because only puzzle 1 is right as a whole; a probability of 3/4 costs log 4 and log
+    4/3, at half the weight.
     """
-    logits = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 1.0], [0.0] * 3, [0.0] * 3]])
+    logits = torch.tensor(
+        [[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 1.0], [0.0] * 3, [0.0] * 3]]
+    )
     labels = torch.tensor([[1, 1, 0], [2, 0, 0]])
     batch = Batch(torch.zeros(2, 1, 1, 3), labels, None, 2)
 
@@ -59,11 +65,18 @@ def test_a_puzzle_of_which_no_cell_is_asked_for_is_right_at_every_place():
     assert token_share(logits, labels, exact=True).tolist() == [True, False]
     assert token_share(logits, labels, exact=False).tolist() == [0.0, 0.5]
     assert (sums["exact"].tolist(), sums["cells"].tolist(), sums["halted"].tolist()) == ([1.0], [0.5], [1.0])
-    assert measured(Answers("grid", labels=labels.numpy(), cells=logits.argmax(-1).numpy())).values["exact_accuracy"] == 50.0
+    assert (
+        measured(Answers("grid", labels=labels.numpy(), cells=logits.argmax(-1).numpy())).values[
+            "exact_accuracy"
+        ]
+        == 50.0
+    )
 
 
 def test_scores_count_only_cells_that_are_asked_for(tmp_path):
-    """Puzzle 0: all right where asked; 1: one of two; 2: none of one, though it breaks no rule. A file keeps them."""
+    """Puzzle 0: all right where asked; 1: one of two; 2: none of one, though it breaks no rule. A file keeps
+    them.
+    """
     answers = Answers(
         "grid",
         labels=np.array([[1, 2, 0], [1, 2, 0], [3, 0, 0]]),
@@ -86,9 +99,9 @@ def test_scores_count_only_cells_that_are_asked_for(tmp_path):
 def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
     """Three puzzles of two cells, three segments, of which two count for halting.
 
-    Puzzle 0 halts at once and is right from the second on; 1 halts at the second, right there; 2 never does, right at the third.
-    By the second rule all halt at once. Puzzle 1 is lost at the third segment. Of the right one of the last, 1, and the wrong
-    one, 2, the head is surer of 1, and of 0 than of both.
+    Puzzle 0 halts at once and is right from the second on; 1 halts at the second, right there; 2 never does,
+    right at the third. By the second rule all halt at once. Puzzle 1 is lost at the third segment. Of the
+    right one of the last, 1, and the wrong one, 2, the head is surer of 1, and of 0 than of both.
     """
     changes = {"train.evaluation_steps": 2, "train.evaluation_depths": 3, "train.supervision_steps": 2}
     config = RUN.with_changes({**changes, "train.at_test.halts": "0.25"})
@@ -117,7 +130,11 @@ def test_numbers_follow_from_seed_row_and_turn_alone():
     whole = numbers(7, rows, turns, 4)
 
     assert np.array_equal(whole[500:], numbers(7, rows[500:], turns[500:], 4))
-    for other in (numbers(8, rows, turns, 4), numbers(7, rows, turns + 1, 4), numbers(7, rows + 1, turns, 4)[:-1]):
+    for other in (
+        numbers(8, rows, turns, 4),
+        numbers(7, rows, turns + 1, 4),
+        numbers(7, rows + 1, turns, 4)[:-1],
+    ):
         assert not np.isin(other, whole[0]).any()
     assert 0 <= whole.min() < 0.01 < 0.99 < whole.max() < 1
     assert abs(np.corrcoef(whole.T)[np.triu_indices(4, 1)]).max() < 0.12
@@ -130,7 +147,9 @@ def test_a_puzzle_has_itself_and_so_many_symmetries_for_every_seed(count):
 
     seen = [symmetries(config, seed, rows, turns) for seed in (0, 1)]
 
-    forms = [{("itself" if same else float(draw[0])) for draw, same in zip(*one, strict=True)} for one in seen]
+    forms = [
+        {("itself" if same else float(draw[0])) for draw, same in zip(*one, strict=True)} for one in seen
+    ]
     assert [len(one) for one in forms] == [count + 1] * 2
     assert forms[0] == forms[1]
     assert np.array_equal(seen[0][1], seen[1][1]) == (count == 0)
@@ -144,7 +163,8 @@ def test_an_epoch_goes_over_the_puzzles_in_rounds_under_symmetries():
     first, again, other = (list(batches.epoch(number)) for number in (0, 0, 1))
 
     images, labels = (torch.cat([getattr(batch, name) for batch in first]) for name in ("images", "labels"))
-    assert ((labels == images.flip(3).flatten(1)) | (labels == 0)).all()  # read from right to left, where it is asked for
+    # read from right to left, where it is asked for
+    assert ((labels == images.flip(3).flatten(1)) | (labels == 0)).all()
     corners = (labels == 0).int().argmax(1)
     assert (len(batches), batches.size, len(corners)) == (15, 2 * SIZES[0], 2 * SIZES[0])
     assert sorted(corners.unique().tolist()) == [0, 3]  # as it is, or with the rows exchanged
@@ -168,8 +188,15 @@ def test_slots_of_puzzles_with_embeddings_resume_to_the_bit(optimizer):
 
 
 def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
-    """And where its head is sure enough: at a probability that is passed at once, and at one that is never reached."""
-    changes = {"data.rounds": 8, "train.epochs": 6, "train.learning_rate": 1e-2, "train.at_test.halts": "1e-9,0.999999999"}
+    """And where its head is sure enough: at a probability that is passed at once, and at one that is never
+    reached.
+    """
+    changes = {
+        "data.rounds": 8,
+        "train.epochs": 6,
+        "train.learning_rate": 1e-2,
+        "train.at_test.halts": "1e-9,0.999999999",
+    }
 
     training = trained(RUN.with_changes(changes))
     found = training.finish()
@@ -183,9 +210,15 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     assert [metrics[f"halted_exact_accuracy.{at}"] for at in ("1e-09", "0.999999999")] == [
         depths["exact_accuracy"][step] for step in "14"
     ]
-    assert (thinking["cells"].shape, thinking["halt"].shape, thinking["given"].shape) == ((12, 6, 6), (12, 6), (12, 6))
+    assert (thinking["cells"].shape, thinking["halt"].shape, thinking["given"].shape) == (
+        (12, 6, 6),
+        (12, 6),
+        (12, 6),
+    )
     exact = ((thinking["cells"][:, 3] == thinking["answers"]) | (thinking["answers"] == 0)).all(1)
-    solved = solve(training.task, training.state.evaluated, training._batches(training.data.test, shared=False))
+    solved = solve(
+        training.task, training.state.evaluated, training._batches(training.data.test, shared=False)
+    )
     assert exact.tolist() == solved.right[:12].tolist()
 
 

@@ -35,11 +35,15 @@ def batch(*values: float, groups: bool = False) -> Batch:
 
 
 def output(halt: list[float], proceed: list[float] | None = None) -> Output:
-    return Output(torch.zeros(len(halt), 2), torch.tensor(halt), None if proceed is None else torch.tensor(proceed))
+    return Output(
+        torch.zeros(len(halt), 2), torch.tensor(halt), None if proceed is None else torch.tensor(proceed)
+    )
 
 
 def test_only_slots_that_halted_take_the_new_sample_and_start_anew():
-    """Three slots after some steps; the middle one has halted: it takes sample 20 and state 0, and counts from 0."""
+    """Three slots after some steps; the middle one has halted: it takes sample 20 and state 0, and counts
+    from 0.
+    """
     old = Slots(batch(1.0, 2.0, 3.0, groups=True), (torch.tensor([[7.0], [8.0], [9.0]]),),
                 torch.tensor([4, 16, 2]), torch.tensor([False, True, False]))  # fmt: skip
 
@@ -54,7 +58,9 @@ def test_only_slots_that_halted_take_the_new_sample_and_start_anew():
 
 
 def test_a_sample_halts_when_it_is_surer_to_be_right_than_to_gain():
-    """HRM: halt > proceed, or the last step. TRM: halt > 0, or the last step. Without exploration; and not before all is seen."""
+    """HRM: halt > proceed, or the last step. TRM: halt > 0, or the last step. Without exploration; and not
+    before all is seen.
+    """
     config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
     steps = torch.tensor([1, 1, 4])
 
@@ -64,7 +70,9 @@ def test_a_sample_halts_when_it_is_surer_to_be_right_than_to_gain():
 
 
 def test_exploration_delays_a_halt_of_its_share_by_a_least_number_of_steps_from_two_on():
-    """Every sample is sure after one step. With exploration 1 each has M_min in {2, 3, 4}, a third of them each."""
+    """Every sample is sure after one step. With exploration 1 each has M_min in {2, 3, 4}, a third of them
+    each.
+    """
     torch.manual_seed(0)
     sure = output([5.0] * 30_000)
 
@@ -85,7 +93,9 @@ def test_the_value_of_going_on_is_learned_from_the_next_step():
     """sigmoid(max(halt', proceed')); at the last step sigmoid(halt')."""
     target = proceed_target(output([0.0, 1.0, -1.0], [2.0, 0.5, 3.0]), torch.tensor([1, 2, 4]), most=4)
 
-    assert target.tolist() == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))])
+    assert target.tolist() == pytest.approx(
+        [1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))]
+    )
 
 
 def training(model, data: DataConfig | None = None, **train) -> Training:
@@ -101,7 +111,9 @@ def training(model, data: DataConfig | None = None, **train) -> Training:
 
 
 def test_slots_live_on_from_batch_to_batch():
-    """Nobody is sure (bias -5 on both outputs, so halt = proceed): all samples run to step 4, then all are replaced."""
+    """Nobody is sure (bias -5 on both outputs, so halt = proceed): all samples run to step 4, then all are
+    replaced.
+    """
     run = training(HRM_SMALL, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
     run.state.network.train()
     seen = []
@@ -150,7 +162,9 @@ def test_a_single_step_trains_no_proceed(steps):
 
 # pytest makes an error of the warning that torch hides while it looks at the tensors between two graphs
 @pytest.mark.whole
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning"
+)
 def test_compiling_changes_neither_losses_nor_slots():
     if not shutil.which("c++"):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
@@ -162,7 +176,9 @@ def test_compiling_changes_neither_losses_nor_slots():
     assert compiled.trace["losses"] == pytest.approx(plain.trace["losses"], rel=1e-4)
     assert torch.equal(compiled.state.slots.steps, plain.state.slots.steps)
     assert torch.equal(compiled.state.slots.batch.images, plain.state.slots.batch.images)
-    torch.testing.assert_close(compiled.state.slots.carry[0], plain.state.slots.carry[0], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        compiled.state.slots.carry[0], plain.state.slots.carry[0], rtol=1e-3, atol=1e-4
+    )
 
 
 def test_the_halting_head_learns_when_it_is_right():
@@ -177,7 +193,9 @@ def test_the_halting_head_learns_when_it_is_right():
 
 
 def test_fields_that_do_not_go_together_are_refused():
-    with pytest.raises(ConfigError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"):
+    with pytest.raises(
+        ConfigError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"
+    ):
         RunConfig(data=Digits(), model=HRMImage(patch=2), train=TrainConfig(halting="sample"))
     with pytest.raises(ConfigError, match="detach_carry must be true with halting 'sample'"):
         TrainConfig(halting="sample", detach_carry=False)

@@ -1,4 +1,6 @@
-"""Metrics of finished runs, computed without training: from answers, from weights, by the command line in a new process."""
+"""Metrics of finished runs, computed without training: from answers, from weights, by the command line in a
+new process.
+"""
 
 import json
 import shutil
@@ -87,13 +89,16 @@ def computed(results: Results, *names: str) -> tuple[bool, list[str]]:
     with redirect_stdout(StringIO()) as printed:
         done = evaluate(results, "later", "quick", names, Path("data"))
     lines = printed.getvalue().splitlines()
-    return done, [line for line in lines if not line.startswith("not imported")][1:]  # what other tests have registered
+    # what other tests have registered
+    return done, [line for line in lines if not line.startswith("not imported")][1:]
 
 
 def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
     before = [folder.result.read_bytes() for folder in folders(results)]
     (told,) = map(str, lacking(load_study(results, "later", "quick")))
-    assert told.startswith("not computed yet: Brier score by 2 finished runs. Compute without training: recstudy evaluate ")
+    assert told.startswith(
+        "not computed yet: Brier score by 2 finished runs. Compute without training: recstudy evaluate "
+    )
     assert told.endswith("results/studies/later/quick --metric brier")
 
     done, said = computed(results)
@@ -126,11 +131,15 @@ def test_answers_that_are_torn_or_cut_do_not_suffice(results, brier):
     assert done
     assert all("from its weights" in line for line in said)
     assert read_record(first.measured, Measured).metrics["brier"].value == pytest.approx(expected, rel=1e-3)
-    assert measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
+    assert (
+        measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
+    )
 
 
 def test_what_rounding_flips_by_hand(monkeypatch):
-    """Of four images bfloat16 loses one and gains one, half a batch changes none, and the compiled network gains one."""
+    """Of four images bfloat16 loses one and gains one, half a batch changes none, and the compiled network
+    gains one.
+    """
     right = {("float32", 8, False): [1, 1, 0, 0], ("bfloat16", 8, False): [1, 0, 1, 0]}
     right |= {("float32", 4, False): [1, 1, 0, 0], ("float32", 8, True): [1, 1, 0, 1]}
 
@@ -178,7 +187,9 @@ def test_a_run_that_cannot_be_evaluated_is_one_line(results, brier):
     assert not done
     assert len(said) == 2
     assert any(line.endswith("cannot be evaluated: it kept neither answers nor weights") for line in said)
-    assert any("cannot be evaluated: the data here is not that of the run: its checksum is" in line for line in said)
+    assert any(
+        "cannot be evaluated: the data here is not that of the run: its checksum is" in line for line in said
+    )
 
 
 def test_a_result_keeps_its_own_value(results, monkeypatch):
@@ -191,7 +202,9 @@ def test_a_result_keeps_its_own_value(results, monkeypatch):
 
 
 def test_a_metric_that_is_not_there_or_for_other_data_says_so(results):
-    with pytest.raises(ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"):
+    with pytest.raises(
+        ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"
+    ):
         computed(results, "birer")
     with pytest.raises(ConfigError, match=r"Parameters \(params\) does not follow from answers"):
         computed(results, "params")
@@ -238,7 +251,9 @@ def test_the_command_line_in_a_new_process_needs_no_torch_where_answers_suffice(
         "evaluate", "results/studies/later/quick", "--metric", "brier", "--trust",
     )  # fmt: skip
 
-    done = subprocess.run([sys.executable, "-c", *code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", *code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[2/2] 1 epoch, seed 1: Brier score " in done.stdout

@@ -14,11 +14,14 @@ from recstudy.train.loop import Training
 from recstudy.train.losses import step_loss
 
 RUN = tiny_run(tiny_model(layers=1, latent_steps=1), Digits(limit=64), augment=Augment(mixup=0.4))
-FIXED = {"train__supervision_steps": 3, "train__halt_threshold": 1, "train__epochs": 1}  # three steps whatever it is sure of
+# three steps whatever it is sure of
+FIXED = {"train__supervision_steps": 3, "train__halt_threshold": 1, "train__epochs": 1}
 
 
 def training(**changes) -> Training:
-    return make_training(RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()}))
+    return make_training(
+        RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()})
+    )
 
 
 def weights(run: Training) -> list[torch.Tensor]:
@@ -35,7 +38,13 @@ def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
     again = training()
 
     for line, repeated in zip(lines, again.epochs(), strict=True):
-        timeless = {"train_loss", "selection_loss", "selection_top1_accuracy", "learning_rate", "supervision_steps_used"}
+        timeless = {
+            "train_loss",
+            "selection_loss",
+            "selection_top1_accuracy",
+            "learning_rate",
+            "supervision_steps_used",
+        }
         assert {name: line[name] for name in timeless} == {name: repeated[name] for name in timeless}
     assert all(map(torch.equal, weights(first), weights(again)))
     assert not all(map(torch.equal, weights(first), weights(other)))
@@ -44,7 +53,10 @@ def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
 def test_a_loss_at_the_last_step_alone_is_the_one_that_is_stepped_on():
     """Two steps with an attached carry: the gradient of the second one's loss, and not that of their sum."""
     run = training(
-        **FIXED | {"train__supervision_steps": 2}, train__detach_carry=False, train__supervised="last", model__dropout=0
+        **FIXED | {"train__supervision_steps": 2},
+        train__detach_carry=False,
+        train__supervised="last",
+        model__dropout=0,
     )
     batch, stepped = next(run._train.epoch(0)), []
     run._step = lambda loss: stepped.append(loss.item())
@@ -109,13 +121,17 @@ def test_the_gradient_is_clipped_to_its_global_norm():
     run = training(train__gradient_clip=0.5, train__epochs=1, train__augment=Augment().model_dump())
     weights = list(run.state.network.parameters())
 
-    norms = at_each_step(run, lambda: torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None]).item())
+    norms = at_each_step(
+        run, lambda: torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None]).item()
+    )
 
     assert max(norms) <= 0.5 + 1e-4
 
 
 def test_what_a_network_adds_is_trained_and_recorded_apart():
-    """3 x the sum of a weight, beside the task's loss: its gradient is greater by 3, and `train_loss` is the task's own."""
+    """3 x the sum of a weight, beside the task's loss: its gradient is greater by 3, and `train_loss` is the
+    task's own.
+    """
     plain, more = training(train__epochs=1), training(train__epochs=1)
     weight, own = more.state.network.y_start, more._forward
 
@@ -161,7 +177,8 @@ def test_the_best_validation_epoch_is_what_the_test_sees(model):
     assert outcome["selected"]["epoch"] == scores.index(max(scores)) == run.state.best.epoch
     assert outcome["selected"]["top1_accuracy"] == max(scores)
     assert all(map(torch.equal, run.state.evaluated.state_dict().values(), run.state.best.weights.values()))
-    assert model == RUN.model or run.state.best.epoch < 5  # else the last epoch's statistics would be the selected ones anyway
+    # else the last epoch's statistics would be the selected ones anyway
+    assert model == RUN.model or run.state.best.epoch < 5
 
 
 def test_selection_on_test_trains_on_all_images_and_reports_the_best_test_epoch():
@@ -197,7 +214,9 @@ def test_bfloat16_changes_the_numbers_a_little_and_keeps_float32_weights():
 
 
 def test_a_schedule_by_update_changes_within_an_epoch():
-    run = training(train__schedule="update", train__warmup=0.5, train__supervision_steps=2, train__halt_threshold=1)
+    run = training(
+        train__schedule="update", train__warmup=0.5, train__supervision_steps=2, train__halt_threshold=1
+    )
 
     rates = at_each_step(run, lambda: run.state.optimizers[0].param_groups[0]["lr"])
 
@@ -208,7 +227,12 @@ def test_a_schedule_by_update_changes_within_an_epoch():
 
 def test_a_schedule_counted_in_batches_is_over_half_way_through():
     """Contradiction 004-3: two updates a batch."""
-    run = training(train__schedule="batch", train__supervision_steps=2, train__halt_threshold=1, train__final_learning_rate=1e-5)
+    run = training(
+        train__schedule="batch",
+        train__supervision_steps=2,
+        train__halt_threshold=1,
+        train__final_learning_rate=1e-5,
+    )
     rates = [line["learning_rate"] for line in run.epochs()]
 
     assert rates[0] == 3e-4
@@ -265,12 +289,17 @@ def test_weights_that_break_in_the_last_step_are_a_diverged_run():
 
 @pytest.mark.parametrize(("detach", "updates"), [(True, 12), (False, 4)])
 def test_an_update_follows_each_supervision_step_or_with_an_attached_carry_each_batch(detach, updates):
-    """Four batches of 58 images, three steps each, twice; of a batch's first step alone the initial states have a gradient."""
+    """Four batches of 58 images, three steps each, twice; of a batch's first step alone the initial states
+    have a gradient.
+    """
     run = training(**FIXED | {"train__epochs": 2}, train__detach_carry=detach)
 
     traces = [(run.trace["first"], len(run.trace["losses"]), run.trace["every"]) for _ in run.epochs()]
 
-    steps = {name: int(run.state.optimizers[0].state[weight]["step"]) for name, weight in run.state.network.named_parameters()}
+    steps = {
+        name: int(run.state.optimizers[0].state[weight]["step"])
+        for name, weight in run.state.network.named_parameters()
+    }
     assert (steps.pop("y_start"), steps.pop("z_start")) == (8, 8)
     assert {*steps.values(), run.state.updates} == {2 * updates}
     assert traces == [(1, updates, 1), (updates + 1, updates, 1)]

@@ -16,11 +16,18 @@ LOG3 = math.log(3)
 
 
 def batch(label, targets=None):
-    return Batch(torch.zeros(1, 1, 1, 1), torch.tensor([label]), None if targets is None else torch.tensor([targets]), 1)
+    return Batch(
+        torch.zeros(1, 1, 1, 1),
+        torch.tensor([label]),
+        None if targets is None else torch.tensor([targets]),
+        1,
+    )
 
 
 def step_loss(output, batch, train, proceed_target=None, kind=Classification):
-    return loss_of_step(output, batch, kind(RunConfig(data=Digits(), model=CNN(), train=train)), proceed_target)
+    return loss_of_step(
+        output, batch, kind(RunConfig(data=Digits(), model=CNN(), train=train)), proceed_target
+    )
 
 
 def output(halt):
@@ -28,7 +35,8 @@ def output(halt):
     return Output(torch.tensor([[LOG3, 0.0]]), None if halt is None else torch.tensor([halt]))
 
 
-RIGHT, WRONG = math.log(4 / 3), math.log(4)  # of class 0 and of class 1; of a halting probability of 3/4 against 1 and 0
+# of class 0 and of class 1; of a halting probability of 3/4 against 1 and 0
+RIGHT, WRONG = math.log(4 / 3), math.log(4)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +48,21 @@ RIGHT, WRONG = math.log(4 / 3), math.log(4)  # of class 0 and of class 1; of a h
         (output(LOG3), batch(0), {"halt_weight": 2}, RIGHT + 2 * RIGHT),
         (output(None), batch(0), {}, RIGHT),  # a model without a halting head
         # label 0 mixed with 70 % of class 1: right by the original label, wrong by the mixture's largest part
-        (output(LOG3), batch(0, [0.3, 0.7]), {"halting_target": "original"}, 0.3 * RIGHT + 0.7 * WRONG + RIGHT),
+        (
+            output(LOG3),
+            batch(0, [0.3, 0.7]),
+            {"halting_target": "original"},
+            0.3 * RIGHT + 0.7 * WRONG + RIGHT,
+        ),
         (output(LOG3), batch(0, [0.3, 0.7]), {"halting_target": "mixed"}, 0.3 * RIGHT + 0.7 * WRONG + WRONG),
         (output(None), batch(0), {"label_smoothing": 0.2}, 0.9 * RIGHT + 0.1 * WRONG),
         # targets over 2 classes, logits over 3 tokens: the third token has share 0
-        (Output(torch.tensor([[0.0, LOG3, 0.0]])), batch(0, [0.25, 0.75]), {}, 0.25 * math.log(5) + 0.75 * math.log(5 / 3)),
+        (
+            Output(torch.tensor([[0.0, LOG3, 0.0]])),
+            batch(0, [0.25, 0.75]),
+            {},
+            0.25 * math.log(5) + 0.75 * math.log(5 / 3),
+        ),
     ],
 )
 def test_classification_and_halting_by_hand(said, given, train, expected):
@@ -66,7 +84,9 @@ def test_stablemax_by_hand():
     logits = torch.tensor([[1.0, 0.0, -1.0]])
     first, second, third = math.log(7 / 4), math.log(7 / 2), math.log(7)
 
-    assert stablemax(logits.expand(3, 3), torch.tensor([0, 1, 2])).tolist() == pytest.approx([first, second, third])
+    assert stablemax(logits.expand(3, 3), torch.tensor([0, 1, 2])).tolist() == pytest.approx(
+        [first, second, third]
+    )
     assert stablemax(logits, torch.tensor([[0.5, 0.5, 0.0]])).item() == pytest.approx((first + second) / 2)
     smooth = stablemax(logits, torch.tensor([0]), smoothing=0.3)
     assert smooth.item() == pytest.approx(0.8 * first + 0.1 * second + 0.1 * third)
@@ -80,7 +100,9 @@ def test_stablemax_has_a_finite_gradient_everywhere():
 
 
 def test_several_labels_count_where_they_are_known():
-    """Logits ln 3, 0, 7 against 1, 0, unknown: (-log 3/4 - log 1/2) / 2; an image of unknown labels alone costs nothing."""
+    """Logits ln 3, 0, 7 against 1, 0, unknown: (-log 3/4 - log 1/2) / 2; an image of unknown labels alone
+    costs nothing.
+    """
     logits, labels = torch.tensor([[LOG3, 0.0, 7.0]] * 2), torch.tensor([[1, 0, -1], [-1, -1, -1]])
 
     loss = step_loss(Output(logits), Batch(logits, labels, None, 2), TrainConfig(), kind=Findings)
@@ -91,7 +113,9 @@ def test_several_labels_count_where_they_are_known():
 
 
 def test_the_value_of_going_on_is_half_of_the_halting_loss():
-    """HRM: CE + 0.5 (BCE(halt) + BCE(proceed)): halt ln 3 on a right answer, proceed 0 against a target of 0.25."""
+    """HRM: CE + 0.5 (BCE(halt) + BCE(proceed)): halt ln 3 on a right answer, proceed 0 against a target of
+    0.25.
+    """
     said = Output(torch.tensor([[LOG3, 0.0]]), torch.tensor([LOG3]), torch.tensor([0.0]))
     loss = step_loss(said, batch(0), TrainConfig(halt_weight=0.5), torch.tensor([0.25]))
 
@@ -109,7 +133,9 @@ def test_the_mean_of_a_captions_loss_by_hand():
     captions = Batch(torch.zeros(2, 1, 1, 1), tokens, None, 2)
 
     found = {
-        mean: step_loss(Output(logits), captions, TrainConfig(caption_mean=mean), kind=Captioning).mean().item()
+        mean: step_loss(Output(logits), captions, TrainConfig(caption_mean=mean), kind=Captioning)
+        .mean()
+        .item()
         for mean in ("caption", "batch")
     }
 

@@ -8,7 +8,15 @@ from torch import nn
 from recstudy.config import TrainConfig
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, TRM, ShowTell
-from recstudy.train.optim import AdamAtan2, Lion, MovingAverage, SignSGD, learning_rate, make_optimizers, set_learning_rate
+from recstudy.train.optim import (
+    AdamAtan2,
+    Lion,
+    MovingAverage,
+    SignSGD,
+    learning_rate,
+    make_optimizers,
+    set_learning_rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +26,13 @@ from recstudy.train.optim import AdamAtan2, Lion, MovingAverage, SignSGD, learni
         (
             {"warmup": 0.03},
             1000,
-            {0: 0, 1: 1e-5, 30: 3e-4, 515: 3.01e-4 / 2, 999: 1e-6 + 2.99e-4 * (1 - math.cos(math.pi / 970)) / 2},
+            {
+                0: 0,
+                1: 1e-5,
+                30: 3e-4,
+                515: 3.01e-4 / 2,
+                999: 1e-6 + 2.99e-4 * (1 - math.cos(math.pi / 970)) / 2,
+            },
         ),
         ({"warmup": 1 / 30}, 300, {9: 2.7e-4, 10: 3e-4}),  # the baselines: ten of three hundred epochs
         ({"warmup": 0.03}, 1, {0: 3e-4}),  # one epoch trains at the full rate
@@ -32,11 +46,19 @@ from recstudy.train.optim import AdamAtan2, Lion, MovingAverage, SignSGD, learni
         (
             {"schedule": "batch", "warmup": 0.1, "learning_rate": 1e-3, "final_learning_rate": 2e-4},
             100,
-            {0: 0, 10: 1e-3, 60: 6e-4, 100: 2e-4 + 8e-4 * (1 + math.cos(0.9 * math.pi)) / 2, 110: 2e-4, 150: 2e-4},
+            {
+                0: 0,
+                10: 1e-3,
+                60: 6e-4,
+                100: 2e-4 + 8e-4 * (1 + math.cos(0.9 * math.pi)) / 2,
+                110: 2e-4,
+                150: 2e-4,
+            },
         ),
         # 004's author counts updates against a length in batches: past it the rate stays at its end
         ({"warmup": 0.04, "final_learning_rate": 6e-5}, 100, {100: 6e-5, 150: 6e-5}),
-        # torch's StepLR with a step of epochs // 2, as in 003: an odd number of epochs ends with a second step
+        # torch's StepLR with a step of epochs // 2, as in 003: an odd number of epochs ends with a second
+        # step
         ({"schedule": "step", "learning_rate": 1e-4}, 4, {0: 1e-4, 1: 1e-4, 2: 1e-5, 3: 1e-5}),
         ({"schedule": "step", "learning_rate": 1e-4}, 5, {0: 1e-4, 1: 1e-4, 2: 1e-5, 3: 1e-5, 4: 1e-6}),
         ({"schedule": "step", "learning_rate": 1e-4}, 1, {0: 1e-4}),
@@ -74,14 +96,19 @@ EQUAL = (1.0, 1.0)
         # v = 1, then 0.5 + 1: p = 1 - 0.1, then - 0.15
         ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5}}, EQUAL, [0.9, 0.75]),
         # looking ahead, g + 0.5 v: 1.5, then 1.75
-        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5, "nesterov": True}}, EQUAL, [0.85, 0.675]),
+        (
+            {"optimizer": "sgd", "optimizer_options": {"momentum": 0.5, "nesterov": True}},
+            EQUAL,
+            [0.85, 0.675],
+        ),
         # decay is a part of the gradient: g = 1 + 1, so p = 0.8; g = 1.8, v = 0.9 x 2 + 1.8
         ({"optimizer": "sgd", "weight_decay": 1.0}, EQUAL, [0.8, 0.44]),
         # the corrected moments of equal gradients are 1 and 1
         ({"optimizer": "adam"}, EQUAL, [0.9, 0.8]),
         # the sign is 1 whatever the gradient's size; decay shrinks first: 0.9 x 1 - 0.1, 0.9 x 0.8 - 0.1
         ({"optimizer": "lion", "weight_decay": 1.0}, EQUAL, [0.8, 0.62]),
-        # m = 0.1, 0.05; the steps' signs are of 0.5, of 0.5 x 0.1 - 0.5 x 0.4 < 0, and of 0.5 x 0.05 - 0.5 x 0.04 > 0
+        # m = 0.1, 0.05; the steps' signs are of 0.5, of 0.5 x 0.1 - 0.5 x 0.4 < 0, and of 0.5 x 0.05 - 0.5 x
+        # 0.04 > 0
         ({"optimizer": "lion", "beta1": 0.5, "beta2": 0.9}, (1.0, -0.4, -0.04), [0.9, 1.0, 0.9]),
         # betas 0: a step is lr g / |g|, with amsgrad lr g / max |g|
         ({"beta1": 0, "beta2": 0}, (10.0, 0.1), [0.9, 0.8]),
@@ -92,7 +119,9 @@ def test_steps_by_hand(settings, gradients, weights):
     """A weight of 1 with a rate of 0.1."""
     layer = nn.Linear(1, 1, bias=False)
     nn.init.ones_(layer.weight)
-    (optimizer,) = make_optimizers(layer, TrainConfig(**{"learning_rate": 0.1, "weight_decay": 0.0, **settings}))
+    (optimizer,) = make_optimizers(
+        layer, TrainConfig(**{"learning_rate": 0.1, "weight_decay": 0.0, **settings})
+    )
     seen = []
     for gradient in gradients:
         layer.weight.grad = torch.full((1, 1), gradient)
@@ -113,12 +142,15 @@ def test_a_tuned_backbone_has_a_rate_of_its_own():
     assert (rest["lr"], seeing["lr"]) == (pytest.approx(5e-5), pytest.approx(2.5e-5))
     assert list(map(id, seeing["params"])) == list(map(id, backbone))
     assert len(rest["params"]) + len(backbone) == len(weights)
-    assert [len(group["params"]) for group in make_optimizers(network, TrainConfig())[0].param_groups] == [len(weights)]
+    assert [len(group["params"]) for group in make_optimizers(network, TrainConfig())[0].param_groups] == [
+        len(weights)
+    ]
 
 
 def test_moving_average_by_hand():
-    """d = 0.9 from 1: after weights 2 and 3 it is 0.9 * (0.9 + 0.2) + 0.3 = 1.29; a running mean from 0, after 4 and 7, is
-    0.9 * 0.4 + 0.7 = 1.06, because that of today's weights would not fit their average. Other buffers are taken over."""
+    """d = 0.9 from 1: after weights 2 and 3 it is 0.9 * (0.9 + 0.2) + 0.3 = 1.29; a running mean from 0,
+    after 4 and 7, is 0.9 * 0.4 + 0.7 = 1.06, because that of today's weights would not fit their average.
+    Other buffers are taken over."""
     network = nn.BatchNorm1d(1)
     network.register_buffer("other", torch.zeros(1))
     average = MovingAverage(network, 0.9)  # type: ignore[arg-type]
@@ -177,12 +209,17 @@ def test_sign_sgd_moves_the_rows_of_the_batch_alone():
 def test_the_puzzle_embeddings_have_an_optimiser_and_a_rate_of_their_own():
     """At half the schedule both stand at half of their peaks, 1e-3 and 1e-2."""
     network = nn.ModuleList([nn.Linear(2, 2), nn.Embedding(3, 2, sparse=True)])
-    optimizers = make_optimizers(network, TrainConfig(learning_rate=1e-3, weight_decay=0.2, puzzle_weight_decay=0.3))
+    optimizers = make_optimizers(
+        network, TrainConfig(learning_rate=1e-3, weight_decay=0.2, puzzle_weight_decay=0.3)
+    )
     set_learning_rate(optimizers, 5e-4)
 
     assert [type(optimizer) for optimizer in optimizers] == [torch.optim.AdamW, SignSGD]
     assert [optimizer.param_groups[0]["weight_decay"] for optimizer in optimizers] == [0.2, 0.3]
-    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [pytest.approx(5e-4), pytest.approx(5e-3)]
+    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [
+        pytest.approx(5e-4),
+        pytest.approx(5e-3),
+    ]
     assert sum(len(optimizer.param_groups[0]["params"]) for optimizer in optimizers) == 3
 
 
@@ -226,8 +263,9 @@ def test_muon_lowers_a_loss_and_resumes_to_the_same_bits():
 
 
 def test_muon_orthogonalizes_hidden_matrices_alone():
-    """In the first step every weight of AdamW moves by its rate. A hidden matrix moves by 0.2 sqrt(max(A, B)) times its
-    rate along an orthogonal matrix, whose singular values Newton and Schulz leave between 0.5 and 1.3."""
+    """In the first step every weight of AdamW moves by its rate. A hidden matrix moves by 0.2 sqrt(max(A, B))
+    times its rate along an orthogonal matrix, whose singular values Newton and Schulz leave between 0.5 and
+    1.3."""
     network = make_trm()
     before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
     (optimizer,) = make_optimizers(network, TrainConfig(**MUON, weight_decay=0.0))
@@ -262,7 +300,9 @@ def test_muon_and_adamw_follow_one_schedule():
 
 
 def test_muon_leaves_a_head_inside_a_numbered_list_to_adamw():
-    network = nn.ModuleDict({"inner": nn.Linear(3, 3), "answer": nn.Sequential(nn.Dropout(), nn.Linear(3, 5))})
+    network = nn.ModuleDict(
+        {"inner": nn.Linear(3, 3), "answer": nn.Sequential(nn.Dropout(), nn.Linear(3, 5))}
+    )
     (optimizer,) = make_optimizers(network, TrainConfig(**MUON))
 
     matrices = optimizer.param_groups[1]["params"]

@@ -1,4 +1,6 @@
-"""Several workers take the steps of one, where samples halt by themselves and puzzle embeddings have sparse gradients."""
+"""Several workers take the steps of one, where samples halt by themselves and puzzle embeddings have sparse
+gradients.
+"""
 
 import json
 import os
@@ -44,7 +46,12 @@ def together(work: Callable[..., Any], folder: Path, *given: Any) -> list[Any]:
 
 
 def worker(rank: int, work: Callable[..., Any], folder: str, *given: Any) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "WORLD_SIZE": "2", "RECSTUDY_CACHE": f"{folder}/cache"}
+    os.environ |= {
+        "MASTER_ADDR": "127.0.0.1",
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "RECSTUDY_CACHE": f"{folder}/cache",
+    }
     torch.set_num_threads(1)
     meet, patience = f"file://{folder}/meet-{'-'.join(map(str, given))}", timedelta(seconds=100)
     dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=2, timeout=patience)
@@ -54,14 +61,17 @@ def worker(rank: int, work: Callable[..., Any], folder: str, *given: Any) -> Non
 
 
 def captions_of(folder: Path) -> list[Any]:
-    """By method, what the same drawn weights write of the 21 test images; and how many images this worker looked at."""
+    """By method, what the same drawn weights write of the 21 test images; and how many images this worker
+    looked at.
+    """
     found, seen = {}, []
     for method in ("greedy", "beam", "official_quirk"):
         model = tiny_model("image_lstm", beam=2, decode=method)
         run = tiny_run(model, PhantomCaptions(limit=21, size=32, length=12), epochs=1, batch_size=4)
         training = make_training(run)
         network = training.state.network
-        torch.nn.init.normal_(network.answer.weight, std=3.0)  # likes and dislikes, so that images have captions of their own
+        # likes and dislikes, so that images have captions of their own
+        torch.nn.init.normal_(network.answer.weight, std=3.0)
         network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
         data = training.data
         found[method] = captions(network, training._batches(data.test, shared=False), run, data.tokenizer)
@@ -69,7 +79,9 @@ def captions_of(folder: Path) -> list[Any]:
 
 
 def test_a_group_writes_the_captions_of_one_worker_in_their_order(tmp_path):
-    """Each image is looked at by one of the two; in 003's search, with the images that share its batch for one worker."""
+    """Each image is looked at by one of the two; in 003's search, with the images that share its batch for
+    one worker.
+    """
     alone, _ = captions_of(tmp_path)
 
     (one, first), (two, second) = together(captions_of, tmp_path)
@@ -95,9 +107,13 @@ def test_a_group_aligns_its_encoder_once(tmp_path):
 
 
 def the_last_epoch(folder: Path) -> dict[str, Any]:
-    """What every worker of a group does without a selection, as `trial.py` does it: train, write captions, and the first judges."""
+    """What every worker of a group does without a selection, as `trial.py` does it: train, write captions,
+    and the first judges.
+    """
     data = PhantomCaptions(limit=31, size=32)
-    run = tiny_run(tiny_model("image_lstm", tuned=True), data, epochs=1, batch_size=8, ema_decay=0.0, selection="last")
+    run = tiny_run(
+        tiny_model("image_lstm", tuned=True), data, epochs=1, batch_size=8, ema_decay=0.0, selection="last"
+    )
     training = trained(run)
     test = training._batches(training.data.test)  # 31 = 16 + 15: shares of 8 and 7 or less
     (kept,), loss = predict(training.task, training.state.evaluated, test)
@@ -113,7 +129,9 @@ def test_a_group_without_a_selection_comes_to_its_end(tmp_path):
 
 
 def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
-    """Train from the checkpoint that is there, up to and with a checkpoint of this epoch, and return what came of it."""
+    """Train from the checkpoint that is there, up to and with a checkpoint of this epoch, and return what
+    came of it.
+    """
     training: Training = make_training(XRAYS, folder)
     load_checkpoint(training, folder)
     traces, scores = [], []
@@ -135,7 +153,9 @@ def epochs_of(folder: Path, stop_after: int | None = None) -> dict[str, Any]:
 
 
 def test_two_workers_take_the_steps_of_one_and_one_goes_on_with_their_samples_in_work(tmp_path):
-    """Two that are never stopped, and two that stop after an epoch with one that resumes: both give the run of one."""
+    """Two that are never stopped, and two that stop after an epoch with one that resumes: both give the run
+    of one.
+    """
     one, (two, _) = epochs_of(tmp_path), together(epochs_of, tmp_path)
     together(epochs_of, tmp_path, 1)
     resumed = epochs_of(tmp_path)

@@ -62,7 +62,10 @@ def test_the_precision_of_products_is_what_torch_is_set_to(matmul_precision, mon
 
     matmul_precision("high")
     assert (products("float32"), products("bfloat16")) == ("tf32", "bfloat16")
-    assert products_in_words("bfloat16", CUDA) == "bfloat16, the rest float32 (TF32 in products and convolutions)"
+    assert (
+        products_in_words("bfloat16", CUDA)
+        == "bfloat16, the rest float32 (TF32 in products and convolutions)"
+    )
 
 
 def test_a_record_states_the_precision_and_no_mfu_on_a_cpu(tmp_path):

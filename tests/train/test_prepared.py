@@ -1,4 +1,6 @@
-"""What is trained or computed before a run and kept: it is of this run's data alone, and made again where it is damaged."""
+"""What is trained or computed before a run and kept: it is of this run's data alone, and made again where it
+is damaged.
+"""
 
 from pathlib import Path
 
@@ -35,7 +37,9 @@ def encoder(training: Training) -> dict[str, Tensor]:
 
 
 def test_an_encoder_has_seen_the_training_images_of_its_own_run_alone(tmp_path, cache, monkeypatch):
-    """Whatever run came before: one without a validation split trains on its images, and has another image tokenizer."""
+    """Whatever run came before: one without a validation split trains on its images, and has another image
+    tokenizer.
+    """
     alone = encoder(captioner())
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "another"))
     of_all = encoder(captioner("last"))
@@ -89,7 +93,9 @@ def test_a_cache_that_is_full_is_named_and_not_the_results(small_disk, monkeypat
     monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
     monkeypatch.setenv("RECSTUDY_CACHE", str(small_disk.path))
 
-    with pytest.raises(DataError, match=r"cannot keep .* in .*/disk: No space left on device. Set RECSTUDY_CACHE to a folder"):
+    with pytest.raises(
+        DataError, match=r"cannot keep .* in .*/disk: No space left on device. Set RECSTUDY_CACHE to a folder"
+    ):
         encoder_weights(config, data, "hash", lambda: {"weights": torch.zeros(400_000)})
 
     assert [path.suffix for path in small_disk.path.iterdir()] == [".lock"]

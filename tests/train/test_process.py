@@ -26,7 +26,9 @@ NORMED = tiny_run(tiny_model("cnn", width=4), epochs=1, precision="bfloat16").wi
 
 
 def numbers(work: Trial) -> tuple[list[list[object]], str]:
-    """What a run's log says of each epoch but its speed, and its weights' digest: pytest would compare megabytes for minutes."""
+    """What a run's log says of each epoch but its speed, and its weights' digest: pytest would compare
+    megabytes for minutes.
+    """
     folder = Path(work.folder)
     lines = map(json.loads, (folder / "epochs.jsonl").read_text().splitlines())
     kept = [[value for name, value in line.items() if "second" not in name] for line in lines]
@@ -59,7 +61,9 @@ def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
 
 
 def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
-    """An Apple GPU as far as a machine without one can tell: what is asked of torch, and the device that a run then gets."""
+    """An Apple GPU as far as a machine without one can tell: what is asked of torch, and the device that a
+    run then gets.
+    """
     config, emptied = RECURSIVE.with_changes({"place": {"device": "mps"}}), []
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "empty_cache", lambda: emptied.append(True))
@@ -76,9 +80,20 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
 
 def switched() -> list[object]:
     cudnn = torch.backends.cudnn
-    switches = [torch.get_default_dtype(), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()]
+    switches = [
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+    ]
     drawn = [torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()]
-    return [*switches, torch.is_autocast_cache_enabled(), cudnn.enabled, cudnn.benchmark, cudnn.deterministic, *drawn]
+    return [
+        *switches,
+        torch.is_autocast_cache_enabled(),
+        cudnn.enabled,
+        cudnn.benchmark,
+        cudnn.deterministic,
+        *drawn,
+    ]
 
 
 def test_whatever_was_switched_is_as_it_was():
@@ -94,7 +109,11 @@ def test_whatever_was_switched_is_as_it_was():
 
 @pytest.mark.parametrize(
     ("changes", "kept"),
-    [({"seed": 1, "train.learning_rate": 1e-4}, True), ({"model.width": 16}, False), ({"train.batch_size": 8}, False)],
+    [
+        ({"seed": 1, "train.learning_rate": 1e-4}, True),
+        ({"model.width": 16}, False),
+        ({"train.batch_size": 8}, False),
+    ],
 )
 def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, changes, kept):
     dropped = []
@@ -102,13 +121,20 @@ def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, change
     monkeypatch.setattr(torch.compiler, "reset", lambda: dropped.append(True))
     config = RECURSIVE.with_changes({"place.compile": "on"})
 
-    for run in (config, config, config.with_changes({"place.compile": "off", "model.width": 32}), config.with_changes(changes)):
+    for run in (
+        config,
+        config,
+        config.with_changes({"place.compile": "off", "model.width": 32}),
+        config.with_changes(changes),
+    ):
         reset_process(run)
 
     assert len(dropped) == (1 if kept else 2)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory a process had since it was last asked")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux says how much memory a process had since it was last asked"
+)
 def test_the_peak_of_memory_is_the_runs_own_and_not_that_of_a_run_before():
     cpu = torch.device("cpu")
     reset_process(RECURSIVE)
@@ -122,10 +148,14 @@ def test_the_peak_of_memory_is_the_runs_own_and_not_that_of_a_run_before():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "compile", "compiles"), [(1, "auto", True), (0, "auto", False), (0, "on", True), (1, "off", False)]
+    ("gpus", "compile", "compiles"),
+    [(1, "auto", True), (0, "auto", False), (0, "on", True), (1, "off", False)],
 )
 def test_a_run_is_compiled_on_a_gpu_or_on_request(gpus, compile, compiles):
-    assert RECURSIVE.with_changes({"place.gpus_per_run": gpus, "place.compile": compile}).place.compiles is compiles
+    assert (
+        RECURSIVE.with_changes({"place.gpus_per_run": gpus, "place.compile": compile}).place.compiles
+        is compiles
+    )
 
 
 @pytest.mark.parametrize("named", ["", "mine"])
@@ -149,7 +179,9 @@ def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(monkeyp
         ("cuda", True, 3, "the last batch of an epoch has 3 images, not 16"),
     ],
 )
-def test_cuda_graphs_are_for_a_compiled_network_on_batches_of_one_shape(caplog, device, compile, rest, reason):
+def test_cuda_graphs_are_for_a_compiled_network_on_batches_of_one_shape(
+    caplog, device, compile, rest, reason
+):
     config = RECURSIVE.with_changes({"place.compile_mode": "reduce-overhead", "train.batch_size": 16})
 
     assert has_graphs(config, torch.device(device), compile, rest) == (not reason)

@@ -1,4 +1,6 @@
-"""Short trainings on real images beat chance by a stated margin: MNIST (10 %), and chest X-rays (an AUROC of 50 %)."""
+"""Short trainings on real images beat chance by a stated margin: MNIST (10 %), and chest X-rays (an AUROC of
+50 %).
+"""
 
 import os
 from pathlib import Path
@@ -20,7 +22,9 @@ TRAIN = TrainConfig(
 )  # fmt: skip
 SMALL = {"width": 64, "heads": 4}
 has_mnist = pytest.mark.skipif(not (DATA / "MNIST").exists(), reason="MNIST is not below RECSTUDY_DATA")
-has_xrays = pytest.mark.skipif(not (DATA / "nih_cxr64").exists(), reason="nih_cxr64 is not below RECSTUDY_DATA")
+has_xrays = pytest.mark.skipif(
+    not (DATA / "nih_cxr64").exists(), reason="nih_cxr64 is not below RECSTUDY_DATA"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +37,9 @@ def one_thread():
 
 
 def metrics(model: ModelConfig, data: DataConfig, **train: object) -> dict[str, float]:
-    return trained(RunConfig(data=data, model=model, train=TRAIN.model_copy(update=train)), DATA).finish()["metrics"]
+    return trained(RunConfig(data=data, model=model, train=TRAIN.model_copy(update=train)), DATA).finish()[
+        "metrics"
+    ]
 
 
 @has_mnist
@@ -55,9 +61,12 @@ def test_trm_reads_mnist_with_samples_that_halt_by_themselves():
 @has_xrays
 def test_hrm_reads_real_chest_x_rays():
     """Seen: a mean AUROC of 66 % in halves, effusion 70 %; 200 test images of other patients."""
-    model = HRM(**SMALL, high_layers=1, low_layers=1, tokens="patch", patch=8, head="multilabel", halves="carry")
+    model = HRM(
+        **SMALL, high_layers=1, low_layers=1, tokens="patch", patch=8, head="multilabel", halves="carry"
+    )
 
     scores = metrics(model, ChestXray14(size=32), epochs=10)
 
-    assert scores["auroc"] > 52  # a mean over 14, some of one positive image: other sums in another order gave less
+    # a mean over 14, some of one positive image: other sums in another order gave less
+    assert scores["auroc"] > 52
     assert scores["auroc.Effusion"] > 60

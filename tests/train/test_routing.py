@@ -1,4 +1,6 @@
-"""What a run keeps of its inside: experts' loads by hand and of a real run, and the attention of its first captions."""
+"""What a run keeps of its inside: experts' loads by hand and of a real run, and the attention of its first
+captions.
+"""
 
 import io
 import math
@@ -42,19 +44,29 @@ def trace(micar):
 
 
 def test_metrics_of_a_load_by_hand():
-    """Ten tokens, two experts each, two layers: the busiest has 9 of 20 rows, and one of 40 choices was dropped."""
+    """Ten tokens, two experts each, two layers: the busiest has 9 of 20 rows, and one of 40 choices was
+    dropped.
+    """
     load_LE = torch.tensor([[5, 5, 5, 5], [9, 6, 3, 1]])
 
     metrics, facts = summed(load_LE, torch.tensor([1.0, 0.5]), torch.tensor([0, 1]), tokens=10, top_k=2)
 
-    assert metrics == pytest.approx({"router_entropy": 0.75, "expert_load_peak": 100 * 9 / 19, "dropped_tokens": 2.5})
+    assert metrics == pytest.approx(
+        {"router_entropy": 0.75, "expert_load_peak": 100 * 9 / 19, "dropped_tokens": 2.5}
+    )
     assert facts == {"load": load_LE.tolist(), "entropy": [1.0, 0.5], "dropped": [0, 1], "tokens": 10}
 
 
 def test_a_caption_ends_at_its_first_eos():
     assert ended([1, 4, 5, 2, 2, 0, 0], WORDS) == [1, 4, 5, 2]
     assert ended([1, 4, 5], WORDS) == [1, 4, 5]  # cut at its length
-    assert [word(one, WORDS) for one in (1, 4, 3, 6, 2)] == ["[start]", "a", "[unknown]", "[token 6]", "[end]"]
+    assert [word(one, WORDS) for one in (1, 4, 3, 6, 2)] == [
+        "[start]",
+        "a",
+        "[unknown]",
+        "[token 6]",
+        "[end]",
+    ]
 
 
 def test_every_choice_of_the_test_set_is_counted_and_none_is_dropped(micar):
@@ -68,7 +80,9 @@ def test_every_choice_of_the_test_set_is_counted_and_none_is_dropped(micar):
     assert all(0 < entropy <= math.log(4) + 1e-6 for entropy in found["routing"]["entropy"])
     metrics = found["metrics"]
     assert metrics["router_entropy"] == pytest.approx(sum(found["routing"]["entropy"]) / 2)
-    assert metrics["expert_load_peak"] == pytest.approx(100 * max(map(max, found["routing"]["load"])) / (2 * tokens))
+    assert metrics["expert_load_peak"] == pytest.approx(
+        100 * max(map(max, found["routing"]["load"])) / (2 * tokens)
+    )
     assert metrics["dropped_tokens"] == 0
 
 
@@ -84,7 +98,8 @@ def test_the_first_captions_are_the_models_own(micar, trace):
 
 
 def test_attention_sums_to_one_within_half_precision(trace):
-    for name in ("cross_attention", "self_attention", "router"):  # halves round to 2^-12 of a part, and of 2^-24 at the least
+    # halves round to 2^-12 of a part, and of 2^-24 at the least
+    for name in ("cross_attention", "self_attention", "router"):
         np.testing.assert_allclose(trace[name].astype(float).sum(-1), 1, atol=2**-11)
     for at, length in enumerate(trace["lengths"]):
         router, chosen = trace["router"][at, :, :length], trace["chosen"][at, :, :length]
@@ -96,7 +111,9 @@ def test_the_reading_half_takes_the_file_as_it_is(micar, trace, tmp_path):
 
     assert trace["features"].shape[:2] == (len(trace["rows"]), 5)  # P2 to P5 and F
     np.testing.assert_array_equal(read_trace(tmp_path / "trace.npz", 1).features, trace["features"][1])
-    assert read_trace(tmp_path / "trace.npz", 1).words == trace["words"][1][: trace["lengths"][1] + 1].tolist()
+    assert (
+        read_trace(tmp_path / "trace.npz", 1).words == trace["words"][1][: trace["lengths"][1] + 1].tolist()
+    )
     assert read_trace(tmp_path / "trace.npz", CAPTIONS) is None
 
 

@@ -16,8 +16,17 @@ from recstudy.study.search import Search
 from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 
-CLASSES = tiny_run(tiny_model(layers=1, dropout=0.0), Digits(limit=300), epochs=5, learning_rate=3e-2, ema_decay=0.0, score="nll")
-CAPTIONS = tiny_run(tiny_model("image_lstm", tuned=True), PhantomCaptions(limit=24), epochs=2, batch_size=8, score="bleu_1")
+CLASSES = tiny_run(
+    tiny_model(layers=1, dropout=0.0),
+    Digits(limit=300),
+    epochs=5,
+    learning_rate=3e-2,
+    ema_decay=0.0,
+    score="nll",
+)
+CAPTIONS = tiny_run(
+    tiny_model("image_lstm", tuned=True), PhantomCaptions(limit=24), epochs=2, batch_size=8, score="bleu_1"
+)
 
 
 def with_lines(config: RunConfig) -> tuple[Training, list[dict[str, float]]]:
@@ -32,8 +41,15 @@ def test_a_score_that_is_better_when_lower_selects_the_lowest():
     found = training.finish()
 
     assert len(set(likelihoods)) == 5
-    assert training.state.best.epoch == likelihoods.index(min(likelihoods)) != likelihoods.index(max(likelihoods))
-    assert (found["selected"]["nll"], found["selected"]["epoch"]) == (min(likelihoods), training.state.best.epoch)
+    assert (
+        training.state.best.epoch
+        == likelihoods.index(min(likelihoods))
+        != likelihoods.index(max(likelihoods))
+    )
+    assert (found["selected"]["nll"], found["selected"]["epoch"]) == (
+        min(likelihoods),
+        training.state.best.epoch,
+    )
     assert found["depths"]["nll"]["1"] == pytest.approx(found["metrics"]["nll"], rel=1e-6)
     assert found["metrics"]["train_nll"] > 0
     assert "selection_top1_accuracy" not in lines[0]
@@ -44,7 +60,9 @@ def test_it_goes_on_after_a_stop_as_if_there_was_none():
 
 
 def test_patience_waits_for_the_score():
-    training, lines = with_lines(CLASSES.with_changes({"train.epochs": 40, "train.patience": 2, "train.learning_rate": 0.3}))
+    training, lines = with_lines(
+        CLASSES.with_changes({"train.epochs": 40, "train.patience": 2, "train.learning_rate": 0.3})
+    )
 
     likelihoods = [line["selection_nll"] for line in lines]
 
@@ -83,8 +101,16 @@ def test_captions_that_the_model_writes_can_select():
     ("base", "changes", "words"),
     [
         (CLASSES, {"train.score": "nlll"}, "no metric 'nlll': .* Did you mean 'nll'"),
-        (CLASSES, {"train.score": "auroc"}, "train.score 'auroc' is for multilabel data, but those of Digits are multiclass"),
-        (CLASSES, {"train.selection": "last"}, "score 'nll' selects epochs, but selection 'last' takes the last one"),
+        (
+            CLASSES,
+            {"train.score": "auroc"},
+            "train.score 'auroc' is for multilabel data, but those of Digits are multiclass",
+        ),
+        (
+            CLASSES,
+            {"train.selection": "last"},
+            "score 'nll' selects epochs, but selection 'last' takes the last one",
+        ),
         (
             CAPTIONS,
             {"model": tiny_model("fuselip", tokenizer={"size": 64})},

@@ -31,7 +31,9 @@ def trained(epochs: int, folder: Path) -> Training:
 
 @settings(deadline=None, max_examples=12)
 @given(st.integers(0, 10**9), st.sampled_from(["flip", "cut"]))
-def test_two_checkpoints_are_kept_and_a_damaged_one_is_skipped_for_the_one_before(tmp_path_factory, place, damage):
+def test_two_checkpoints_are_kept_and_a_damaged_one_is_skipped_for_the_one_before(
+    tmp_path_factory, place, damage
+):
     folder = tmp_path_factory.mktemp("run")
     trained(3, folder)
     newest, _ = checkpoints(folder)
@@ -67,7 +69,9 @@ def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
 @settings(deadline=None, max_examples=6)
 @given(st.integers(1, 3), st.booleans())
 def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, attached):
-    config = RUN.with_changes({"train.detach_carry": not attached, "train.supervision_steps": 2, "train.augment.mixup": 0.3})
+    config = RUN.with_changes(
+        {"train.detach_carry": not attached, "train.supervision_steps": 2, "train.augment.mixup": 0.3}
+    )
     folder = tmp_path_factory.mktemp("run")
     straight, stopped = make_training(config), make_training(config)
     list(straight.epochs())
@@ -109,7 +113,9 @@ def write_captions(place: Path, word: str = "left") -> None:
 
 def captioner(place: Path, tokenizer: str = "word") -> Training:
     data = CaptionFolder(path=place.name, size=16, length=32, tokenizer=tokenizer, vocabulary=300)
-    return make_training(tiny_run(tiny_model("image_lstm", tuned=True), data, epochs=2, batch_size=4), place.parent)
+    return make_training(
+        tiny_run(tiny_model("image_lstm", tuned=True), data, epochs=2, batch_size=4), place.parent
+    )
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "bpe"])
@@ -125,7 +131,8 @@ def test_a_checkpoint_refuses_captions_cut_by_another_tokenizer(films, tmp_path,
     names = rf"{tokenizer} \(\d+ ids, \w{{12}}\)"
     fix = r"the captions have changed since. Put the old ones back, or remove \S+ to train anew"
     with pytest.raises(
-        DataError, match=rf"000001.pt was trained with the text tokenizer {names}, but that of the data is {names}: {fix}"
+        DataError,
+        match=rf"000001.pt was trained with the text tokenizer {names}, but that of the data is {names}: {fix}",
     ):
         load_checkpoint(other, tmp_path)
     assert load_checkpoint(run, tmp_path)
@@ -150,7 +157,9 @@ def aligner(place: Path, cache: str, monkeypatch) -> Training:
 
 
 def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, monkeypatch):
-    """As on a node whose hardware rounds otherwise: the same run, but its tokenizer came out with another bit."""
+    """As on a node whose hardware rounds otherwise: the same run, but its tokenizer came out with another
+    bit.
+    """
     run = aligner(films, "here", monkeypatch)
     next(run.epochs())
     save_checkpoint(run, tmp_path)
@@ -163,7 +172,9 @@ def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, 
     assert other.config.run_id == run.config.run_id
 
     fix = r"Copy vq-\*.safetensors from RECSTUDY_CACHE where the run began, or go on there, or remove \S+ to train anew"
-    with pytest.raises(DataError, match=rf"with the image tokenizer \w{{20}}, but that of this machine is \w{{20}}: .*{fix}"):
+    with pytest.raises(
+        DataError, match=rf"with the image tokenizer \w{{20}}, but that of this machine is \w{{20}}: .*{fix}"
+    ):
         load_checkpoint(other, tmp_path)
     assert load_checkpoint(run, tmp_path)
 
@@ -190,6 +201,7 @@ def test_a_checkpoint_of_another_network_is_named_with_the_way_out(tmp_path):
     other.state.network.more = torch.nn.Linear(1, 1)
 
     with pytest.raises(
-        ConfigError, match=r"checkpoint-000002.pt does not fit the network.* Missing key.*more.weight.*remove .* to train anew"
+        ConfigError,
+        match=r"checkpoint-000002.pt does not fit the network.* Missing key.*more.weight.*remove .* to train anew",
     ):
         load_checkpoint(other, tmp_path)

@@ -30,7 +30,9 @@ def discs(count: int, size: int = 16) -> torch.Tensor:
 
 @pytest.mark.whole
 def test_training_draws_images_better_than_their_mean():
-    """By 5 dB at least on images held out, in 10 seconds; measured 9.0 dB. An untrained one is worse than the mean."""
+    """By 5 dB at least on images held out, in 10 seconds; measured 9.0 dB. An untrained one is worse than the
+    mean.
+    """
     images = discs(256)
     shares = images.float() / 255
 

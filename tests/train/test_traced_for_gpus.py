@@ -1,9 +1,10 @@
-"""A training step and an evaluation of every family, and how puzzles are solved, traced for CUDA on torch's fake tensors, for
-which no GPU is needed; for Apple's GPU what is done otherwise there, because a torch without it aborts at the first convolution.
+"""A training step and an evaluation of every family, and how puzzles are solved, traced for CUDA on torch's
+fake tensors, for which no GPU is needed; for Apple's GPU what is done otherwise there, because a torch
+without it aborts at the first convolution.
 
-Held to: one device, no value that the host reads within a step, no float64. Backward passes, optimisers and noise ask
-CUDA for a device, so that they are not traced; nor what cuDNN does in an LSTM, nor the aligner, which hides tokens by chance and
-computes no loss without values.
+Held to: one device, no value that the host reads within a step, no float64. Backward passes, optimisers and
+noise ask CUDA for a device, so that they are not traced; nor what cuDNN does in an LSTM, nor the aligner,
+which hides tokens by chance and computes no loss without values.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,9 @@ from recstudy.train.losses import stablemax
 
 CUDA, APPLE = torch.device("cuda", 0), torch.device("mps", 0)
 DATA = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}
-OURS = [name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"]
+OURS = [
+    name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"
+]
 
 
 class Watch(TorchDispatchMode):
@@ -65,7 +68,9 @@ def config_of(family: str) -> RunConfig:
 
 
 def puzzles_of(family: str, **train: Any) -> RunConfig:
-    return tiny_run(tiny_model(family, tokens="cell"), Sudoku(side=4, puzzles=16, test_puzzles=16), batch_size=4, **train)
+    return tiny_run(
+        tiny_model(family, tokens="cell"), Sudoku(side=4, puzzles=16, test_puzzles=16), batch_size=4, **train
+    )
 
 
 @contextmanager
@@ -101,7 +106,9 @@ def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]
 
 @pytest.mark.parametrize("family", [*OURS, "puzzles"])
 def test_a_step_and_an_evaluation_stay_on_the_gpu(family, tmp_path):
-    watch, kept = traced(puzzles_of("hrm", halting="sample") if family == "puzzles" else config_of(family), tmp_path)
+    watch, kept = traced(
+        puzzles_of("hrm", halting="sample") if family == "puzzles" else config_of(family), tmp_path
+    )
 
     assert watch.devices == {"cuda"}
     assert not watch.double
@@ -110,8 +117,14 @@ def test_a_step_and_an_evaluation_stay_on_the_gpu(family, tmp_path):
 
 @pytest.mark.parametrize("family", ["trm", "transformer"])
 def test_puzzles_are_solved_and_voted_on_by_the_gpu(family, tmp_path, monkeypatch):
-    """The host gets the sums over a batch, once all of its segments are done, and which of the puzzles are solved."""
-    changes = {"halting": "sample", "at_test": AtTest(segments=2, copies=2, halts=(0.5,))} if family != "transformer" else {}
+    """The host gets the sums over a batch, once all of its segments are done, and which of the puzzles are
+    solved.
+    """
+    changes = (
+        {"halting": "sample", "at_test": AtTest(segments=2, copies=2, halts=(0.5,))}
+        if family != "transformer"
+        else {}
+    )
     config, summed = puzzles_of(family, **changes), []
     monkeypatch.setattr(solving, "sums_of", lambda *told: summed.append(told[:3]) or Sums())
 

@@ -28,7 +28,9 @@ PATIENT = 0.2  # minutes: on a busy machine an import alone takes seconds
 
 
 def trial(tmp_path, **changes) -> Trial:
-    return make_trial(tmp_path, RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()}))
+    return make_trial(
+        tmp_path, RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()})
+    )
 
 
 def result_of(work: Trial) -> dict[str, Any]:
@@ -44,7 +46,11 @@ def test_a_run_leaves_config_epochs_result_weights_answers_and_cost_and_is_not_r
 
     folder, result = RunFolder(Path(work.folder)), result_of(work)
     assert outcome["score"] == result["metrics"]["top1_accuracy"]
-    assert [line["epoch"] for line in reported] == [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
+    assert (
+        [line["epoch"] for line in reported]
+        == [line["epoch"] for line in read_lines(folder.epochs)]
+        == [0, 1, 2]
+    )
     assert json.loads(folder.config.read_text())["train"]["selection"] == "validation"
     assert (result["provenance"]["commit"], result["attempts"]) == ("abc", 1)
     assert load_file(folder.weights).keys() >= {"classify.weight", "z_start"}
@@ -137,13 +143,20 @@ def test_a_driver_that_is_stopped_for_long_makes_no_run_hang(tmp_path):
 def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
     work = trial(tmp_path)
     with locked(RunFolder(Path(work.folder)).lock):
-        assert run_trial(work, lambda line: None) == {"status": "held", "by": f"process {os.getpid()} on {socket.gethostname()}"}
+        assert run_trial(work, lambda line: None) == {
+            "status": "held",
+            "by": f"process {os.getpid()} on {socket.gethostname()}",
+        }
         assert not RunFolder(Path(work.folder)).begun
     assert run_trial(work, lambda line: None)["status"] == "done"
 
 
-def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart_by_then(tmp_path, monkeypatch):
-    """Train ends the process group while its first worker still writes down why it failed: no outcome of the run."""
+def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart_by_then(
+    tmp_path, monkeypatch
+):
+    """Train ends the process group while its first worker still writes down why it failed: no outcome of the
+    run.
+    """
     sizes = [2]
     monkeypatch.setattr("recstudy.train.parallel.rank_and_world", lambda: (0, sizes[0]))
 
@@ -185,7 +198,9 @@ def test_a_run_that_goes_on_without_its_early_epochs_says_so(tmp_path, caplog):
 
     assert run_trial(work, lambda line: None)["status"] == "done"
 
-    assert "epochs.jsonl is damaged: 2 of 2 epochs are lost; the run goes on without these lines" in caplog.text
+    assert (
+        "epochs.jsonl is damaged: 2 of 2 epochs are lost; the run goes on without these lines" in caplog.text
+    )
     assert [line["epoch"] for line in read_lines(folder.epochs)] == [2]
     assert result_of(work)["provenance"]["lost_epochs"] == 2
 
@@ -218,11 +233,16 @@ def test_a_checkpoint_without_room_costs_the_run_nothing(disk, caplog):
 
     assert run_trial(work, lambda line: None)["status"] == "done"
 
-    assert [f"without a checkpoint of epoch {epoch}" in caplog.text for epoch in (1, 2, 3)] == [False, True, True]
+    assert [f"without a checkpoint of epoch {epoch}" in caplog.text for epoch in (1, 2, 3)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_nothing_is_written_where_a_disk_was_that_went_away(disk):
-    for epochs, before in ((3, False), (1, False), (1, True)):  # gone in the middle, before the result, before it begins
+    # gone in the middle, before the result, before it begins
+    for epochs, before in ((3, False), (1, False), (1, True)):
         disk.mount()
         work = trial(disk.path, train__epochs=epochs)
         if before:
@@ -240,7 +260,9 @@ def interrupt(line: dict) -> None:
 
 
 def test_a_result_names_the_commits_and_user_files_of_the_attempts_that_computed_it(tmp_path):
-    """Both versions of a file count if the run resumed after the file changed; an attempt without a checkpoint does not."""
+    """Both versions of a file count if the run resumed after the file changed; an attempt without a
+    checkpoint does not.
+    """
     work = replace(trial(tmp_path), files={"net.py": "2", "set.py": "1"})
     older = replace(work, commit="older", dirty=True, recstudy="def", files={"net.py": "1", "set.py": "1"})
 

@@ -17,13 +17,17 @@ HANGS = {
 }
 
 
-def watched_process(log: Path, body: str, silence: float = 0.5, after: str = "") -> subprocess.CompletedProcess[str]:
+def watched_process(
+    log: Path, body: str, silence: float = 0.5, after: str = ""
+) -> subprocess.CompletedProcess[str]:
     """`body` within the block, `after` behind it."""
     code = (
         "import pathlib, time\nfrom recstudy.programs.watchdog import alive, waiting, watched\n"
         f"log = pathlib.Path({str(log)!r})\nwith watched({silence}, log):\n    {body}\n{after}\nprint('over')"
     )
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False
+    )
 
 
 @pytest.mark.parametrize("body", HANGS.values(), ids=HANGS)
@@ -45,7 +49,9 @@ def test_a_process_that_hangs_ends_and_leaves_its_stack(tmp_path, body):
     ids=["at work", "waiting for others", "after the block"],
 )
 def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, silence, after):
-    """Longer in all than the silence that ends it; no machine is so busy that a tenth of a second becomes two."""
+    """Longer in all than the silence that ends it; no machine is so busy that a tenth of a second becomes
+    two.
+    """
     ended = watched_process(tmp_path / "hang-0.log", body, silence, after)
 
     assert ended.stdout == "over\n", ended.stderr

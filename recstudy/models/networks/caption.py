@@ -5,8 +5,8 @@
     V_p = mean over the places of the net's last map that make place p of a grid (adaptive average pooling)   (3)
     E_v = W_v V                                                           with `norm` E_v / rms(E_v)          (4)
 
-The net of (1) is one of timm's ResNets and Swin transformers, or the small one of ours, whose features by (2) still say on which
-side a thing is. A grid finer than the map repeats its places.
+The net of (1) is one of timm's ResNets and Swin transformers, or the small one of ours, whose features by (2)
+still say on which side a thing is. A grid finer than the map repeats its places.
 
 Shapes: B images or captions, T tokens, F features, P = grid x grid places, row by row, D width, V vocabulary.
 """
@@ -31,7 +31,8 @@ POOLING = 2  # the small net's last modules, which a grid does without
 
 
 class BackboneNetwork(VisionEncoder):
-    """Pixels of 0 to 255 (B, 3, H, W) -> features (B, F) by equation (1); with a `grid` (B, P, F) by equation (3).
+    """Pixels of 0 to 255 (B, 3, H, W) -> features (B, F) by equation (1); with a `grid` (B, P, F) by equation
+    (3).
 
     Raises:
         DataError: pretrained weights that cannot be had.
@@ -46,13 +47,19 @@ class BackboneNetwork(VisionEncoder):
         for part, values in {"mean": MEAN, "deviation": DEVIATION}.items():
             self.register_buffer(part, torch.tensor(values).view(3, 1, 1), persistent=False)
         on_paper = torch.empty(0).is_meta  # parameters are counted there, for which no weights are needed
-        self.net: Any = _timm(name, weights == "pretrained" and not on_paper) if BACKBONES[name].timm else _small()
+        self.net: Any = (
+            _timm(name, weights == "pretrained" and not on_paper) if BACKBONES[name].timm else _small()
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         images = (images / 255 - self.mean) / self.deviation
         if self.grid is None:
             return self.net(images)
-        map_ = self.net[:-POOLING](images) if isinstance(self.net, nn.Sequential) else self.net.forward_features(images)
+        map_ = (
+            self.net[:-POOLING](images)
+            if isinstance(self.net, nn.Sequential)
+            else self.net.forward_features(images)
+        )
         if getattr(self.net, "output_fmt", "") == "NHWC":  # Swin's
             map_ = map_.permute(0, 3, 1, 2)
         return F.adaptive_avg_pool2d(map_, self.grid).flatten(2).transpose(1, 2)
@@ -102,7 +109,9 @@ class VisionProjection(nn.Module):
 
     def __init__(self, config: CaptionModel, width: int, bias: bool, norm: bool = False) -> None:
         super().__init__()
-        self.backbone = BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+        self.backbone = (
+            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+        )
         self.project = nn.Linear(config.features, width, bias=bias)
         self.norm = norm
         lecun_normal(self.project)
@@ -117,19 +126,23 @@ class Captioner(Network):
     """A network that gives, at every token of a caption, the logits of the next one."""
 
     def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        """Return the tokens (B, T), which begin with BOS; a recursion adds the states before the first supervision step.
+        """Return the tokens (B, T), which begin with BOS; a recursion adds the states before the first
+        supervision step.
 
         Args:
-            images: pixels of 0 to 255 (B, 3, H, W); a frozen backbone's features (B, F), or (B, P, F) of the places of a grid,
-                where the config `reads_features`.
+            images: pixels of 0 to 255 (B, 3, H, W); a frozen backbone's features (B, F), or (B, P, F) of the
+                places of a grid, where the config `reads_features`.
             tokens: int64 ids.
         """
         assert tokens is not None, "a captioner starts with tokens"
         return (tokens,)
 
     @abstractmethod
-    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        """Return the logits (B, V) of the token that follows, after `steps` supervision steps, and what makes the next cheap.
+    def next(
+        self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
+        """Return the logits (B, V) of the token that follows, after `steps` supervision steps, and what makes
+        the next cheap.
 
         Args:
             images: as in `start`; not looked at with a cache.
@@ -154,14 +167,16 @@ class PlainCaptioner(Captioner):
 
     @abstractmethod
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """Return states (B, T, D) of the tokens that follow those of the cache, and what the next are read with. With a cache
-        of `begin` any number may follow, later one a call."""
+        """Return states (B, T, D) of the tokens that follow those of the cache, and what the next are read
+        with. With a cache of `begin` any number may follow, later one a call."""
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_BTD, _ = self.read(carry[0], self.begin(images))
         return Output(self.answer(z_BTD)), carry
 
-    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+    def next(
+        self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
         new, cache = (tokens, self.begin(images)) if cache is None else (tokens[:, -1:], cache)
         z_BTD, cache = self.read(new, cache)
         return self.answer(z_BTD[:, -1]), cache

@@ -1,13 +1,15 @@
 """Classifiers without a recursion, the baselines: their carry is empty, and one supervision step is all.
 
-CNN, the baseline of 004. Convolutions and the head have no bias, and LeCun-normal initial weights, as Flax's have by default;
-batch norm has momentum 0.1 and eps 1e-5 (torch's defaults, the author's 0.9 in Flax's convention):
+CNN, the baseline of 004. Convolutions and the head have no bias, and LeCun-normal initial weights, as Flax's
+have by default; batch norm has momentum 0.1 and eps 1e-5 (torch's defaults, the author's 0.9 in Flax's
+convention):
 
     [Conv3x3 - BN - ReLU] x 2 - MaxPool2, twice, with C and 2C channels; global average pool; linear head
 
-ResNet-18, -34 and -50, the baselines of 002, are torchvision's, with a choice of stem: `imagenet` halves the image twice (7x7
-convolution with stride 2, max-pooling), `cifar` is one 3x3 convolution with stride 1 and keeps all 32x32 pixels. DenseNet-121
-(Huang et al. 2017) is torchvision's with a first convolution for any number of channels.
+ResNet-18, -34 and -50, the baselines of 002, are torchvision's, with a choice of stem: `imagenet` halves the
+image twice (7x7 convolution with stride 2, max-pooling), `cifar` is one 3x3 convolution with stride 1 and
+keeps all 32x32 pixels. DenseNet-121 (Huang et al. 2017) is torchvision's with a first convolution for any
+number of channels.
 
 ViT, the baseline of 002: pre-norm layers over patches and a class token. Query, key and value have no bias:
 
@@ -51,7 +53,8 @@ class CNNNetwork(Classifier):
         lecun_normal(self)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        images = images.contiguous(memory_format=channels_last)  # a step on one CPU core is 1.4 times faster for it
+        # a step on one CPU core is 1.4 times faster for it
+        images = images.contiguous(memory_format=channels_last)
         return Output(self.classify(self.stages(images).mean((2, 3)))), ()
 
 
@@ -102,9 +105,13 @@ class DenseNetNetwork(TorchvisionNetwork):
         from torchvision.models import densenet
 
         first = 2 * config.growth
-        self.net = densenet.DenseNet(config.growth, DENSENET_LAYERS, num_init_features=first, num_classes=classes)
+        self.net = densenet.DenseNet(
+            config.growth, DENSENET_LAYERS, num_init_features=first, num_classes=classes
+        )
         if shape[0] != 3:
-            self.net.features.conv0 = nn.Conv2d(shape[0], first, kernel_size=7, stride=2, padding=3, bias=False)
+            self.net.features.conv0 = nn.Conv2d(
+                shape[0], first, kernel_size=7, stride=2, padding=3, bias=False
+            )
             nn.init.kaiming_normal_(self.net.features.conv0.weight)
 
 
@@ -119,7 +126,9 @@ class ViTNetwork(Classifier):
         self.patches = nn.PixelUnshuffle(config.patch)
         self.embed = nn.Sequential(nn.LayerNorm(size), nn.Linear(size, d_model), nn.LayerNorm(d_model))
         self.class_token = nn.Parameter(torch.randn(1, 1, d_model))
-        self.positions = nn.Parameter(torch.randn(1, (height // config.patch) * (width // config.patch) + 1, d_model))
+        self.positions = nn.Parameter(
+            torch.randn(1, (height // config.patch) * (width // config.patch) + 1, d_model)
+        )
         self.dropout = nn.Dropout(config.dropout)
         stacked = []
         for _ in range(layers):
@@ -132,6 +141,7 @@ class ViTNetwork(Classifier):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         t_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))  # (1)
-        s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions  # (2)
+        # (2)
+        s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions
         s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))  # (3)
         return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # (4)

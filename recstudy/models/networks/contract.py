@@ -5,8 +5,8 @@
 
 Every tensor of a carry has the batch as its first dimension, so that a part of the batch can start anew.
 
-Both are pure: nothing is written on the module and nothing waits for the device, so that a step can be compiled.
-The training loop detaches the carry, halts and steps the optimiser.
+Both are pure: nothing is written on the module and nothing waits for the device, so that a step can be
+compiled. The training loop detaches the carry, halts and steps the optimiser.
 
 Shapes: B images, C channels, K classes.
 """
@@ -30,9 +30,12 @@ Carry = tuple[Tensor, ...]
 class Output(NamedTuple):
     """What one supervision step says."""
 
-    logits: Tensor  # (B, K); of a captioner (B, T, V), each token's successor; of a puzzle (B, S, V), each cell
-    halt: Tensor | None = None  # (B,) logit of "this answer is right"; None where the model has no halting head
-    proceed: Tensor | None = None  # (B,) logit of the value of one step more (HRM); None where halting is judged alone
+    # (B, K); of a captioner (B, T, V), each token's successor; of a puzzle (B, S, V), each cell
+    logits: Tensor
+    # (B,) logit of "this answer is right"; None where the model has no halting head
+    halt: Tensor | None = None
+    # (B,) logit of the value of one step more (HRM); None where halting is judged alone
+    proceed: Tensor | None = None
     loss: Tensor | None = None  # (B,) the model's own, where it is none of its logits (FuseLIP)
     extra: Tensor | None = None  # () added to the loss beside the task's (load balancing, attention penalty)
 
@@ -40,7 +43,8 @@ class Output(NamedTuple):
 class Network(nn.Module, ABC):
     """A network of the contract above."""
 
-    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of weights that every update leaves between two numbers, by name
+    # of weights that every update leaves between two numbers, by name
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
     outer_parts: ClassVar[frozenset[str]] = frozenset(
         # names of embeddings and heads, whose matrices the optimizer `muon` leaves to AdamW
         ("embed", "answer", "classify", "q_head", "halt", "head", "mask_head", "fc", "classifier")
@@ -48,22 +52,28 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
-        """Return the first carry. `told`: the patient of each image (B,), for models that look patients up; or the tokens of its
-        caption (B, T), for captioners."""
+        """Return the first carry. `told`: the patient of each image (B,), for models that look patients up;
+        or the tokens of its caption (B, T), for captioners."""
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
 
     def deepen(self, share: float) -> None:
-        """Make the recursion of training as deep as it is after this share of its updates; by default it stays as it is."""
+        """Make the recursion of training as deep as it is after this share of its updates; by default it
+        stays as it is.
+        """
 
 
 class VisionEncoder(nn.Module):
-    """A part of a network that sees pixels, whose weights `train.backbone_learning_rate` is the learning rate of."""
+    """A part of a network that sees pixels, whose weights `train.backbone_learning_rate` is the learning rate
+    of.
+    """
 
 
 def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:
-    """Return so many images as the network reads them, and what it is told beside them; to count and to measure with."""
+    """Return so many images as the network reads them, and what it is told beside them; to count and to
+    measure with.
+    """
     task = TASKS[model.task or data.task]
     told = task.told(torch.ones(count, *task.labels.sides(data), dtype=torch.int64), None, None)
     return torch.zeros(count, *model.input_shape(data.shape)), told

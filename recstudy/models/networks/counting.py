@@ -1,7 +1,7 @@
 """Counts parameters, FLOPs and bytes of a network without weights.
 
-Parameters and FLOPs on torch's `meta` device, as its FlopCounterMode does; what a training step holds in memory on torch's fake
-tensors, which have shapes alone.
+Parameters and FLOPs on torch's `meta` device, as its FlopCounterMode does; what a training step holds in
+memory on torch's fake tensors, which have shapes alone.
 """
 
 from collections.abc import Iterator
@@ -22,18 +22,22 @@ from recstudy.plugins.registry import is_users
 
 @contextmanager
 def within_reach(model: ModelConfig) -> Iterator[None]:
-    """Refuse (ConfigError) a model, or a batch, of which some tensor has more elements than a computer can count."""
+    """Refuse (ConfigError) a model, or a batch, of which some tensor has more elements than a computer can
+    count.
+    """
     try:
         yield
     except (RuntimeError, TypeError) as error:
         if "verflow" not in str(error):
             raise
-        raise ConfigError(f"{model.title}, or a batch of it, is larger than any computer: lower its sizes") from None
+        raise ConfigError(
+            f"{model.title}, or a batch of it, is larger than any computer: lower its sizes"
+        ) from None
 
 
 def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int]:
-    """Return parameters, those that are trained, and FLOPs an image: of an evaluation step, of a training step without and with
-    its backward pass."""
+    """Return parameters, those that are trained, and FLOPs an image: of an evaluation step, of a training
+    step without and with its backward pass."""
     with torch.device("meta"), within_reach(model):
         network = build(model, data)
         images, told = example(model, data, 2)  # two, because batch norm refuses to train on one value
@@ -41,16 +45,29 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int
         if isinstance(module, Block):
             module.skip_unread = False
     trained = [weight for weight in network.parameters() if weight.requires_grad]
-    params, own = sum(weight.numel() for weight in network.parameters()), sum(weight.numel() for weight in trained)
+    params, own = (
+        sum(weight.numel() for weight in network.parameters()),
+        sum(weight.numel() for weight in trained),
+    )
     inputs = images, told, trained
     check_outputs(network.eval(), model, data, images, told)
     evaluated = _flops(network.eval(), *inputs, backward=False)
     network.train()
-    return params, own, evaluated, _flops(network, *inputs, backward=False), _flops(network, *inputs, backward=True)
+    return (
+        params,
+        own,
+        evaluated,
+        _flops(network, *inputs, backward=False),
+        _flops(network, *inputs, backward=True),
+    )
 
 
-def check_outputs(network: Network, model: ModelConfig, data: DataConfig, images: Tensor, told: Tensor | None) -> None:
-    """Refuse (ConfigError) a user's network that gives other than one output a class; the loss would take more of them."""
+def check_outputs(
+    network: Network, model: ModelConfig, data: DataConfig, images: Tensor, told: Tensor | None
+) -> None:
+    """Refuse (ConfigError) a user's network that gives other than one output a class; the loss would take
+    more of them.
+    """
     if is_users(type(model)) and (model.task or data.task) in ("multiclass", "multilabel"):
         output, _ = network(images, network.start(images, told))
         if output.logits.shape != (len(images), data.classes):
@@ -61,9 +78,12 @@ def check_outputs(network: Network, model: ModelConfig, data: DataConfig, images
             )
 
 
-def _flops(network: Network, images: Tensor, told: Tensor | None, trained: list[nn.Parameter], backward: bool) -> int:
+def _flops(
+    network: Network, images: Tensor, told: Tensor | None, trained: list[nn.Parameter], backward: bool
+) -> int:
     for weight in trained:
-        weight.requires_grad_(backward)  # FlopCounterMode cannot look at trained weights where gradients are off
+        # FlopCounterMode cannot look at trained weights where gradients are off
+        weight.requires_grad_(backward)
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
         output, _ = network(images, network.start(images, told))
         if backward:
@@ -72,7 +92,9 @@ def _flops(network: Network, images: Tensor, told: Tensor | None, trained: list[
 
 
 def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: bool) -> tuple[int, int]:
-    """Return bytes of the weights, and of what `steps` forward passes on so many images save for the backward pass."""
+    """Return bytes of the weights, and of what `steps` forward passes on so many images save for the backward
+    pass.
+    """
     with torch.device("meta"), within_reach(model):
         network = build(model, data)
     with FakeTensorMode(allow_non_fake_inputs=True), within_reach(model):  # the `meta` network is one
@@ -90,7 +112,10 @@ def _kept(network: Network, images: Tensor, told: Tensor | None, steps: int, hal
         return tensor
 
     own = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
-    with saved_tensors_hooks(pack, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16, enabled=half):
+    with (
+        saved_tensors_hooks(pack, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16, enabled=half),
+    ):
         carry = network.start(images, told)
         loss = torch.zeros(())
         for _ in range(steps):

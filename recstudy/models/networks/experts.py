@@ -1,15 +1,17 @@
-"""The mixture of experts of 003 (section III-F, equation 6): a router picks k of E gated feed-forward networks for each token.
+"""The mixture of experts of 003 (section III-F, equation 6): a router picks k of E gated feed-forward
+networks for each token.
 
     f(x) = (act(x W_1) * x W_3) W_2                                                                    (1)
     S = softmax(x W_g)                                       of all E experts                          (2)
     y = sum over the k highest S_e of S_e f_e(x)             `unweighted`: of f_e(x)                   (3)
     L_b = sum_e m_e log m_e,  m = mean of S over tokens      at least -log E, where the load is even   (4)
 
-As the published code has (3), it divides the k scores by their sum and multiplies by that sum of 1: no weight and, but for
-(4), no gradient is left for the router (contradiction 003-1). PAD is a token like any other, as there: (4) counts it.
+As the published code has (3), it divides the k scores by their sum and multiplies by that sum of 1: no weight
+and, but for (4), no gradient is left for the router (contradiction 003-1). PAD is a token like any other, as
+there: (4) counts it.
 
-Tokens are sorted by expert, so that each runs on its own tokens and on no others; none is dropped, however uneven the load.
-Of one expert alone there is no router, and y = f(x).
+Tokens are sorted by expert, so that each runs on its own tokens and on no others; none is dropped, however
+uneven the load. Of one expert alone there is no router, and y = f(x).
 
 Shapes: B captions, T tokens, N = B T, D width, M hidden width, E experts, k experts a token, R = N k rows.
 """
@@ -43,7 +45,8 @@ class GatedFFN(nn.Module):
 
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
-        self.gate, self.up = (nn.Linear(config.width, config.ffn_width, bias=False) for _ in range(2))  # W_1 and W_3
+        # W_1 and W_3
+        self.gate, self.up = (nn.Linear(config.width, config.ffn_width, bias=False) for _ in range(2))
         self.down = nn.Linear(config.ffn_width, config.width, bias=False)
         self.activation, self.dropout = ACTIVATIONS[config.activation](), nn.Dropout(config.dropout)
 
@@ -86,7 +89,13 @@ class MixtureOfExperts(nn.Module):
         weights_Nk, chosen_Nk = scores_NE.topk(self.top_k)
         sizes_E = wanted(chosen_Nk, len(self.up))
         order_R = chosen_Nk.flatten().argsort(stable=True)
-        return TokenRouting(scores_NE, weights_Nk if self.weighted else torch.ones_like(weights_Nk), order_R, chosen_Nk, sizes_E)
+        return TokenRouting(
+            scores_NE,
+            weights_Nk if self.weighted else torch.ones_like(weights_Nk),
+            order_R,
+            chosen_Nk,
+            sizes_E,
+        )
 
     def scores(self, x_ND: Tensor) -> Tensor:
         """Equation (2), in float32 under autocast too."""
@@ -97,8 +106,8 @@ class MixtureOfExperts(nn.Module):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # what it reads would end the graph in its middle
     def looped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
-        """Equation (1) for rows sorted by expert, one expert after the other. It reads the sizes, for which a GPU is waited for
-        once a layer."""
+        """Equation (1) for rows sorted by expert, one expert after the other. It reads the sizes, for which a
+        GPU is waited for once a layer."""
         count, experts = len(rows_RD), len(sizes_E)
         if on_paper(rows_RD):  # an even load: what is counted does not depend on it
             sizes = [count // experts + (expert < count % experts) for expert in range(experts)]
@@ -109,7 +118,8 @@ class MixtureOfExperts(nn.Module):
         return torch.cat([self.gated(group @ up_DM) @ down_MD for group, up_DM, down_MD in matrices])
 
     def grouped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
-        """Do the same by torch's grouped product, to which the sizes are a tensor like any other, in numbers of 16 bits.
+        """Do the same by torch's grouped product, to which the sizes are a tensor like any other, in numbers
+        of 16 bits.
 
         In float32 torch (2.15) reads the sizes, expert by expert, and cannot compile it.
         """

@@ -1,4 +1,5 @@
-"""FuseLIP: image and text as one sequence of discrete tokens, read by one encoder, and what that learns from pairs of them.
+"""FuseLIP: image and text as one sequence of discrete tokens, read by one encoder, and what that learns from
+pairs of them.
 
     [image ids; BOT text EOT pad]    both    [image ids; BOT EOT]    an image    [BOT text EOT pad]    a text    (1)
     s = E[ids] + P                   learned positions, from the first token on                                  (2)
@@ -12,10 +13,11 @@ For a captioner, features of an image and of a caption so far, by mode:
                      the tokens before it; its feature stands in for the token's embedding
     image_only       the feature of [image; BOT; EOT], the same at every token, as a backbone's is
     leaky            [image; text] as FuseLIP was trained, every token seeing every token: what a captioner is then given
-                     at token t knows the caption's end. This is the bug of 000 (contradiction 000-7), here to be shown;
-                     the config's `leaks` says so and comparisons refuse it
+                     at token t knows the caption's end. This is the bug of 000 (contradiction 000-7), here to
+                     be shown; the config's `leaks` says so and comparisons refuse it
 
-An image comes first where there is one, so that a text alone begins at position 0 and a text after K codes at K.
+An image comes first where there is one, so that a text alone begins at position 0 and a text after K codes at
+K.
 
 Training on pairs of an image and its caption:
 
@@ -24,12 +26,12 @@ Training on pairs of an image and its caption:
     MMM    = CE of the hidden tokens over the joint vocabulary, left + right                           (A3)
     L      = SigLIP + w MMM                                     one pass over the hidden gives both    (A4)
 
-f and g are the features of the two sides of a pair, such as an image and its caption. The number of hidden tokens differs from
-step to step. For a step that is compiled once and waits for no device, (A3) is computed of a fixed number X of tokens, the
-hidden ones and some that are ignored.
+f and g are the features of the two sides of a pair, such as an image and its caption. The number of hidden
+tokens differs from step to step. For a step that is compiled once and waits for no device, (A3) is computed
+of a fixed number X of tokens, the hidden ones and some that are ignored.
 
-Shapes: B sequences or pairs, K codes an image, T tokens of a text, S of a sequence, N = B S, W width, X tokens of (A3),
-V vocabulary.
+Shapes: B sequences or pairs, K codes an image, T tokens of a text, S of a sequence, N = B S, W width, X
+tokens of (A3), V vocabulary.
 """
 
 import math
@@ -114,7 +116,9 @@ def image_ids(config: FuseLIP, codes_BK: Tensor) -> Tensor:
 
 
 class Injection(nn.Module):
-    """Features of each token from a FuseLIP encoder, of about unit size a dimension, but of length 1 with 'image_only'."""
+    """Features of each token from a FuseLIP encoder, of about unit size a dimension, but of length 1 with
+    'image_only'.
+    """
 
     def __init__(self, encoder: FuseLIPNetwork, mode: Mode = "prefix_causal") -> None:
         super().__init__()
@@ -122,18 +126,24 @@ class Injection(nn.Module):
 
     @property
     def kept(self) -> int:
-        """Keys and values that a past holds of the tokens before: none where they change with every token that follows."""
+        """Keys and values that a past holds of the tokens before: none where they change with every token
+        that follows.
+        """
         return 2 * len(self.encoder.layers) if self.mode == "prefix_causal" else 0
 
     def see(self, codes_BK: Tensor) -> Tensor:
-        """Return what an image gives, however many tokens follow: its feature (B, W) with 'image_only', else its codes."""
-        return self.encoder(image_only(self.encoder.config, codes_BK)) if self.mode == "image_only" else codes_BK
+        """Return what an image gives, however many tokens follow: its feature (B, W) with 'image_only', else
+        its codes.
+        """
+        return (
+            self.encoder(image_only(self.encoder.config, codes_BK)) if self.mode == "image_only" else codes_BK
+        )
 
     def forward(self, seen: Tensor, tokens_BT: Tensor, past: Past | None = None) -> Tensor:
         """Return (B, T, W) of what `see` gave; K + T must be within the encoder's context.
 
-        With 'prefix_causal' a `past` keeps keys and values: with those of the tokens before, only the last token is
-        computed and the answer is (B, 1, W). The other modes have no use for it.
+        With 'prefix_causal' a `past` keeps keys and values: with those of the tokens before, only the last
+        token is computed and the answer is (B, 1, W). The other modes have no use for it.
         """
         if self.mode == "image_only":
             return seen[:, None].expand(-1, tokens_BT.shape[1], -1)
@@ -167,7 +177,9 @@ class Hidden(NamedTuple):
 
 
 class AlignerNetwork(Network):
-    """Equations (A1)-(A4); `images` are codes (B, K). The scale t of SigLIP stays between 1 and 100, as in the published code."""
+    """Equations (A1)-(A4); `images` are codes (B, K). The scale t of SigLIP stays between 1 and 100, as in
+    the published code.
+    """
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"encoder.log_scale": (0.0, math.log(100))}
 
@@ -192,7 +204,8 @@ class AlignerNetwork(Network):
         config = self.encoder.config
         ids_BT = tokens[:, : config.context].clone()
         cut_B = ~(ids_BT == config.eos).any(1)
-        ids_BT[:, -1] = torch.where(cut_B, config.eos, ids_BT[:, -1])  # a feature is read at EOT; padding stays, unseen
+        # a feature is read at EOT; padding stays, unseen
+        ids_BT[:, -1] = torch.where(cut_B, config.eos, ids_BT[:, -1])
         return image_only(config, images.long()), ids_BT
 
     def features(self, images: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -218,7 +231,9 @@ def fuselip_loss(network: FuseLIPNetwork, left: Hidden, right: Hidden) -> Losses
 
 
 def siglip_loss(left_BW: Tensor, right_BW: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Equation (A2) of features of length 1, in float32 under autocast too: a bfloat16 near -b has steps of 1/16."""
+    """Equation (A2) of features of length 1, in float32 under autocast too: a bfloat16 near -b has steps of
+    1/16.
+    """
     with own_precision(left_BW):
         logits_BB = scale * left_BW.float() @ right_BW.float().T + bias
     labels_BB = 2 * torch.eye(len(left_BW), device=logits_BB.device) - 1
@@ -237,7 +252,8 @@ def hide(config: FuseLIP, ids_BS: Tensor, generator: torch.Generator) -> Hidden:
 
 
 def room(rate: float, tokens: int) -> int:
-    """Return X, of how many of so many tokens the loss is computed, however many are hidden: more than ever will be.
+    """Return X, of how many of so many tokens the loss is computed, however many are hidden: more than ever
+    will be.
 
     Were there more, the last ones would be left out of the loss; that happens in less than one of 10^9 steps.
     """
@@ -257,6 +273,10 @@ def _side(network: FuseLIPNetwork, side: Hidden) -> tuple[Tensor, Tensor]:
         return network(side.shown), side.shown.new_zeros((), dtype=torch.float32)
     h_BSW = network.states(side.shown, network.seen(side.shown))
     targets_N = side.targets.flatten()
-    first_X = (targets_N == SHOWN).to(torch.int8).argsort(stable=True)[: room(network.config.mask_rate, len(targets_N))]
+    first_X = (
+        (targets_N == SHOWN)
+        .to(torch.int8)
+        .argsort(stable=True)[: room(network.config.mask_rate, len(targets_N))]
+    )
     logits_XV = network.mask_head(h_BSW.flatten(0, 1)[first_X], network.embed.weight)
     return network.pool(h_BSW, side.shown), masked_loss(logits_XV, targets_N[first_X])

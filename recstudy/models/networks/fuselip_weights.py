@@ -1,8 +1,9 @@
-"""The public weights of FuseLIP, from a folder with `config.json` and `pytorch_model.bin` or `model.safetensors`.
+"""The public weights of FuseLIP, from a folder with `config.json` and `pytorch_model.bin` or
+`model.safetensors`.
 
-They hold FuseLIP and its TiTok. Of TiTok the encoder and the codebook are read; its decoder is not, because no image is
-drawn again. Every other key must be there and be known, with its shape: nothing is loaded in part. Pickled files are read
-with `weights_only`, so that nothing in them is executed.
+They hold FuseLIP and its TiTok. Of TiTok the encoder and the codebook are read; its decoder is not, because
+no image is drawn again. Every other key must be there and be known, with its shape: nothing is loaded in
+part. Pickled files are read with `weights_only`, so that nothing in them is executed.
 """
 
 import hashlib
@@ -63,11 +64,21 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
     path = _file(folder)
     found = read_weights(path)
     network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
-    names = [(part, public_names(part, {**rules, **LAYERS})) for part, rules in ((network, ENCODER), (tokenizer, TITOK))]
+    names = [
+        (part, public_names(part, {**rules, **LAYERS}))
+        for part, rules in ((network, ENCODER), (tokenizer, TITOK))
+    ]
     wanted = [public for _, table in names for public in table.values()]
-    check_names(path, "FuseLIP's weights", wanted, [key for key in found if key != TIED and not key.startswith(UNREAD)])
+    check_names(
+        path,
+        "FuseLIP's weights",
+        wanted,
+        [key for key in found if key != TIED and not key.startswith(UNREAD)],
+    )
     if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
-        raise DataError(f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded.")
+        raise DataError(
+            f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded."
+        )
     for part, table in names:
         weights = {}
         for own, value in part.state_dict().items():
@@ -102,7 +113,9 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
     }
     for what, (theirs, ours) in stated.items():
         if theirs != ours:
-            raise ConfigError(f"{folder / 'config.json'}: the {what} is {theirs!r}, but the model's is {ours!r}")
+            raise ConfigError(
+                f"{folder / 'config.json'}: the {what} is {theirs!r}, but the model's is {ours!r}"
+            )
     if (vq.codes, vq.codebook) != (config.codes, config.vocabulary - config.first_code):
         raise ConfigError(
             f"{config.title} needs {config.codes} codes an image of {config.vocabulary - config.first_code:,}, "

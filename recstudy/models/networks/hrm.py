@@ -4,9 +4,9 @@
     z_H <- f_H(z_H + z_L)         once; (1)-(2) make one high cycle, N of them a segment      (2)
     layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  rms(s) = s / sqrt(mean(s^2) + 1e-5)    (3)
 
-No layer has a bias, no norm a scale, and there is no norm at the end. z_H and z_L start at one truncated-normal vector
-each, the same at every position, drawn with the weights and never trained. In the paper's gradient mode everything
-before the last L- and the last H-update of a segment runs without gradient.
+No layer has a bias, no norm a scale, and there is no norm at the end. z_H and z_L start at one
+truncated-normal vector each, the same at every position, drawn with the weights and never trained. In the
+paper's gradient mode everything before the last L- and the last H-update of a segment runs without gradient.
 
 Its form for small images stands in `hrm_image.py`.
 
@@ -37,5 +37,6 @@ class HRMCore(SequenceCore):
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)  # (1)-(2)
+        # (1)-(2)
+        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
         return z_high_BSD, z_low_BSD

@@ -1,11 +1,13 @@
-"""The hierarchical reasoning model for small images (004): HRM's recursion, equations (1)-(2) of `hrm.py`, over patch tokens.
+"""The hierarchical reasoning model for small images (004): HRM's recursion, equations (1)-(2) of `hrm.py`,
+over patch tokens.
 
     x = [CLS; patches W]                                                                           (I1)
     layer: s <- RMS(s + Attn(s)),  s <- RMS(s + GEGLU(s)),  RMS with a trained scale               (I2)
     logits = W_c z_H[CLS]                                                                          (I3)
 
-Its attention has rotary positions, CLS at 0; nothing else tells a token its place. z_L and z_H start at one fixed tensor each.
-Initial weights: LeCun truncated normal (standard deviation fan_in^-1/2); CLS standard normal.
+Its attention has rotary positions, CLS at 0; nothing else tells a token its place. z_L and z_H start at one
+fixed tensor each. Initial weights: LeCun truncated normal (standard deviation fan_in^-1/2); CLS standard
+normal.
 
 Shapes: B images, N patches, S = N + 1 tokens, D width.
 """
@@ -16,7 +18,15 @@ from torch import Tensor, nn
 from recstudy.config import Shape
 from recstudy.models.classifiers import HRMImage
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import GEGLU, TRUNCATED, Attention, PostNorm, Rotary, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import (
+    GEGLU,
+    TRUNCATED,
+    Attention,
+    PostNorm,
+    Rotary,
+    lecun_normal,
+    truncated_normal,
+)
 from recstudy.models.networks.recursion import nested, schedule
 
 
@@ -52,7 +62,8 @@ class HRMImageNetwork(Network):
         patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
         x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # (I1)
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
-        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)  # (1)-(2)
+        # (1)-(2)
+        z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)
         return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # (I3)
 
 

@@ -9,17 +9,17 @@ ImageHRM: one transformer a level, the slower the higher; two or three levels, o
                  z_M, z_H           `chain`: what its text asks for
                  z_M + z_H, z_H     `full`
 
-Without a middle level (2) is gone and z_H takes z_L in (3), TD_L = z_H: HRM's own loop. States start as HRM's do, each as
-one truncated-normal vector, drawn with the weights and never trained. In the paper's gradient mode everything before the
-last update of each level runs without gradient.
+Without a middle level (2) is gone and z_H takes z_L in (3), TD_L = z_H: HRM's own loop. States start as HRM's
+do, each as one truncated-normal vector, drawn with the weights and never trained. In the paper's gradient
+mode everything before the last update of each level runs without gradient.
 
 ImageTRM: one small net, applied again and again to the caption's answer y and its latent z.
 
     z <- f(z + y + x)     n times                                                  (T1)
     y <- f(y + z)         once; (T1)-(T2) make one cycle, T of them a segment      (T2)
 
-That is ImageHRM's loop of two levels with the same f in both. 000 trains it through every update; TRM's code runs the
-first T-1 cycles without gradient (contradiction 000-9).
+That is ImageHRM's loop of two levels with the same f in both. 000 trains it through every update; TRM's code
+runs the first T-1 cycles without gradient (contradiction 000-9).
 
 What goes in and out of either recursion; E_v is (4) of `caption.py`, with `image_norm` of unit size:
 
@@ -30,10 +30,11 @@ What goes in and out of either recursion; E_v is (4) of `caption.py`, with `imag
     x_t = W_f f_t                             in place of (C1): FuseLIP's feature of the image and the caption so far  (C5)
     layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM, but every attention is causal         (C6)
 
-By (C6) nothing at a token depends on a later one, in any update of any supervision step, and each state starts as one
-vector that is the same at every place. So a longer sequence leaves all that was computed as it is, and the next token
-needs the keys and values of the earlier ones and nothing else, in FuseLIP's encoder too: decoding with a cache is exact.
-Only f_t of the mode `leaky` depends on what follows; there every token is computed anew for each one that is written.
+By (C6) nothing at a token depends on a later one, in any update of any supervision step, and each state
+starts as one vector that is the same at every place. So a longer sequence leaves all that was computed as it
+is, and the next token needs the keys and values of the earlier ones and nothing else, in FuseLIP's encoder
+too: decoding with a cache is exact. Only f_t of the mode `leaky` depends on what follows; there every token
+is computed anew for each one that is written.
 
 Shapes: B captions, T tokens, D width, F features, V vocabulary.
 """
@@ -51,7 +52,16 @@ from recstudy.models.captioners import LONGEST, CaptionModel, ImageHRM, ImageTRM
 from recstudy.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection
-from recstudy.models.networks.layers import Attention, Past, PostNorm, Rotary, Stack, SwiGLU, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import (
+    Attention,
+    Past,
+    PostNorm,
+    Rotary,
+    Stack,
+    SwiGLU,
+    lecun_normal,
+    truncated_normal,
+)
 from recstudy.models.networks.recursion import TopDown, nested, schedule
 from recstudy.models.sequence import hidden_width
 
@@ -61,11 +71,14 @@ class CaptionCore(Protocol):
 
     def start(self, x_BTD: Tensor) -> Sequence[Tensor]: ...
 
-    def __call__(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> Sequence[Tensor]: ...
+    def __call__(
+        self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None
+    ) -> Sequence[Tensor]: ...
 
 
 class FusedProjection(nn.Module):
-    """Equation (C5): codes (B, K) and tokens -> (B, T, D). The encoder begins with weights of its own training.
+    """Equation (C5): codes (B, K) and tokens -> (B, T, D). The encoder begins with weights of its own
+    training.
 
     Its head for hidden tokens and its contrastive scale take no part, and are never trained here.
     """
@@ -80,7 +93,8 @@ class FusedProjection(nn.Module):
         self.injection = Injection(encoder, config.fuselip.mode)
         self.project = nn.Linear(config.features, width, bias=False)
         lecun_normal(self.project)
-        self.scale = math.sqrt(config.features) if config.fuselip.mode == "image_only" else 1.0  # from length 1 to unit size
+        # from length 1 to unit size
+        self.scale = math.sqrt(config.features) if config.fuselip.mode == "image_only" else 1.0
 
     @property
     def kept(self) -> int:
@@ -105,7 +119,11 @@ class RecursiveCaptioner(Captioner):
         super().__init__()
         self.config = config
         width, norm = config.width, config.image_norm
-        self.eyes = FusedProjection(config, width) if config.fuselip else VisionProjection(config, width, bias=False, norm=norm)
+        self.eyes = (
+            FusedProjection(config, width)
+            if config.fuselip
+            else VisionProjection(config, width, bias=False, norm=norm)
+        )
         fused = config.fuselip is not None and config.fuselip.mode != "image_only"
         self.embed = None if fused else nn.Embedding(classes, config.width)
         self.core = core  # type: ignore[assignment]
@@ -126,7 +144,9 @@ class RecursiveCaptioner(Captioner):
         states = list(self.core(self.inputs(self.eyes(images), tokens), states))
         return self.read(states[-1], tokens), (tokens, *states)
 
-    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+    def next(
+        self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
         seen, *kept = cache if cache is not None else (self.eyes(images),)
         told, past = Past(tuple(kept[: self.eyes.kept])), Past(tuple(kept[self.eyes.kept :]))
         x_BTD = self.inputs(seen, tokens, past.length, told)
@@ -148,7 +168,9 @@ class RecursiveCaptioner(Captioner):
         if self.config.halt_read == "mean":
             r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / valid_BT.sum(1, keepdim=True).clamp(min=1)
         else:
-            r_BD = z_BTD[torch.arange(len(tokens), device=tokens.device), valid_BT.sum(1).clamp(min=1) - 1].float()
+            r_BD = z_BTD[
+                torch.arange(len(tokens), device=tokens.device), valid_BT.sum(1).clamp(min=1) - 1
+            ].float()
         q_B2 = (r_BD[:, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
         halt, proceed = q_B2.unbind(-1)
         return Output(self.answer(z_BTD), halt, proceed if self.config.bootstraps else None)
@@ -158,7 +180,9 @@ def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> St
     """Make layers of equation (C6)."""
     made = []
     for _ in range(layers):
-        attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True)
+        attention = Attention(
+            config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True
+        )
         ffn = SwiGLU(config.width, hidden_width(config.width, config.expansion), bias=False)
         made.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))
     return Stack(made)
@@ -176,7 +200,9 @@ class LevelsCore(nn.Module):
 
     starts: Tensor  # (levels, D)
 
-    def __init__(self, config: ImageHRM | ImageTRM, f: nn.Module, cycles: Sequence[int], top_down: TopDown) -> None:
+    def __init__(
+        self, config: ImageHRM | ImageTRM, f: nn.Module, cycles: Sequence[int], top_down: TopDown
+    ) -> None:
         super().__init__()
         self.config, self.f, self.top_down = config, f, top_down
         self.turns = tuple(schedule(cycles))
@@ -186,7 +212,9 @@ class LevelsCore(nn.Module):
     def start(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         return tuple(start_D.expand_as(x_BTD) for start_D in self.starts)
 
-    def forward(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None
+    ) -> tuple[Tensor, ...]:
         stacks = self.f.values() if isinstance(self.f, nn.ModuleDict) else [self.f] * len(states)
         updates = [partial(stack, past=past) for stack in stacks]
         return nested(updates, self.turns, x_BTD, states, self.top_down, self.config.gradient)
@@ -194,11 +222,15 @@ class LevelsCore(nn.Module):
 
 def image_hrm(config: ImageHRM, classes: int) -> RecursiveCaptioner:
     rotary = Rotary(LONGEST, config.width // config.heads)
-    f = nn.ModuleDict({name: make_stack(config, layers, rotary) for name, (_, layers) in config.levels.items()})
+    f = nn.ModuleDict(
+        {name: make_stack(config, layers, rotary) for name, (_, layers) in config.levels.items()}
+    )
     core = LevelsCore(config, f, [cycles for cycles, _ in config.levels.values()], config.top_down)
     return RecursiveCaptioner(config, classes, core)
 
 
 def image_trm(config: ImageTRM, classes: int) -> RecursiveCaptioner:
     f = make_stack(config, config.layers, Rotary(LONGEST, config.width // config.heads))
-    return RecursiveCaptioner(config, classes, LevelsCore(config, f, [config.latent_steps, config.cycles], "chain"))
+    return RecursiveCaptioner(
+        config, classes, LevelsCore(config, f, [config.latent_steps, config.cycles], "chain")
+    )

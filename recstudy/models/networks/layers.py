@@ -1,10 +1,12 @@
 """Transformer layers shared by the families.
 
-A layer may be told which of its tokens will be read: it then computes queries and the feed-forward network for
-those alone. Attention mixes tokens only through keys and values, so the tokens that are read come out the same.
+A layer may be told which of its tokens will be read: it then computes queries and the feed-forward network
+for those alone. Attention mixes tokens only through keys and values, so the tokens that are read come out the
+same.
 
-Where attention is causal, nothing at a token depends on later ones: keys and values that were computed once hold for
-every longer sequence, and one more token costs one token (`Past`), however often a recursion goes over the sequence.
+Where attention is causal, nothing at a token depends on later ones: keys and values that were computed once
+hold for every longer sequence, and one more token costs one token (`Past`), however often a recursion goes
+over the sequence.
 
 Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
 """
@@ -46,10 +48,12 @@ class Rotary(nn.Module):
 
 
 class Past:
-    """Keys and values (B, H, S, E) of the tokens before, for each attention call of a pass, in the order of the calls.
+    """Keys and values (B, H, S, E) of the tokens before, for each attention call of a pass, in the order of
+    the calls.
 
-    A pass makes the same calls whatever its length. It finds in `kept` what the pass before it left in `now`, adds its
-    own token's, and leaves all of them in `now`. With nothing kept, any number of tokens may come; afterwards one a pass.
+    A pass makes the same calls whatever its length. It finds in `kept` what the pass before it left in `now`,
+    adds its own token's, and leaves all of them in `now`. With nothing kept, any number of tokens may come;
+    afterwards one a pass.
     """
 
     def __init__(self, kept: tuple[Tensor, ...] = ()) -> None:
@@ -76,9 +80,11 @@ def by_head(x_BSD: Tensor, heads: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention. With the default biases it has the parameters of `torch.nn.MultiheadAttention`.
+    """Multi-head self-attention. With the default biases it has the parameters of
+    `torch.nn.MultiheadAttention`.
 
-    With `causal` a token sees itself and those before it. A head has `width // heads` dimensions: 12 of 512 have 504 in all.
+    With `causal` a token sees itself and those before it. A head has `width // heads` dimensions: 12 of 512
+    have 504 in all.
     """
 
     def __init__(
@@ -112,8 +118,11 @@ class Attention(nn.Module):
         if past is not None:
             k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
         dropout = self.dropout if self.training else 0.0
-        causal = self.causal and q_BHRE.shape[2] > 1  # one token sees all there are: itself and those before it
-        mixed_BHRE = F.scaled_dot_product_attention(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal)
+        # one token sees all there are: itself and those before it
+        causal = self.causal and q_BHRE.shape[2] > 1
+        mixed_BHRE = F.scaled_dot_product_attention(
+            q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal
+        )
         return self.out(mixed_BHRE.transpose(1, 2).flatten(2))
 
     def _project(self, x_BSD: Tensor, read: slice) -> tuple[Tensor, ...]:
@@ -164,7 +173,9 @@ class GeluMLP(nn.Module):
 class TransformerLayer(nn.Module):
     """Attention and feed-forward network, each with a residual branch and a layer norm before or after it."""
 
-    def __init__(self, attention: Attention, ffn: nn.Module, width: int, norm: Literal["pre", "post"], dropout: float) -> None:
+    def __init__(
+        self, attention: Attention, ffn: nn.Module, width: int, norm: Literal["pre", "post"], dropout: float
+    ) -> None:
         super().__init__()
         self.attention, self.ffn, self.pre = attention, ffn, norm == "pre"
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -180,7 +191,9 @@ class TransformerLayer(nn.Module):
 
 
 class RMSNorm(nn.RMSNorm):
-    """x / sqrt(mean(x^2) + eps), times a trained scale or not; on a CPU without torch's own (2.14), which takes twice as long."""
+    """x / sqrt(mean(x^2) + eps), times a trained scale or not; on a CPU without torch's own (2.14), which
+    takes twice as long.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         if not (x.is_cpu and x.dtype == torch.float32):
@@ -190,7 +203,9 @@ class RMSNorm(nn.RMSNorm):
 
 
 class PostNorm(nn.Module):
-    """s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)): the layer of HRM and TRM. RMS has a trained scale or none."""
+    """s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)): the layer of HRM and TRM. RMS has a trained scale or
+    none.
+    """
 
     def __init__(self, mix: nn.Module, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
         super().__init__()
@@ -230,7 +245,8 @@ class Block(nn.Module):
 
 
 class ClipLayer(nn.Module):
-    """The layer of CLIP, which FuseLIP and TiTok are made of: s <- s + Attn(LN(s)), s <- s + MLP(LN(s)), with biases.
+    """The layer of CLIP, which FuseLIP and TiTok are made of: s <- s + Attn(LN(s)), s <- s + MLP(LN(s)), with
+    biases.
 
     It takes a mask, and goes on from the keys and values of the tokens before where those cannot change.
     """
@@ -244,7 +260,9 @@ class ClipLayer(nn.Module):
 
     def forward(self, x_BSD: Tensor, mask: Tensor | None = None, past: Past | None = None) -> Tensor:
         """`mask` is True where a token (row) sees another (column); without one all see all."""
-        q_BHSE, k_BHSE, v_BHSE = (by_head(part, self.heads) for part in self.qkv(self.norm1(x_BSD)).chunk(3, dim=-1))
+        q_BHSE, k_BHSE, v_BHSE = (
+            by_head(part, self.heads) for part in self.qkv(self.norm1(x_BSD)).chunk(3, dim=-1)
+        )
         if past is not None:
             k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
         mixed_BHSE = F.scaled_dot_product_attention(q_BHSE, k_BHSE, v_BHSE, attn_mask=mask)
@@ -253,7 +271,9 @@ class ClipLayer(nn.Module):
 
 
 def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
-    """Draw CLIP's initial weights: smaller where a branch ends, by the depth. The MLPs' biases stay torch's."""
+    """Draw CLIP's initial weights: smaller where a branch ends, by the depth. The MLPs' biases stay
+    torch's.
+    """
     for layer in layers:
         assert isinstance(layer, ClipLayer)
         width = layer.out.in_features
@@ -277,8 +297,11 @@ class PatchEmbedding(nn.Module):
 
 
 def own_precision(like: Tensor) -> AbstractContextManager[object]:
-    """Return a context without autocast on a tensor's device: products are computed in the precision of their factors."""
-    return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)  # `meta` has no autocast
+    """Return a context without autocast on a tensor's device: products are computed in the precision of their
+    factors.
+    """
+    # `meta` has no autocast
+    return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)
 
 
 def in_float64(values: Tensor) -> Tensor:
@@ -292,12 +315,16 @@ def learned(*shape: int) -> nn.Parameter:
 
 
 def truncated_normal(tensor: Tensor, std: float) -> Tensor:
-    """Draw normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX does)."""
+    """Draw normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX
+    does).
+    """
     return nn.init.trunc_normal_(tensor, std=std / TRUNCATED, a=-2 * std / TRUNCATED, b=2 * std / TRUNCATED)
 
 
 def lecun_normal(module: nn.Module) -> None:
-    """Draw all linear layers and convolutions of `module`: truncated normal weights of deviation fan_in^-1/2, biases 0."""
+    """Draw all linear layers and convolutions of `module`: truncated normal weights of deviation fan_in^-1/2,
+    biases 0.
+    """
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d):
             truncated_normal(layer.weight, 1 / math.sqrt(layer.weight[0].numel()))

@@ -1,4 +1,5 @@
-"""Captioners that read words with an LSTM: the baseline of 000, and two of 003. A word more needs the state after the one before.
+"""Captioners that read words with an LSTM: the baseline of 000, and two of 003. A word more needs the state
+after the one before.
 
 ResNet-18 + LSTM, of 000, which does not print its equations: those of models.md 9.
 
@@ -22,8 +23,8 @@ Show, Attend and Tell (Xu et al. 2015) with soft attention, of 003.
     logits_t = W_o dropout(h_t) + b_o                           what comes after tokens 0 to t         (A5)
     penalty = alpha_c mean_p (1 - sum_t alpha_tp)^2             over the tokens that a word follows    (A6)
 
-w has no bias, which the softmax would not see. Relu and the mean of (A6) are those of the usual re-implementation, whose
-settings models.md 9 lists; the paper has tanh and a sum.
+w has no bias, which the softmax would not see. Relu and the mean of (A6) are those of the usual
+re-implementation, whose settings models.md 9 lists; the paper has tanh and a sum.
 
 Shapes: B captions, T tokens, P places, F features, A dimensions of (A1), D width, V vocabulary.
 """
@@ -99,7 +100,8 @@ class ShowTellNetwork(LSTMCaptioner):
 class AttentionTrace(NamedTuple):
     """The attention of each word to the places of the image."""
 
-    attention: Tensor  # (B, T, P) alpha: of the state that reads token t; sums to one over the places, row by row
+    # (B, T, P) alpha: of the state that reads token t; sums to one over the places, row by row
+    attention: Tensor
 
 
 class ShowAttendTellNetwork(PlainCaptioner):
@@ -109,7 +111,9 @@ class ShowAttendTellNetwork(PlainCaptioner):
         super().__init__()
         width, seen = config.width, config.features
         self.alpha_c = config.alpha_c
-        self.backbone = BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+        self.backbone = (
+            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+        )
         self.of_place = nn.Linear(seen, config.attention)  # W_a
         self.of_state = nn.Linear(width, config.attention)  # W_h
         self.score = nn.Linear(config.attention, 1, bias=False)  # w
@@ -125,7 +129,9 @@ class ShowAttendTellNetwork(PlainCaptioner):
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
         h_BTD, alpha_BTP, _ = self._unrolled(tokens, self.begin(images))
-        return Output(self.answer(h_BTD), extra=self.penalty(alpha_BTP, tokens) if self.alpha_c else None), carry
+        return Output(
+            self.answer(h_BTD), extra=self.penalty(alpha_BTP, tokens) if self.alpha_c else None
+        ), carry
 
     def trace(self, images: Tensor, tokens: Tensor) -> AttentionTrace:
         """Return the attention maps of these captions; arguments as of `start`."""

@@ -1,4 +1,5 @@
-"""MicarVLMoE (003, section III): an encoder of the image's places and a decoder of the report, with a mixture of experts.
+"""MicarVLMoE (003, section III): an encoder of the image's places and a decoder of the report, with a mixture
+of experts.
 
     I = rms(MSVE(image)) W + b                                                                            (III-C)
     I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder             (1)
@@ -8,10 +9,10 @@
     X <- X + MoE(rms(X))                                  (4a)-(4c) in each layer of the decoder          (4c)
     logits_t = W_o rms(X_t),   loss + alpha mean of L_b over the decoder's layers                         (7)
 
-Numbers are the paper's; a letter is a line of one of its equations, and a section has equations without a number. MoE and L_b are
-equation (6), in `experts.py`. Matrices start Xavier-uniform, but for MSVE's. No token sees PAD or a later one, so each needs
-the keys and values of those before it and, of the image, what fusion keeps: decoding with a cache is exact. There is no
-recursion; the carry is the tokens.
+Numbers are the paper's; a letter is a line of one of its equations, and a section has equations without a
+number. MoE and L_b are equation (6), in `experts.py`. Matrices start Xavier-uniform, but for MSVE's. No token
+sees PAD or a later one, so each needs the keys and values of those before it and, of the image, what fusion
+keeps: decoding with a cache is exact. There is no recursion; the carry is the tokens.
 
 MSVE (section III-C), the multiscale vision encoder: a feature pyramid over a backbone's stages C2 to C5.
 
@@ -19,19 +20,21 @@ MSVE (section III-C), the multiscale vision encoder: a feature pyramid over a ba
     F = Psi(P_2 + up(P_3) + up(P_4) + up(P_5))        Psi: 3x3 convolution, batch norm, ReLU, at the size of C_2    (V2)
     V = F pooled to 7x7                               49 places                                                     (V3)
 
-up is bilinear. `one_scale` is (V1)-(V2) with C_5 alone, F = Psi(up(phi(C_5))): Psi costs 236.8 GFLOP at 224x224 pixels, 15 times
-the ResNet-101, so that leaving the pyramid out takes 94 % of the image's FLOPs with it (contradiction 003-9). With one scale
-only three of the four phi are missing, 5.8 of 258.6 GFLOP. `off` pools C_5 itself.
+up is bilinear. `one_scale` is (V1)-(V2) with C_5 alone, F = Psi(up(phi(C_5))): Psi costs 236.8 GFLOP at
+224x224 pixels, 15 times the ResNet-101, so that leaving the pyramid out takes 94 % of the image's FLOPs with
+it (contradiction 003-9). With one scale only three of the four phi are missing, 5.8 of 258.6 GFLOP. `off`
+pools C_5 itself.
 
-MDLA (section III-D), multihead dual-branch latent attention: each head has a branch with positions and one without.
+MDLA (section III-D), multihead dual-branch latent attention: each head has a branch with positions and one
+without.
 
     q = up rms(down x), and so k and v       down: D -> D/H, up: D/H -> L; `fused`: one down, rms and up for several   (2)
     q_h = [q_n; q_r],  k_h = [k_n; k_r]      halves of a head; of q_r and k_r the first `rope_dims` turn by position   (3a)
     A_h = softmax((q_n k_n' + q_r k_r') / sqrt(scale))      scale: L/H (published code) or L (paper)                   (3b)
     Z = [A_1 v_1; ...; A_H v_H] W_out                                                                                  (3c)
 
-Fused, self-attention has one bottleneck of 3 D/H, and cross-attention one for q (text) and one for k and v (image). By (3a)
-the two products of (3b) are one product of whole heads.
+Fused, self-attention has one bottleneck of 3 D/H, and cross-attention one for q (text) and one for k and v
+(image). By (3a) the two products of (3b) are one product of whole heads.
 
 Fusion (section III-F, equation 5): cross-attention, and a gate between what it sees and the text.
 
@@ -44,8 +47,9 @@ Fusion (section III-F, equation 5): cross-attention, and a gate between what it 
 
 By (4b) the decoder adds X to Z once more. `attention` has MDLA(X_n, I_n) in place of Z.
 
-Shapes: B captions or images, C channels of a stage, T tokens, P places, W channels of the pyramid, D width, L latent width,
-H heads, E experts, or L/H numbers of a head, S tokens that ask, K that are seen, k experts a token, V vocabulary.
+Shapes: B captions or images, C channels of a stage, T tokens, P places, W channels of the pyramid, D width, L
+latent width, H heads, E experts, or L/H numbers of a head, S tokens that ask, K that are seen, k experts a
+token, V vocabulary.
 """
 
 from __future__ import annotations
@@ -91,8 +95,12 @@ class MicarNetwork(Captioner):
         self.config = config
         rotary = Rotary(LONGEST, config.rope_dims)
         self.eyes = MultiscaleEncoder(config)
-        self.project = nn.Sequential(nn.RMSNorm(config.seen_width, eps=EPS), nn.Linear(config.seen_width, config.width))
-        self.encoder = nn.Sequential(*(LatentEncoderLayer(config, rotary) for _ in range(config.encoder_layers)))
+        self.project = nn.Sequential(
+            nn.RMSNorm(config.seen_width, eps=EPS), nn.Linear(config.seen_width, config.width)
+        )
+        self.encoder = nn.Sequential(
+            *(LatentEncoderLayer(config, rotary) for _ in range(config.encoder_layers))
+        )
         self.embed = nn.Embedding(classes, config.width)
         self.register_buffer("sinusoids", sinusoids(LONGEST, config.width), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
@@ -110,12 +118,17 @@ class MicarNetwork(Captioner):
         extra = self.config.balance * balance if self.config.balance and self.config.experts > 1 else None
         return Output(self.answer(x_BTD), extra=extra), carry
 
-    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+    def next(
+        self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
         if cache is None:
             past, seen = Past(), self.see(images)
         else:
             own, size = 2 * len(self.decoder), len(SeenImage._fields)
-            past, seen = Past(cache[:own]), [SeenImage(*cache[at : at + size]) for at in range(own, len(cache), size)]
+            past, seen = (
+                Past(cache[:own]),
+                [SeenImage(*cache[at : at + size]) for at in range(own, len(cache), size)],
+            )
         x_BTD, _ = self.decode(tokens[:, past.length :], seen, past)
         return self.answer(x_BTD[:, -1]), (*past.now, *(part for one in seen for part in one))
 
@@ -124,8 +137,12 @@ class MicarNetwork(Captioner):
         i_BPD = self.encoder(self.project(self.eyes(images)))
         return [layer.fusion.see(i_BPD) for layer in self._layers()]
 
-    def decode(self, tokens: Tensor, seen: list[SeenImage], past: Past | None = None) -> tuple[Tensor, Tensor]:
-        """Equations (III-E) to (7) without W_o, (B, T, D), for tokens that follow those of `past`; and the mean of L_b, ()."""
+    def decode(
+        self, tokens: Tensor, seen: list[SeenImage], past: Past | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Equations (III-E) to (7) without W_o, (B, T, D), for tokens that follow those of `past`; and the
+        mean of L_b, ().
+        """
         start, losses = 0 if past is None else past.length, []
         x_BTD, mask_BTT = self.inputs(tokens, start), None if start else earlier(tokens)
         for layer, one in zip(self._layers(), seen, strict=True):
@@ -175,9 +192,15 @@ class ExpertDecoderLayer(nn.Module):
     def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
         super().__init__()
         self.norm1, self.norm2 = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
-        self.attention, self.fusion, self.moe = MDLA(config, rotary, 3), Fusion(config, rotary), MixtureOfExperts(config)
+        self.attention, self.fusion, self.moe = (
+            MDLA(config, rotary, 3),
+            Fusion(config, rotary),
+            MixtureOfExperts(config),
+        )
 
-    def forward(self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor | None, past: Past | None = None
+    ) -> tuple[Tensor, Tensor]:
         start = 0 if past is None else past.length
         x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # (4a)
         x_BTD = x_BTD + self.fusion(x_BTD, seen, start)  # (4b)
@@ -268,7 +291,9 @@ class MDLA(nn.Module):
         still, turning, rest = x_BHSE.split(self.branches, dim=-1)
         return torch.cat([still, self.rotary(turning, start), rest], dim=-1)
 
-    def forward(self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
+    def forward(
+        self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None
+    ) -> Tensor:
         """Equations (3b)-(3c), (B, S, D); with a mask a token sees what is True."""
         mixed_BHSE = F.scaled_dot_product_attention(
             q_BHSE, k_BHKE, v_BHKE,
@@ -343,12 +368,16 @@ class Gate(nn.Module):
 
 
 class MultiscaleEncoder(VisionEncoder):
-    """Equations (V1)-(V3): pixels of 0 to 255 (B, 3, height, width), or a frozen backbone's features (B, P, F) -> (B, P, W)."""
+    """Equations (V1)-(V3): pixels of 0 to 255 (B, 3, height, width), or a frozen backbone's features (B, P,
+    F) -> (B, P, W).
+    """
 
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
         self.grid = config.grid
-        self.backbone = BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+        self.backbone = (
+            BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
+        )
         self.pyramid = Pyramid(config.scales, config.pyramid_width) if config.scales else None
 
     def forward(self, images: Tensor) -> Tensor:
@@ -360,7 +389,8 @@ class MultiscaleEncoder(VisionEncoder):
         return F.adaptive_avg_pool2d(fused, self.grid).flatten(2).transpose(1, 2)  # (V3)
 
     def feature_maps(self, images: Tensor) -> Tensor | None:
-        """Return the maps of Figure 3: the levels that (V2) adds up, the finest first, and F; None without a pyramid.
+        """Return the maps of Figure 3: the levels that (V2) adds up, the finest first, and F; None without a
+        pyramid.
 
         Returns:
             (B, S, height, width) at the size of C_2, means over channels.
@@ -419,4 +449,6 @@ def enlarged(map_: Tensor, like: Tensor) -> Tensor:
 
 
 def _convolution(inputs: int, outputs: int, side: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, side, padding=side // 2), nn.BatchNorm2d(outputs), nn.ReLU())
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, side, padding=side // 2), nn.BatchNorm2d(outputs), nn.ReLU()
+    )

@@ -1,15 +1,19 @@
-"""Checkpoints of HRM and TRM as their authors' code writes them: read as weights of our networks, and written from these.
+"""Checkpoints of HRM and TRM as their authors' code writes them: read as weights of our networks, and written
+from these.
 
-The names were read from `sapientinc/HRM` (models/hrm/hrm_act_v1.py) and `SamsungSAILMontreal/TinyRecursiveModels`
-(models/recursive_reasoning/trm.py, trm_singlez.py and trm_hier6.py, whose z is multi-scale). They differ from ours in:
+The names were read from `sapientinc/HRM` (models/hrm/hrm_act_v1.py) and
+`SamsungSAILMontreal/TinyRecursiveModels` (models/recursive_reasoning/trm.py, trm_singlez.py and trm_hier6.py,
+whose z is multi-scale). They differ from ours in:
 
     gate_up_proj    gate, then up; our SwiGLU has (u, g), so that the halves change places
     puzzle_emb      rows of at most D numbers, which their code fills up with zeros to D x prefix; ours has rows of D
-    H_init, L_init  in the precision of the forward pass; single z has L_init alone, which is our z_high; multi-scale z has
+    H_init, L_init  in the precision of the forward pass; single z has L_init alone, which is our z_high;
+    multi-scale z has
                     L1_init to L6_init, which are our z_low one after another
     all names       plain, or behind `_orig_mod.` (torch.compile), `module.` and `model.` (the loss around it)
 
-The order of qkv_proj (queries, keys, values, each head by head), the rotary pairs and the scale of the embeddings are ours.
+The order of qkv_proj (queries, keys, values, each head by head), the rotary pairs and the scale of the
+embeddings are ours.
 """
 
 import re
@@ -48,7 +52,8 @@ NAMES = {
     r"\.down\.": ".down_proj.",
 }  # our names to theirs, by pattern, one after another
 PREFIX = "_orig_mod.model.inner."  # of names in a file: their trainer saves a compiled loss around the model
-STATES = {"trm": "answer and latent", "trm_singlez": "single", "trm_hier6": "multi-scale"}  # of TRM, by module of their code
+# of TRM, by module of their code
+STATES = {"trm": "answer and latent", "trm_singlez": "single", "trm_hier6": "multi-scale"}
 MODULES = {"hrm": ("hrm_act_v1", "hrm"), "trm": tuple(STATES)}  # by which an `arch` is named
 FIXED = {"rms_norm_eps": 1e-5, "rope_theta": 10_000}  # settings of theirs that our layers do not have
 COUNTS: dict[Family, dict[str, int]] = {
@@ -58,7 +63,9 @@ COUNTS: dict[Family, dict[str, int]] = {
 
 
 class Arch(BaseModel):
-    """The `arch` block of the authors' configs, with its defaults; what only trains stands in `loss` and the like."""
+    """The `arch` block of the authors' configs, with its defaults; what only trains stands in `loss` and the
+    like.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -80,15 +87,19 @@ class Arch(BaseModel):
 
     @property
     def module(self) -> str:
-        """The module of the authors' code, such as `trm` of `recursive_reasoning.trm@TinyRecursiveReasoningModel_ACTV1`."""
+        """The module of the authors' code, such as `trm` of
+        `recursive_reasoning.trm@TinyRecursiveReasoningModel_ACTV1`.
+        """
         return self.name.partition("@")[0].rpartition(".")[2]
 
 
-UNREAD = ("loss", "halt_exploration_prob", "forward_dtype", "puzzle_emb_ndim", "causal")  # of training, or told by the file
+# of training, or told by the file
+UNREAD = ("loss", "halt_exploration_prob", "forward_dtype", "puzzle_emb_ndim", "causal")
 
 
 def read_arch(path: Path | None, family: Family) -> Arch:
-    """Return the `arch` of an `all_config.yaml`, or of the authors' own file of it; their defaults without a file.
+    """Return the `arch` of an `all_config.yaml`, or of the authors' own file of it; their defaults without a
+    file.
 
     Raises:
         ConfigError: no such file, another model, or a setting that ours has not.
@@ -110,14 +121,20 @@ def read_arch(path: Path | None, family: Family) -> Arch:
     except ValidationError as error:
         raise ConfigError(f"{path}: arch: {fault(error)}") from None
     if arch.module and arch.module not in MODULES[family]:
-        raise ConfigError(f"{path}: arch.name is {arch.name!r}, but --as {family} reads {choices(MODULES[family])}")
+        raise ConfigError(
+            f"{path}: arch.name is {arch.name!r}, but --as {family} reads {choices(MODULES[family])}"
+        )
     for name, value in FIXED.items():
         if getattr(arch, name) != value:
-            raise ConfigError(f"{path}: arch.{name} must be {value}, but got {getattr(arch, name)}: our layers have no other")
+            raise ConfigError(
+                f"{path}: arch.{name} must be {value}, but got {getattr(arch, name)}: our layers have no other"
+            )
     others = {name: value for name, value in (arch.model_extra or {}).items() if value and name not in UNREAD}
     if others:
         listed = ", ".join(f"{name}={value}" for name, value in others.items())
-        raise ConfigError(f"{path}: {listed}: our {family.upper()} has no such setting, and would compute something else")
+        raise ConfigError(
+            f"{path}: {listed}: our {family.upper()} has no such setting, and would compute something else"
+        )
     return arch
 
 
@@ -157,23 +174,29 @@ def official_model(family: Family, arch: Arch, found: Mapping[str, Tensor]) -> H
     single = scales == 0 and "L_init" in found and "H_init" not in found
     module = arch.module or ("trm_hier6" if scales else "trm_singlez" if single else "trm")
     if module == "trm_hier6" and scales != arch.L_cycles:
-        raise ConfigError(f"arch.L_cycles must be {scales}, the latents of the file (L1_init, ...), but got {arch.L_cycles}")
+        raise ConfigError(
+            f"arch.L_cycles must be {scales}, the latents of the file (L1_init, ...), but got {arch.L_cycles}"
+        )
     counts = {"layers": arch.L_layers, "cycles": arch.H_cycles, "latent_steps": arch.L_cycles}
     return TRM(**shared, **counts, prefix=prefix, act=act, states=STATES[module])
 
 
 def read_official(path: Path) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint by their plain names, such as `L_level.layers.0.mlp.down_proj.weight`.
+    """Return the weights of a checkpoint by their plain names, such as
+    `L_level.layers.0.mlp.down_proj.weight`.
 
     Raises:
-        DataError: The file cannot be read, holds other things than tensors, or holds a weight under two wrappers.
+        DataError: The file cannot be read, holds other things than tensors, or holds a weight under two
+            wrappers.
     """
     weights: dict[str, Tensor] = {}
     wrapped_names: dict[str, str] = {}
     for wrapped, value in read_weights(path).items():
         name = WRAPPED.sub("", str(wrapped))
         if name in weights:
-            raise DataError(f"{path} has {name} twice: as {wrapped_names[name]} and as {wrapped}. Remove one of the two.")
+            raise DataError(
+                f"{path} has {name} twice: as {wrapped_names[name]} and as {wrapped}. Remove one of the two."
+            )
         weights[name], wrapped_names[name] = value, str(wrapped)
     return weights
 
@@ -215,7 +238,9 @@ def to_official(network: SequenceNetwork, state: Mapping[str, Tensor]) -> dict[s
 
 
 def _names(network: SequenceNetwork) -> dict[str, list[str]]:
-    """Return the authors' plain names of each of our weights; several where they keep its parts apart, none where it is empty."""
+    """Return the authors' plain names of each of our weights; several where they keep its parts apart, none
+    where it is empty.
+    """
     names = {own: [name] for own, name in public_names(network, NAMES).items()}
     states = getattr(network.config, "states", "")
     if states == "single":
@@ -230,7 +255,8 @@ def _swapped(own: str, value: Tensor) -> Tensor:
     return torch.cat(value.chunk(2)[::-1]) if own.endswith(".up.weight") else value
 
 
-LEARNING = {"gradient", "start", "noise", "halt_bias", "curriculum"}  # fields of a model that only matter in training
+# fields of a model that only matter in training
+LEARNING = {"gradient", "start", "noise", "halt_bias", "curriculum"}
 
 
 def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
@@ -248,14 +274,18 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
         "hidden_size": model.width,
         "num_heads": model.heads,
         "expansion": model.expansion,
-        "pos_encodings": {"learned": "learned", "rotary": "none" if model.mixing == "mlp" else "rope"}[model.positions],
+        "pos_encodings": {"learned": "learned", "rotary": "none" if model.mixing == "mlp" else "rope"}[
+            model.positions
+        ],
         "puzzle_emb_ndim": model.width,
         "halt_max_steps": config.train.evaluation_steps,
         "halt_exploration_prob": 0.1,
         "forward_dtype": config.train.precision,
         "loss": {
             "name": "losses@ACTLossHead",
-            "loss_type": "stablemax_cross_entropy" if config.train.loss == "stablemax" else "softmax_cross_entropy",
+            "loss_type": "stablemax_cross_entropy"
+            if config.train.loss == "stablemax"
+            else "softmax_cross_entropy",
         },
     }
     if isinstance(model, HRM):
@@ -265,13 +295,26 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
     else:
         module = next(module for module, states in STATES.items() if states == model.states)
         arch |= {"name": f"recursive_reasoning.{module}@TinyRecursiveReasoningModel_ACTV1"}
-        arch |= {"H_cycles": model.cycles, "L_cycles": model.latent_steps, "H_layers": 0, "L_layers": model.layers}
-        arch |= {"mlp_t": model.mixing == "mlp", "puzzle_emb_len": model.prefix, "no_ACT_continue": model.act == "halt only"}
+        arch |= {
+            "H_cycles": model.cycles,
+            "L_cycles": model.latent_steps,
+            "H_layers": 0,
+            "L_layers": model.layers,
+        }
+        arch |= {
+            "mlp_t": model.mixing == "mlp",
+            "puzzle_emb_len": model.prefix,
+            "no_ACT_continue": model.act == "halt only",
+        }
     table = {"puzzle_emb.weights": torch.empty(model.identifiers or 1, model.width)}
     if getattr(model, "states", "") == "multi-scale":  # their code has six latents, whatever L_cycles is
         table |= {f"L{scale}_init": torch.empty(model.width) for scale in range(1, 7)}
     theirs = official_model(family, Arch(**arch), table)
-    compared = model.model_copy(update={"puzzle_emb": "puzzle", "identifiers": 1}) if model.puzzle_emb == "none" else model
+    compared = (
+        model.model_copy(update={"puzzle_emb": "puzzle", "identifiers": 1})
+        if model.puzzle_emb == "none"
+        else model
+    )
     for name in set(type(model).model_fields) - LEARNING:
         if (ours := getattr(compared, name)) != getattr(theirs, name):
             raise ConfigError(

@@ -36,7 +36,8 @@ class Turn(NamedTuple):
 
 
 def schedule(cycles: Sequence[int]) -> Iterator[Turn]:
-    """Yield the updates of one segment in their order: all cycles of a level come before each update of the next higher one.
+    """Yield the updates of one segment in their order: all cycles of a level come before each update of the
+    next higher one.
 
     Args:
         cycles: of each level, the lowest first.
@@ -50,9 +51,15 @@ def schedule(cycles: Sequence[int]) -> Iterator[Turn]:
 
 
 def nested(
-    updates: Sequence[Update], turns: Sequence[Turn], x: Tensor, states: Sequence[Tensor], top_down: TopDown, mode: GradientMode
+    updates: Sequence[Update],
+    turns: Sequence[Turn],
+    x: Tensor,
+    states: Sequence[Tensor],
+    top_down: TopDown,
+    mode: GradientMode,
 ) -> tuple[Tensor, ...]:
-    """Run one segment of a reasoning model of any number of levels and return its states; everything the lowest level first.
+    """Run one segment of a reasoning model of any number of levels and return its states; everything the
+    lowest level first.
 
     z_0 <- f_0(z_0 + TD_0 + x)          (1)
     z_k <- f_k(z_k + TD_k + z_k-1)      for k > 0; in the order of `schedule`    (2)

@@ -12,25 +12,28 @@
     z_L <- z_L + noise N(0, 1)           before each segment in training (EqR)                            (10)
     x <- x + feedback sqrt(D) p E        cells; p = softmax(8) of z_H before the segment                  (11)
 
-The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K passes over an
-image, one a finding), of the patient or of the puzzle. It starts at 0, so that who was never trained on is nobody.
+The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K
+passes over an image, one a finding), of the patient or of the puzzle. It starts at 0, so that who was never
+trained on is nobody.
 
-An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right half; the
-positions start anew. The states cross over, or start anew too. How many steps an image has had is part of its carry.
+An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right
+half; the positions start anew. The states cross over, or start anew too. How many steps an image has had is
+part of its carry.
 
-(9)-(11) follow what others say of EqR (arXiv:2605.21488) and of readout feedback (arXiv:2608.24136); their exact forms are ours.
-Where there is one state, it is the noisy one.
+(9)-(11) follow what others say of EqR (arXiv:2605.21488) and of readout feedback (arXiv:2608.24136); their
+exact forms are ours. Where there is one state, it is the noisy one.
 
-The layers of HRM, TRM and the transformer beside them, by how tokens mix. No layer has a bias, no norm a scale:
+The layers of HRM, TRM and the transformer beside them, by how tokens mix. No layer has a bias, no norm a
+scale:
 
     attention:    s <- rms(s + Attn(s)),       s <- rms(s + SwiGLU(s)),  rms(s) = s / sqrt(mean(s^2) + 1e-5)    (L1)
     mlp:          s' <- rms(s' + SwiGLU(s')),  then (L1)'s SwiGLU                                               (L2)
 
-s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs over the tokens,
-not over the width, as in TRM's published code.
+s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs
+over the tokens, not over the width, as in TRM's published code.
 
-A plain transformer in the place of a recursion has layers of (L1), each with its own weights, and no second state. z_H starts
-at one truncated-normal vector, the same at every position, which is never trained:
+A plain transformer in the place of a recursion has layers of (L1), each with its own weights, and no second
+state. z_H starts at one truncated-normal vector, the same at every position, which is never trained:
 
     z_H <- f(z_H + x)    once a segment                                                                         (T1)
 
@@ -45,12 +48,22 @@ from torch import Tensor, nn
 
 from recstudy.config import Shape
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import Attention, PostNorm, RMSNorm, Rotary, SwiGLU, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import (
+    Attention,
+    PostNorm,
+    RMSNorm,
+    Rotary,
+    SwiGLU,
+    lecun_normal,
+    truncated_normal,
+)
 from recstudy.models.sequence import SequenceModel, Transformer, hidden_width
 
 
 class SequenceCore(nn.Module):
-    """A recursion over two states of the sequence: x and both states (B, S, D) give the states after one segment."""
+    """A recursion over two states of the sequence: x and both states (B, S, D) give the states after one
+    segment.
+    """
 
     z_high: Tensor  # (D,) where they start
     z_low: Tensor
@@ -60,7 +73,8 @@ class SequenceCore(nn.Module):
 
 
 class SequenceNetwork(Network):
-    """Equations (3), (6), (9) and (10) around a core, for images (`ImageNetwork`) and for grids (`CellNetwork`).
+    """Equations (3), (6), (9) and (10) around a core, for images (`ImageNetwork`) and for grids
+    (`CellNetwork`).
 
     Args:
         config: the model's.
@@ -85,8 +99,12 @@ class SequenceNetwork(Network):
         self.length, self.queries = config.length(shape), config.queries(classes)
         self.core = core
         self.embed = embed
-        self.puzzle = nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
-        self.places = nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
+        self.puzzle = (
+            nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
+        )
+        self.places = (
+            nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
+        )
         self.answer = nn.Linear(config.width, outputs, bias=False)
         self.q_head = nn.Linear(config.width, 2)
         for weight in (self.embed.weight, self.answer.weight, self.places):
@@ -107,7 +125,9 @@ class SequenceNetwork(Network):
         """Return the answer that z_H holds."""
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient or puzzle (B,)."""
+        """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient or puzzle
+        (B,).
+        """
         size = (len(images), self.queries, self.length, -1)
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
         states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
@@ -136,7 +156,8 @@ class SequenceNetwork(Network):
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
         """Return x (B, Q, S, D): the prefix, the tokens and equation (3)."""
         width, scale = self.config.width, math.sqrt(self.config.width)
-        prefix = scale * self.prompt(groups)  # (B or 1, Q, D); first, because a look-up parts a compiled graph here
+        # (B or 1, Q, D); first, because a look-up parts a compiled graph here
+        prefix = scale * self.prompt(groups)
         tokens_BND = self.tokens(images)
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
         front = torch.cat([prefix[:, :, None], empty], dim=2).expand(len(images), -1, -1, -1)
@@ -144,7 +165,9 @@ class SequenceNetwork(Network):
         return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)
 
     def prompt(self, groups: Tensor) -> Tensor:
-        """Return the puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all images."""
+        """Return the puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all
+        images.
+        """
         if self.puzzle is None:
             return self.answer.weight.new_zeros(1, 1, self.config.width)
         if self.config.puzzle_emb != "pathology_query":
@@ -154,7 +177,8 @@ class SequenceNetwork(Network):
     def read(self, z_BQSD: Tensor) -> Output:
         """Return the answer and (6); halting is judged by the mean over the passes of an image."""
         first_BQD = z_BQSD[:, :, 0]
-        q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
+        # float32 under autocast too
+        q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias
         halt, proceed = q_BQ2.mean(1).unbind(-1)
         return Output(self.logits(z_BQSD), halt, proceed if self.config.bootstraps else None)
 
@@ -189,7 +213,9 @@ class ImageNetwork(SequenceNetwork):
     def tokens(self, images: Tensor) -> Tensor:
         """Equations (1) and (2)."""
         if self.config.tokens == "patch":
-            return self.embed(nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2))
+            return self.embed(
+                nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2)
+            )
         levels = images.long() * self.config.vocabulary // 256
         return math.sqrt(self.config.width) * self.embed(levels.flatten(1))
 
@@ -249,7 +275,9 @@ class MixLayer(nn.Module):
         super().__init__()
         self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
         self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-        self.norm1, self.norm2 = (RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
+        self.norm1, self.norm2 = (
+            RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width)
+        )
 
     def forward(self, s_BSD: Tensor) -> Tensor:
         s_BDS = s_BSD.transpose(1, 2)

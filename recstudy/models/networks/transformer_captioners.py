@@ -1,4 +1,5 @@
-"""Encoder-decoder captioners over the places of an image and its words, baselines of 003: a plain transformer, and R2Gen.
+"""Encoder-decoder captioners over the places of an image and its words, baselines of 003: a plain
+transformer, and R2Gen.
 
 Both have words with their places, and attention to the places of the image; E is the width of a head.
 
@@ -27,10 +28,11 @@ R2Gen (Chen et al. 2020): a decoder that is normalised by a memory of the words 
     decoder layer: x <- x + CausalAttn(MCLN(x)),  x <- x + See(MCLN(x), y),  x <- x + FFN(MCLN(x))                    (R7)
     logits_t = W_o LN(x_t) + b_o                                       what comes after tokens 0 to t                 (R8)
 
-G and B are networks S D -> D -> D with a relu. Dropout follows every Attn, See and FFN of (R2) and (R7). The published code
-divides by the deviation + 1e-6, with D - 1 under it; LN here is torch's.
+G and B are networks S D -> D -> D with a relu. Dropout follows every Attn, See and FFN of (R2) and (R7). The
+published code divides by the deviation + 1e-6, with D - 1 under it; LN here is torch's.
 
-Shapes: B captions, T tokens, P places, S slots, D width, H heads, E width of a head, M hidden width, V vocabulary.
+Shapes: B captions, T tokens, P places, S slots, D width, H heads, E width of a head, M hidden width, V
+vocabulary.
 """
 
 import math
@@ -74,7 +76,11 @@ class See(nn.Module):
         super().__init__()
         width = config.width
         self.heads, self.dropout = config.heads, config.dropout
-        self.q, self.kv, self.out = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.q, self.kv, self.out = (
+            nn.Linear(width, width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(width, width),
+        )
 
     def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values of the image, (B, H, P, E) each."""
@@ -83,7 +89,9 @@ class See(nn.Module):
 
     def forward(self, x_BTD: Tensor, k_BHPE: Tensor, v_BHPE: Tensor) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        mixed_BHTE = F.scaled_dot_product_attention(by_head(self.q(x_BTD), self.heads), k_BHPE, v_BHPE, dropout_p=dropout)
+        mixed_BHTE = F.scaled_dot_product_attention(
+            by_head(self.q(x_BTD), self.heads), k_BHPE, v_BHPE, dropout_p=dropout
+        )
         return self.out(mixed_BHTE.transpose(1, 2).flatten(2))
 
 
@@ -198,7 +206,10 @@ class RelationalMemory(nn.Module):
         """Return the memory after one word."""
         a_BSD = m_BSD + self.see(m_BSD, *self.see.keys_values(torch.cat([m_BSD, x_BD[:, None]], dim=1)))
         a_BSD = a_BSD + self.mlp(a_BSD)  # (R3)
-        take_BSD, keep_BSD = (self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())).sigmoid().chunk(2, dim=-1)  # (R4)
+        # (R4)
+        take_BSD, keep_BSD = (
+            (self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())).sigmoid().chunk(2, dim=-1)
+        )
         return take_BSD * a_BSD.tanh() + keep_BSD * m_BSD  # (R5)
 
 
@@ -244,7 +255,9 @@ class R2GenNetwork(PlainCaptioner):
         super().__init__()
         self.eyes = VisionProjection(config, config.width, bias=True)
         self.image_dropout = nn.Dropout(config.image_dropout)
-        self.encoder = nn.Sequential(*(encoder_layer(config, "pre") for _ in range(config.layers)), nn.LayerNorm(config.width))
+        self.encoder = nn.Sequential(
+            *(encoder_layer(config, "pre") for _ in range(config.layers)), nn.LayerNorm(config.width)
+        )
         self.words = WordEmbedding(classes, config.width, config.dropout)
         self.memory = RelationalMemory(config)
         self.decoder = nn.ModuleList(MemoryDecoderLayer(config) for _ in range(config.layers))

@@ -7,9 +7,9 @@
     multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
     curriculum:      T and n a third of theirs, rounded up, in the first 30 % of the updates; two thirds to 60 %    (6)
 
-In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the paper's
-gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of
-its own.
+In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the
+paper's gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two
+networks (2) has an f of its own.
 
 (4) and (5) are Table 2's variants, as its authors' code has them: the last update of (4) reads no image.
 (6) is the depth curriculum of CGAR (arXiv:2511.08653), of training alone: at test recursion is whole.
@@ -35,7 +35,9 @@ class TRMCore(SequenceCore):
         self.f = make_layers(config, length, config.layers)
         self.f_answer = make_layers(config, length, config.layers) if config.networks == 2 else None
         self.trained_depth = config.cycles, config.latent_steps
-        self.latents = {"single": 0, "answer and latent": 1, "multi-scale": config.latent_steps}[config.states]
+        self.latents = {"single": 0, "answer and latent": 1, "multi-scale": config.latent_steps}[
+            config.states
+        ]
         lecun_normal(self)
         for name, width in (("z_high", config.width), ("z_low", self.latents * config.width)):
             self.register_buffer(name, truncated_normal(torch.empty(width), 1.0) if width else torch.empty(0))

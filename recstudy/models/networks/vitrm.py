@@ -5,13 +5,13 @@
     y <- first token of f([y; z])           once; (2)-(3) make one cycle           (3)
     logits = W_c y + b_c,   halt = w_h y + b_h                                     (4)
 
-f is `layers` transformer layers without a final norm. The cross-attention from z to x of the text is the joint
-self-attention of (2). x is computed anew at every supervision step, so that the patch embedding is trained;
-y and z carry no positions beyond their initial values. A supervision step runs T cycles: `cycles` in training,
-`test_cycles` in evaluation.
+f is `layers` transformer layers without a final norm. The cross-attention from z to x of the text is the
+joint self-attention of (2). x is computed anew at every supervision step, so that the patch embedding is
+trained; y and z carry no positions beyond their initial values. A supervision step runs T cycles: `cycles` in
+training, `test_cycles` in evaluation.
 
-Initial weights: heads, positions, y and z Xavier-normal, head biases 0, attention as `torch.nn.MultiheadAttention`,
-the rest torch's defaults (the authors' code).
+Initial weights: heads, positions, y and z Xavier-normal, head biases 0, attention as
+`torch.nn.MultiheadAttention`, the rest torch's defaults (the authors' code).
 
 Shapes: B images, N patches, K latent tokens, D width.
 """
@@ -22,7 +22,15 @@ from torch import Tensor, nn
 from recstudy.config import Shape
 from recstudy.models.classifiers import ViTRM
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import Attention, Block, GeluMLP, PatchEmbedding, SwiGLU, TransformerLayer, learned
+from recstudy.models.networks.layers import (
+    Attention,
+    Block,
+    GeluMLP,
+    PatchEmbedding,
+    SwiGLU,
+    TransformerLayer,
+    learned,
+)
 from recstudy.models.networks.recursion import updating
 
 

@@ -7,11 +7,12 @@
     image = patches of W_d LN(layers(LN([m + P_d; W_r r + b_r + P_r]))) + b_d, its first N tokens     (5)
     L = MSE + w MSE of the differences of neighbouring pixels + |sg(z) - e|^2 + beta |z - sg(e)|^2    (6)
 
-m is one mask token for every patch. A code that has not been used for long starts again at a latent of the batch (7).
+m is one mask token for every patch. A code that has not been used for long starts again at a latent of the
+batch (7).
 
-A trained tokenizer is kept as one safetensors file, with what it is and what it was trained on in the header: `recstudy` there is
-JSON: the format, the config, the facts of the training, the data set, and the tokenizer's hash, which is that of its config and
-weights and stands in the record of every run that uses it.
+A trained tokenizer is kept as one safetensors file, with what it is and what it was trained on in the header:
+`recstudy` there is JSON: the format, the config, the facts of the training, the data set, and the tokenizer's
+hash, which is that of its config and weights and stands in the record of every run that uses it.
 
 Shapes: B images, N patches, K latents, D width, E dimensions of a code, V codes.
 """
@@ -35,7 +36,8 @@ from recstudy.programs.settings import canonical, configure
 from recstudy.records.files import Json, write_whole
 
 DEAD = 0.1  # of the even share 1/V: a code used less is dead
-NEW = 2 * DEAD  # the share of a code that starts again: with a decay of 0.99 it is dead 69 batches later, if unused
+# the share of a code that starts again: with a decay of 0.99 it is dead 69 batches later, if unused
+NEW = 2 * DEAD
 FORMAT = "vq-1"
 KEY = "recstudy"
 
@@ -65,10 +67,13 @@ class Encoder(nn.Module):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw CLIP's weights, and patches of unit size with mid-grey at 0: else all images begin and stay at the same codes."""
+        """Draw CLIP's weights, and patches of unit size with mid-grey at 0: else all images begin and stay at
+        the same codes.
+        """
         init_as_clip(self.layers)
         patch = self.embed.project
-        nn.init.normal_(patch.weight, std=4 / math.sqrt(patch.weight[0].numel()))  # for pixels of deviation 1/4
+        # for pixels of deviation 1/4
+        nn.init.normal_(patch.weight, std=4 / math.sqrt(patch.weight[0].numel()))
         assert patch.bias is not None
         patch.bias.data = -patch.weight.data.sum((1, 2, 3)) / 2
 
@@ -80,7 +85,9 @@ class Encoder(nn.Module):
         s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))  # (1)
         latents_BKD = self.norm_out(self.layers(s_BSD)[:, -self.config.codes :])
         if self.config.legacy:
-            latents_BKD = latents_BKD.reshape(len(images), self.config.width, self.config.codes).transpose(1, 2)
+            latents_BKD = latents_BKD.reshape(len(images), self.config.width, self.config.codes).transpose(
+                1, 2
+            )
         return self.project(latents_BKD)  # (2)
 
 
@@ -98,7 +105,8 @@ class Quantiser(nn.Module):
 
     def forward(self, latents_BKE: Tensor) -> Codes:
         z_BKE, codebook_VE = self._scaled(latents_BKE.float()), self._scaled(self.codebook)
-        distances_BKV = codebook_VE.square().sum(-1) - 2 * z_BKE @ codebook_VE.T  # but for |z|^2, the same for all codes
+        # but for |z|^2, the same for all codes
+        distances_BKV = codebook_VE.square().sum(-1) - 2 * z_BKE @ codebook_VE.T
         ids_BK = distances_BKV.argmin(-1)  # (3)
         codes_BKE = codebook_VE[ids_BK]
         return Codes(ids_BK, z_BKE + (codes_BKE - z_BKE).detach(), z_BKE, codes_BKE)  # (4)
@@ -217,7 +225,9 @@ def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
         raise DataError(f"{path} holds no image tokenizer of this version ({FORMAT}).")
     config = configure(VQ, header["config"], "tokenizer")
     if tokenizer_hash(config, weights) != header["hash"]:
-        raise DataError(f"{path} is damaged: its weights are not those its header names. Train the tokenizer again.")
+        raise DataError(
+            f"{path} is damaged: its weights are not those its header names. Train the tokenizer again."
+        )
     network = VQNetwork(config)
     network.load_state_dict(weights)
     return network, header

@@ -1,4 +1,6 @@
-"""Files of weights that others made: read without executing anything in them, and matched to a network's own names."""
+"""Files of weights that others made: read without executing anything in them, and matched to a network's own
+names.
+"""
 
 import pickle
 import re
@@ -32,7 +34,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         with open(path, "rb") as opened:
             head = opened.read(64)
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}. Give the file of weights.") from None
+        raise DataError(
+            f"{path} cannot be read: {error.strerror or error}. Give the file of weights."
+        ) from None
     try:
         if head[8:9] == b"{":  # behind the length of a JSON object: safetensors, whatever the file is called
             return load_file(path)
@@ -41,12 +45,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # of any kind: the bytes may be anything
         raise DataError(f"{path} {_describe_fault(path, head, str(error))}") from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds no weights by name, but a {type(found).__name__}. Save the network's state dict.")
+        raise DataError(
+            f"{path} holds no weights by name, but a {type(found).__name__}. Save the network's state dict."
+        )
     weights: dict[str, Any] = found["model"] if isinstance(found.get("model"), dict) else found
     others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
     if others:
-        raise DataError(f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict.")
-    if copies := [str(name) for name, value in found.items() if value is not weights and _has_copy(value, weights)]:
+        raise DataError(
+            f"{path} holds more than weights ({choices(others, most=3)}). Save the network's state dict."
+        )
+    if copies := [
+        str(name) for name, value in found.items() if value is not weights and _has_copy(value, weights)
+    ]:
         say(
             f"{path} has weights under model and under {choices(copies, most=3)}. "
             "Those under model are read. To read others, save them alone."
@@ -55,7 +65,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _has_copy(value: object, weights: Mapping[str, Tensor]) -> bool:
-    """Return whether an entry of a checkpoint, or a part of it, has names of the weights, behind whatever prefix."""
+    """Return whether an entry of a checkpoint, or a part of it, has names of the weights, behind whatever
+    prefix.
+    """
     if not isinstance(value, dict):
         return False
     names = {name.rpartition(".")[2] for name in weights}
@@ -64,7 +76,9 @@ def _has_copy(value: object, weights: Mapping[str, Tensor]) -> bool:
 
 
 def _describe_fault(path: Path, head: bytes, reason: str) -> str:
-    """Return what a file is that cannot be read as weights, and how to get the real one. Advice of torch is not passed on."""
+    """Return what a file is that cannot be read as weights, and how to get the real one. Advice of torch is
+    not passed on.
+    """
     if problem := stand_in(path):
         return problem
     if not head:

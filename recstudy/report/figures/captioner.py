@@ -1,4 +1,6 @@
-"""What a captioner does inside (003, Figures 3, 7 and 8): where it looks, what its encoder sees, and which experts it uses."""
+"""What a captioner does inside (003, Figures 3, 7 and 8): where it looks, what its encoder sees, and which
+experts it uses.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +16,46 @@ from recstudy.records.reading import record_of
 from recstudy.records.runs import Row
 from recstudy.records.schema import Routing
 from recstudy.report.caveats import some
-from recstudy.report.examples import CaptionTrace, cut_note, describe_damage, first_trace, run_columns, shown_variants
+from recstudy.report.examples import (
+    CaptionTrace,
+    cut_note,
+    describe_damage,
+    first_trace,
+    run_columns,
+    shown_variants,
+)
 from recstudy.report.look import clipped, folded, share_map
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import SIDE, Tiles, tile_figure
 
-SHARES = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
+SHARES = [
+    "variant",
+    "label",
+    "seed",
+    "data",
+    "row",
+    "layer",
+    "head",
+    "place",
+    "word",
+    "of",
+    "at",
+    "seen",
+    "share",
+    "synthetic",
+]
 WORDS_IN_A_ROW, LETTERS_OF_A_WORD = 6, 8  # tiles in a row, and letters of a word
 TOKEN, TITLE, LABELS = 17, 80, 200  # pixels of a token in the grid, and above and below it
 ORANGE = (230, 159, 0)  # light enough for the image under it
-STRENGTH, DIM = 0.85, 0.75  # of the strongest tint, and of the gray image under it, so that orange shows on white
+# of the strongest tint, and of the gray image under it, so that orange shows on white
+STRENGTH, DIM = 0.85, 0.75
 
 
 @PARTS.add("attention_maps")
 class AttentionMaps(FigurePart, OfVariants):
-    """Where a model looks in one test image as it writes each word, and at which words: of the first variant that has kept it.
+    """Where a model looks in one test image as it writes each word, and at which words: of the first variant
+    that has kept it.
 
     Without `layer` and `head`, which count from 1, the mean over them.
     """
@@ -43,8 +69,9 @@ class AttentionMaps(FigurePart, OfVariants):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per word and what it attends to, with the `share` of attention in percent.
 
-        Where `of` is `image`, `word` is written next and `at` is a place of the image (`seen`: its row and column). Where `of` is
-        `caption`, `word` is read and `at` is the place of an earlier word (`seen`). Places count from 1.
+        Where `of` is `image`, `word` is written next and `at` is a place of the image (`seen`: its row and
+        column). Where `of` is `caption`, `word` is read and `at` is the place of an earlier word (`seen`).
+        Places count from 1.
 
         Raises:
             ConfigError: The model has no such layer or head.
@@ -77,7 +104,9 @@ class AttentionMaps(FigurePart, OfVariants):
             f"than even attention, which is {even:.3g} %, and full at {full:.3g} %",
         ]
         if trace.self_attention is not None:
-            sentences.append("Below: how much each token (row) attends to itself and to the tokens before it (columns)")
+            sentences.append(
+                "Below: how much each token (row) attends to itself and to the tokens before it (columns)"
+            )
         return ". ".join(sentences) + "."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -85,10 +114,14 @@ class AttentionMaps(FigurePart, OfVariants):
         return figure if grid.empty else _add_grid(figure, grid)
 
     def _shares(self, shares: np.ndarray, words: Sequence[str], targets: Sequence[str]) -> pd.DataFrame:
-        """Return the shares (L, H, T, S) of one layer and head, or their mean, a row per word and what is seen."""
+        """Return the shares (L, H, T, S) of one layer and head, or their mean, a row per word and what is
+        seen.
+        """
         for axis, (name, number) in enumerate({"layer": self.layer, "head": self.head}.items()):
             if number and number > shares.shape[axis]:
-                raise ConfigError(f"attention {self.name!r}: {name} must be at most {shares.shape[axis]}, but got {number}")
+                raise ConfigError(
+                    f"attention {self.name!r}: {name} must be at most {shares.shape[axis]}, but got {number}"
+                )
             shares = shares.take([number - 1], axis) if number else shares
         means = 100 * shares.mean((0, 1))
         place, target = np.indices(means.shape).reshape(2, -1)
@@ -102,25 +135,35 @@ def _with_trace(data: pd.DataFrame, trace: CaptionTrace, columns: list[str]) -> 
 
 
 def _color_range(data: pd.DataFrame) -> tuple[float, float]:
-    """Return even attention, and that from which on a place is orange: at least twice as much, so that even looks even."""
+    """Return even attention, and that from which on a place is orange: at least twice as much, so that even
+    looks even.
+    """
     shares = data[data["of"] == "image"]
     even = 100 / shares["at"].max()
     return even, max(shares["share"].max(), 2 * even)
 
 
 def _tiles(data: pd.DataFrame) -> Tiles:
-    """Return the image as it is, then once for each word: in darker gray, with orange where the attention is more than even."""
+    """Return the image as it is, then once for each word: in darker gray, with orange where the attention is
+    more than even.
+    """
     from PIL import Image
 
     cells, size = data[data["of"] == "image"].reset_index(drop=True), (SIDE, SIDE)
     trace, (even, full) = data["_trace"].iloc[0], _color_range(data)
     image = (trace.image or Image.new("RGB", size, "gray")).resize(size).convert("RGB")
-    gray, orange = image.convert("L").point(lambda value: DIM * value).convert("RGB"), Image.new("RGB", size, ORANGE)
+    gray, orange = (
+        image.convert("L").point(lambda value: DIM * value).convert("RGB"),
+        Image.new("RGB", size, ORANGE),
+    )
     shares = cells["share"].to_numpy().reshape(-1, trace.side, trace.side)
     tints = (255 * STRENGTH * np.clip((shares - even) / (full - even), 0, 1)).astype(np.uint8)
     masks = [Image.fromarray(tint).resize(size, Image.Resampling.NEAREST) for tint in tints]
     peaks = cells.loc[cells.groupby("place")["share"].idxmax()].to_dict("records")
-    hover = ["the image", *(f"{cell['word']}: most at {cell['seen']}, {cell['share']:.3g} %" for cell in peaks)]
+    hover = [
+        "the image",
+        *(f"{cell['word']}: most at {cell['seen']}, {cell['share']:.3g} %" for cell in peaks),
+    ]
     words = ["<i>the image</i>", *(clipped(cell["word"], LETTERS_OF_A_WORD) for cell in peaks)]
     images = [image, *(Image.composite(orange, gray, mask) for mask in masks)]
     return Tiles("Attention to the image, by the word that was written", images, words, hover, WORDS_IN_A_ROW)
@@ -135,12 +178,21 @@ def _add_grid(figure: go.Figure, grid: pd.DataFrame) -> go.Figure:
     shares = share_map(x, y, grid["share"], "% of attention")
     rows = LABELS + TOKEN * y.nunique()
     height = figure.layout.height + TITLE + rows
-    top, maximum = rows / height, grid.loc[grid["place"] > 1, "share"].max()  # the first token attends to itself alone
-    title = {"text": "<b>Attention of each token<br>to those before it</b>", "align": "left", "font_size": 13, "xanchor": "left"}
+    # the first token attends to itself alone
+    top, maximum = rows / height, grid.loc[grid["place"] > 1, "share"].max()
+    title = {
+        "text": "<b>Attention of each token<br>to those before it</b>",
+        "align": "left",
+        "font_size": 13,
+        "xanchor": "left",
+    }
     figure.add_annotation(x=0, xref="paper", y=top, yref="paper", yanchor="bottom", showarrow=False, **title)
-    bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}  # where later tokens would be
+    # where later tokens would be
+    bar = {"x": 1, "xanchor": "right", "y": top, "yanchor": "top", "len": top / 2}
     axis: dict[str, Any] = {**shares.layout.xaxis.to_plotly_json(), "type": "category"}
-    figure.add_traces(shares.data[0].update(xaxis="x2", yaxis="y2")).update_layout(coloraxis=shares.layout.coloraxis)
+    figure.add_traces(shares.data[0].update(xaxis="x2", yaxis="y2")).update_layout(
+        coloraxis=shares.layout.coloraxis
+    )
     return figure.update_layout(
         height=height,
         coloraxis={"cmax": maximum, "colorbar": bar},
@@ -158,9 +210,11 @@ MAPS_IN_A_ROW = 3
 
 @PARTS.add("feature_maps")
 class FeatureMaps(FigurePart, OfVariants):
-    """Feature maps of a multiscale vision encoder for one test image: of the first variant whose runs saved them.
+    """Feature maps of a multiscale vision encoder for one test image: of the first variant whose runs saved
+    them.
 
-    Each map is the mean over channels: of every pyramid level, enlarged to the size of the finest, and of their fusion F.
+    Each map is the mean over channels: of every pyramid level, enlarged to the size of the finest, and of
+    their fusion F.
     """
 
     name: str = "features"
@@ -168,7 +222,9 @@ class FeatureMaps(FigurePart, OfVariants):
     default_title = "Feature maps of the vision encoder"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per map: its least, mean and largest value, and `where` the largest is (row and column, from 1)."""
+        """Return a row per map: its least, mean and largest value, and `where` the largest is (row and
+        column, from 1).
+        """
         trace, notes = first_trace(records, self.where, self.example, "features")
         data = pd.DataFrame(columns=MAPS)
         if trace is not None and trace.features is not None:
@@ -206,26 +262,45 @@ class FeatureMaps(FigurePart, OfVariants):
             gray = Image.fromarray((255 * shares).astype(np.uint8)).resize(size, Image.Resampling.NEAREST)
             images.append(ImageOps.colorize(gray, DARK, LIGHT, MIDDLE))
         rows = data.to_dict("records")
-        hover = [f"{row['map']}: mean {row['mean']:.3g}, largest {row['largest']:.3g} at {row['where']}" for row in rows]
+        hover = [
+            f"{row['map']}: mean {row['mean']:.3g}, largest {row['largest']:.3g} at {row['where']}"
+            for row in rows
+        ]
         words = ["<i>the image</i>", *data["map"]]
         return tile_figure([Tiles(self.heading, images, words, ["the image", *hover], MAPS_IN_A_ROW)])
 
 
-PATH = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
+PATH = [
+    "variant",
+    "label",
+    "seed",
+    "data",
+    "row",
+    "place",
+    "token",
+    "layer",
+    "expert",
+    "probability",
+    "choice",
+    "synthetic",
+]
 LETTERS = 14  # of a token, and of a line of a variant's name
 ROW, COLUMN, BESIDE = 18, 16, 170  # pixels of a token's row, of an expert, and beside them
 
 
 @PARTS.add("expert_path")
 class ExpertPath(FigurePart, OfVariants):
-    """The experts that each token of one generated caption goes to, by layer: of the first variant that has experts."""
+    """The experts that each token of one generated caption goes to, by layer: of the first variant that has
+    experts.
+    """
 
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     default_title = "Experts of each token along a generated caption"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per token, layer and expert: its `probability`, and as which `choice` the token went there, if it did.
+        """Return a row per token, layer and expert: its `probability`, and as which `choice` the token went
+        there, if it did.
 
         Places, layers, experts and choices count from 1.
         """
@@ -235,7 +310,12 @@ class ExpertPath(FigurePart, OfVariants):
             layer, place, expert = 1 + np.indices(trace.router.shape).reshape(3, -1)
             choice = np.zeros(trace.router.shape, int)
             np.put_along_axis(choice, trace.chosen, 1 + np.arange(trace.chosen.shape[-1]), -1)
-            route = {"place": place, "token": np.array(trace.words)[place - 1], "layer": layer, "expert": expert}
+            route = {
+                "place": place,
+                "token": np.array(trace.words)[place - 1],
+                "layer": layer,
+                "expert": expert,
+            }
             route |= {"probability": trace.router.ravel(), "choice": choice.ravel()}
             data = _with_trace(pd.DataFrame(route).astype({"choice": "Int64"}), trace, PATH)
             data["choice"] = data["choice"].where(data["choice"] > 0)
@@ -246,7 +326,11 @@ class ExpertPath(FigurePart, OfVariants):
     def caption(self, data: pd.DataFrame) -> str:
         count = data["choice"].max()
         numbers = f"1 {'and' if count == 2 else 'to'} {count}"
-        marks = "1 marks the expert that ran on it" if count == 1 else f"{numbers} mark the experts that ran on it, by preference"
+        marks = (
+            "1 marks the expert that ran on it"
+            if count == 1
+            else f"{numbers} mark the experts that ran on it, by preference"
+        )
         return f"{data['_trace'].iloc[0].title}. A row is a token that the model reads of its own caption; {marks}."
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -255,11 +339,26 @@ class ExpertPath(FigurePart, OfVariants):
         experts = ["layer " + data["layer"].astype(str), data["expert"]]
         figure = share_map(experts, tokens, 100 * data["probability"], "probability, %")
         figure.update_traces(text=data["choice"].astype(object).fillna(""), texttemplate="%{text}")
-        min_width = BESIDE + COLUMN * len(data.drop_duplicates(["layer", "expert"]))  # pixels: a phone scrolls to the rest
-        return figure.update_layout(height=140 + ROW * int(data["place"].max()), meta={"rows": True, "min_width": min_width})
+        # pixels: a phone scrolls to the rest
+        min_width = BESIDE + COLUMN * len(data.drop_duplicates(["layer", "expert"]))
+        return figure.update_layout(
+            height=140 + ROW * int(data["place"].max()), meta={"rows": True, "min_width": min_width}
+        )
 
 
-LOAD = ["variant", "label", "seed", "layer", "expert", "tokens", "share", "even", "entropy", "dropped", "synthetic"]
+LOAD = [
+    "variant",
+    "label",
+    "seed",
+    "layer",
+    "expert",
+    "tokens",
+    "share",
+    "even",
+    "entropy",
+    "dropped",
+    "synthetic",
+]
 MOST = 6  # variants: more do not fit on a page
 MOST_NUMBERS = 12  # experts whose shares fit into their cells
 LAYER = 44  # pixels
@@ -267,7 +366,9 @@ LAYER = 44  # pixels
 
 @PARTS.add("expert_load")
 class ExpertLoad(FigurePart, OfVariants):
-    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
+    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one
+    seed of a variant.
+    """
 
     name: str = "load"
     default_title = "Each expert's share of the test set's tokens"
@@ -275,15 +376,23 @@ class ExpertLoad(FigurePart, OfVariants):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per expert, of the first finished seed of each of the best variants that have experts.
 
-        `tokens` it ran on, its `share` and the `even` one in percent of the layer's tokens; of the layer the mean router
-        `entropy` in nats and the choices `dropped`. Layers and experts count from 1.
+        `tokens` it ran on, its `share` and the `even` one in percent of the layer's tokens; of the layer the
+        mean router `entropy` in nats and the choices `dropped`. Layers and experts count from 1.
         """
         variants = records.chosen(self.where)
-        runs = {run.variant: run for run in reversed(records.rows) if run.done and "expert_load_peak" in run.measured}
+        runs = {
+            run.variant: run
+            for run in reversed(records.rows)
+            if run.done and "expert_load_peak" in run.measured
+        }
         routed = [index for index in variants if index in runs]
         lacking = [records.variants[index].label for index in variants if index not in runs]
         notes = [*cut_note(records, len(routed), MOST)]
-        notes += [f"without an expert load, because they have one expert or no finished run: {some(lacking)}"] if lacking else []
+        notes += (
+            [f"without an expert load, because they have one expert or no finished run: {some(lacking)}"]
+            if lacking
+            else []
+        )
         loads = [pd.DataFrame(columns=LOAD)]
         for run in (runs[index] for index in shown_variants(records, MOST, routed)):
             try:
@@ -312,7 +421,9 @@ class ExpertLoad(FigurePart, OfVariants):
         return f"at most {top['share']:.3g} % of a layer's tokens, {top['even']:.3g} % if even"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        variants = [folded(f"{label}, seed {seed}", LETTERS) for label, seed in data[["label", "seed"]].to_numpy()]
+        variants = [
+            folded(f"{label}, seed {seed}", LETTERS) for label, seed in data[["label", "seed"]].to_numpy()
+        ]
         layers = "layer " + data["layer"].astype(str) + data["entropy"].map(":<br>{:.2f} nats".format)
         figure = share_map(data["expert"], [variants, layers], data["share"], "% of tokens")
         if data["expert"].max() <= MOST_NUMBERS:
@@ -326,7 +437,11 @@ def _read_load(run: Row) -> pd.DataFrame:
     if not all(map(sum, routing.load)):
         raise ValueError("routing: a layer without tokens")
     layers = pd.DataFrame({"tokens": routing.load, "entropy": routing.entropy, "dropped": routing.dropped})
-    data = layers.assign(layer=layers.index + 1).explode("tokens", ignore_index=True).astype({"tokens": int, "dropped": int})
+    data = (
+        layers.assign(layer=layers.index + 1)
+        .explode("tokens", ignore_index=True)
+        .astype({"tokens": int, "dropped": int})
+    )
     experts = data.groupby("layer")["tokens"]
     share = 100 * data["tokens"] / experts.transform("sum")
     return data.assign(expert=experts.cumcount() + 1, share=share, even=100 / experts.transform("size"))

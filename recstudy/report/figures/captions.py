@@ -1,10 +1,11 @@
-"""Captions of test images: as cards of a page, and how well an encoder's image and caption fall together (000, section III.D).
+"""Captions of test images: as cards of a page, and how well an encoder's image and caption fall together
+(000, section III.D).
 
 captions.json     {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}; images in captions.npz
 alignment.json    {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}
 
-Of cosines, differences are what is reported: the paper's "over a 1900% increase" divides one by a cosine near zero
-(contradiction 000-10).
+Of cosines, differences are what is reported: the paper's "over a 1900% increase" divides one by a cosine near
+zero (contradiction 000-10).
 """
 
 from __future__ import annotations
@@ -37,12 +38,26 @@ from recstudy.report.shown import Shown
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.tiles import picture
 
-CARDS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "bleu_1", "synthetic"]
+CARDS = [
+    "data",
+    "row",
+    "variant",
+    "label",
+    "seed",
+    "references",
+    "hypothesis",
+    "words",
+    "shared",
+    "bleu_1",
+    "synthetic",
+]
 
 
 @PARTS.add("captions")
 class Captions(OfVariants):
-    """Test images with their reference captions and what each variant writes: one seed of a variant. A page and its CSV."""
+    """Test images with their reference captions and what each variant writes: one seed of a variant. A page
+    and its CSV.
+    """
 
     name: str = "captions"
     most: int = Field(default=12, ge=1)  # images; a run keeps 36
@@ -51,8 +66,9 @@ class Captions(OfVariants):
     def shown(self, records: StudyRecords) -> Shown:
         """Return a card for each of the first images, and the numbers: a row per image and variant.
 
-        In the numbers `references` is a JSON list, `shared` counts the `words` of the hypothesis that a reference has, each at
-        most as often as one of them has it, and `bleu_1` is BLEU-1 of the image alone, of the same words.
+        In the numbers `references` is a JSON list, `shared` counts the `words` of the hypothesis that a
+        reference has, each at most as often as one of them has it, and `bleu_1` is BLEU-1 of the image alone,
+        of the same words.
         """
         data, notes = read_examples(records, self.where, "captions.json", self._read)
         cards: list[list[Any]] = []
@@ -91,7 +107,11 @@ def reference_words(references: Iterable[str]) -> Counter[str]:
 def _scores(hypothesis: str, references: Sequence[str]) -> Json:
     words = _words(hypothesis)
     shared, length = (words & reference_words(references)).total(), words.total()
-    closest = min((_words(text).total() for text in references), key=lambda other: (abs(other - length), other), default=0)
+    closest = min(
+        (_words(text).total() for text in references),
+        key=lambda other: (abs(other - length), other),
+        default=0,
+    )
     precision = shared / length if length else 0.0
     penalty = min(1.0, exp(1 - closest / length)) if length else 1.0
     return {"words": length, "shared": shared, "bleu_1": precision * penalty}
@@ -116,22 +136,40 @@ COLORS = {"before": PALETTE[1], "after": PALETTE[0]}
 FEW = 60  # pairs that are drawn as points too
 LETTERS = 20  # of a line beside a violin
 ROW, AROUND = 70, 150  # pixels of a violin, and above and below all
-PAIRS = ["data", "row", "variant", "label", "seed", "caption", "before", "after", "difference", "published", "source"]
+PAIRS = [
+    "data",
+    "row",
+    "variant",
+    "label",
+    "seed",
+    "caption",
+    "before",
+    "after",
+    "difference",
+    "published",
+    "source",
+]
 PAIRS += ["synthetic", "_image"]
 OTHER_PAIRS = "the published pairs are of other images and other weights: not comparable"
 
 
 @PARTS.add("alignment")
 class Alignment(FigurePart, OfVariants, BesidePublished):
-    """Cosines of test images and their captions before and after training, and the differences: one seed of a variant."""
+    """Cosines of test images and their captions before and after training, and the differences: one seed of a
+    variant.
+    """
 
     name: str = "alignment"
     most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
-    targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
+    targets: tuple[Target, ...] = Field(
+        default_factory=lambda: published("000_alignment_cosines"), kw_only=True
+    )
     default_title = "Cosine of image and caption, before and after training"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per pair of the first finished seed of the best variants, then the published pairs (without a row)."""
+        """Return a row per pair of the first finished seed of the best variants, then the published pairs
+        (without a row).
+        """
         data, notes = read_examples(records, self.where, "alignment.json", _read_pairs)
         if not data.empty:
             data, damage = add_images(records, self.where, data.assign(published=False, source=""))
@@ -148,7 +186,9 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     def caption(self, data: pd.DataFrame) -> str:
         counts = data.groupby("variant").size()
         caption = f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed, its box the quartiles"
-        return f"{caption}, its line the mean." + " Diamonds: the pairs that the paper prints." * bool(data["published"].any())
+        return f"{caption}, its line the mean." + " Diamonds: the pairs that the paper prints." * bool(
+            data["published"].any()
+        )
 
     def finding(self, data: pd.DataFrame) -> str:
         means = data.groupby("variant")[["before", "after"]].mean()
@@ -158,17 +198,32 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         """Return mean differences with their intervals over pairs, and the first pairs of each variant."""
         if data.empty:
             return ""
-        parts = [(rows.to_dict("records"), Fit({0: [*rows["difference"]]}).estimate(0)) for _, rows in data.groupby("variant")]
+        parts = [
+            (rows.to_dict("records"), Fit({0: [*rows["difference"]]}).estimate(0))
+            for _, rows in data.groupby("variant")
+        ]
         facts = made_notes(records, data["variant"].dropna().unique().tolist(), ("text", "image"))
         theirs = data[data["published"]].to_dict("records")
-        return render("alignment.html.jinja", parts=parts, theirs=theirs, facts=facts, most=self.most, picture=picture)
+        return render(
+            "alignment.html.jinja", parts=parts, theirs=theirs, facts=facts, most=self.most, picture=picture
+        )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        """Draw the two distributions of each variant as halves of a violin, and each published pair below them."""
+        """Draw the two distributions of each variant as halves of a violin, and each published pair below
+        them.
+        """
         names = data["label"].where(~data["published"], "published, " + data["caption"].str.replace("_", " "))
         data = data.assign(place=[folded(name, LETTERS) for name in names])
-        cosines = data.melt(["place", "published", "variant", "source"], ["before", "after"], "when", "cosine")
-        look = {"x": "cosine", "y": "place", "color": "when", "color_discrete_map": COLORS, "template": SCREEN}
+        cosines = data.melt(
+            ["place", "published", "variant", "source"], ["before", "after"], "when", "cosine"
+        )
+        look = {
+            "x": "cosine",
+            "y": "place",
+            "color": "when",
+            "color_discrete_map": COLORS,
+            "template": SCREEN,
+        }
         points = "all" if data["variant"].value_counts().max() <= FEW else False
         violins = {"orientation": "h", "box": True, "points": points, "violinmode": "overlay"}
         figure = px.violin(cosines[~cosines["published"]], **violins, **look)
@@ -176,11 +231,16 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
         figure.update_traces(side="negative", pointpos=-0.5, selector={"name": "before"})
         figure.update_traces(side="positive", pointpos=0.5, selector={"name": "after"})
         theirs = cosines[cosines["published"]]
-        diamonds = px.scatter(theirs, symbol="when", symbol_sequence=["diamond-open", "diamond"], hover_data=["source"], **look)
+        diamonds = px.scatter(
+            theirs, symbol="when", symbol_sequence=["diamond-open", "diamond"], hover_data=["source"], **look
+        )
         diamonds.for_each_trace(lambda trace: trace.update(name=f"{trace.name}, paper", marker_size=12))
         figure.add_traces(diamonds.data)
-        figure.update_yaxes(title="", range=[data["place"].nunique() - 0.4, -0.6])  # room for the halves at both ends
-        return figure.update_layout(height=AROUND + ROW * data["place"].nunique(), legend_title="", meta={"rows": True})
+        # room for the halves at both ends
+        figure.update_yaxes(title="", range=[data["place"].nunique() - 0.4, -0.6])
+        return figure.update_layout(
+            height=AROUND + ROW * data["place"].nunique(), legend_title="", meta={"rows": True}
+        )
 
 
 def _read_pairs(path: Path) -> list[Json]:
@@ -202,4 +262,6 @@ def _published_pairs(targets: Sequence[Target]) -> pd.DataFrame:
     pairs = cosines[is_before].merge(cosines[~is_before], on=["data", "caption"])
     pairs = pairs.rename(columns={"value_x": "before", "value_y": "after"})
     source, difference = pairs["source_x"] + "; " + pairs["source_y"], pairs["after"] - pairs["before"]
-    return pairs.assign(label="published", difference=difference, published=True, source=source, synthetic=False)
+    return pairs.assign(
+        label="published", difference=difference, published=True, source=source, synthetic=False
+    )

@@ -15,14 +15,37 @@ from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
 from recstudy.report.family import published_answers
 from recstudy.report.fits import weighted
-from recstudy.report.look import bands, escape, is_number, line_style, metric_label, ordered, seed_dots, tint, without_common
+from recstudy.report.look import (
+    bands,
+    escape,
+    is_number,
+    line_style,
+    metric_label,
+    ordered,
+    seed_dots,
+    tint,
+    without_common,
+)
 from recstudy.report.names import at_depth, axis_title, level_words, metric, number, plain, plural, registered
 from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import Placed, place
 
 WITHIN_A_RUN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
-COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
+COLUMNS = [
+    "line",
+    "x",
+    "value",
+    "low",
+    "high",
+    "n",
+    "expected",
+    "published",
+    "source",
+    "verdict",
+    "reasons",
+    "run_ids",
+]
 COLUMNS += ["synthetic", "seeds"]
 MOST_TICKS = 24  # levels of an axis that are labelled; where there are more, Plotly chooses
 BAND_SEEDS = 3  # the interval of two seeds says more of its own spread than of the mean
@@ -38,9 +61,11 @@ Points = dict[tuple[str, Any, str], list[int]]  # (line, x, metric there) -> var
 
 @PARTS.add("curve")
 class Curve(FigurePart, OfVariants, BesidePublished):
-    """A metric against a swept field, one line for each value of another: a dot a seed, interval bands, published points.
+    """A metric against a swept field, one line for each value of another: a dot a seed, interval bands,
+    published points.
 
-    With `drop`, each point minus the best of its line: how robust a model is to a batch size. With `log`, powers of ten along y.
+    With `drop`, each point minus the best of its line: how robust a model is to a batch size. With `log`,
+    powers of ten along y.
     """
 
     x: str
@@ -53,7 +78,9 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
     def __post_init__(self) -> None:
         if self.drop and self.x.startswith("eval."):
-            raise ConfigError(f"curve {self.name!r}: drop compares runs, and all points along {self.x} are of the same runs")
+            raise ConfigError(
+                f"curve {self.name!r}: drop compares runs, and all points along {self.x} are of the same runs"
+            )
         if self.drop and self.log:
             raise ConfigError(f"curve {self.name!r}: drops are zero or less, which log cannot show")
 
@@ -73,14 +100,20 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return points
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per point, ours and published. A point without a finished run has no value, but keeps its row."""
+        """Return a row per point, ours and published. A point without a finished run has no value, but keeps
+        its row.
+        """
         points = self.points(records)
-        placement = place(records, self.targets, sorted({index for pooled in points.values() for index in pooled}), [self.y])
+        placement = place(
+            records, self.targets, sorted({index for pooled in points.values() for index in pooled}), [self.y]
+        )
         rows: list[dict[str, Any]] = []
         for (line, x, name), variants in points.items():
             point = cell(records, variants, name, placement)
             rows += [{"line": line, "x": x, **row} for row in (point_row(point), *_published_points(point))]
-        data = pd.DataFrame(rows, columns=COLUMNS).sort_values(["line", "published", "x"], key=_order, ignore_index=True)
+        data = pd.DataFrame(rows, columns=COLUMNS).sort_values(
+            ["line", "published", "x"], key=_order, ignore_index=True
+        )
         return self._minus_best(records, data) if self.drop else data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
@@ -89,7 +122,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         missing = ours["value"].isna().sum()
         incomparable = (published["verdict"] == Verdict.NOT_COMPARABLE).sum()
         notes = {
-            f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": pooled > 1,
+            f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": pooled
+            > 1,
             f"{missing} of {len(ours)} points not run yet": missing,
             f"{incomparable} of {plural(len(published), 'published point')} not comparable": incomparable,
         }
@@ -108,7 +142,9 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         return ". ".join(sentence for sentence, is_needed in sentences.items() if is_needed)
 
     def finding(self, data: pd.DataFrame) -> str:
-        """Return `1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
+        """Return `1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are
+        apart.
+        """
         ours = _split(data)[0].dropna(subset=["value", "low"])
         if self.drop or metric(self.y).better is None or ours.empty or not ours["x"].map(is_number).all():
             return ""
@@ -118,34 +154,56 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         if first["high"] >= last["low"] and last["high"] >= first["low"]:
             return ""
         unit = f" {metric(self.y).unit}".rstrip()
-        words = ", ".join(f"{number(self.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last))
+        words = ", ".join(
+            f"{number(self.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last)
+        )
         return f"{words} ({line})" if ours["line"].nunique() > 1 else words
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         lines = list(data["line"].unique())
         names = dict(zip(lines, without_common(lines)[0], strict=True))
-        data = data.assign(line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else plain(x)))
+        data = data.assign(
+            line=data["line"].map(names), x=data["x"].map(lambda x: x if is_number(x) else plain(x))
+        )
         data = data.astype({"value": float, "low": float, "high": float})
         ours, published = _split(data)
         ours = ours.dropna(subset="value")
         if self.log:  # which zero has no place on: an interval that reaches it ends below the lowest point
             ours = ours[ours["value"] > 0]
             ours["low"] = ours["low"].clip(lower=ours["value"].min() / 2)
-        title = metric(self.x).heading if registered(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
-        labels = {"x": escape(title), "value": metric_label(self.y) + ", minus the best" * self.drop, "line": ""}
-        options = {"x": "x", "y": "value", "labels": labels, "log_y": self.log, **line_style("line", names.values())}
+        title = (
+            metric(self.x).heading if registered(self.x) else WITHIN_A_RUN.get(self.x) or axis_title(self.x)
+        )
+        labels = {
+            "x": escape(title),
+            "value": metric_label(self.y) + ", minus the best" * self.drop,
+            "line": "",
+        }
+        options = {
+            "x": "x",
+            "y": "value",
+            "labels": labels,
+            "log_y": self.log,
+            **line_style("line", names.values()),
+        }
         figure = px.line(ours, hover_name="line", hover_data=HOVER, **options)
         margins = published.assign(margin=published["high"] - published["value"])
-        hollow = px.line(margins, error_y="margin", hover_name="source", hover_data=["verdict", "reasons"], **options)
+        hollow = px.line(
+            margins, error_y="margin", hover_name="source", hover_data=["verdict", "reasons"], **options
+        )
         hollow.for_each_trace(_hollow)
         shaded = bands(ours, ours["low"].notna() & (ours["n"] >= BAND_SEEDS), **options)
         figure = go.Figure([*shaded, *seed_dots(ours, **options), *figure.data, *hollow.data], figure.layout)
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
-        return figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(showlegend=self.by is not None)
+        return figure.update_xaxes(self._ticks(ordered(data["x"]))).update_layout(
+            showlegend=self.by is not None
+        )
 
     def _ticks(self, levels: Sequence[Any]) -> dict[str, Any]:
-        """Return the options of the x-axis: categories where a level is a word, base 2 where all are powers of two."""
+        """Return the options of the x-axis: categories where a level is a word, base 2 where all are powers
+        of two.
+        """
         if not all(map(is_number, levels)):
             return {"type": "category"}
         if registered(self.x):
@@ -174,17 +232,26 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         start = f"{self.y}."
         names = dict.fromkeys(name for run in runs for name in run.found.metrics if name.startswith(start))
         parts = {name.removeprefix(start): name for name in names}
-        return {int(part) if part.isdecimal() else part.replace("_", " "): name for part, name in parts.items()}
+        return {
+            int(part) if part.isdecimal() else part.replace("_", " "): name for part, name in parts.items()
+        }
 
     def _minus_best(self, records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
-        """Return the points as differences from the best of their line, which lies at `best` and has no interval."""
-        ranked = data.dropna(subset="value").sort_values("value", ascending=metric(self.y).sign < 0, kind="stable")
+        """Return the points as differences from the best of their line, which lies at `best` and has no
+        interval.
+        """
+        ranked = data.dropna(subset="value").sort_values(
+            "value", ascending=metric(self.y).sign < 0, kind="stable"
+        )
         leaders = {line: points.iloc[0] for line, points in ranked.groupby(["line", "published"])}
         variants = {run.id: run.variant for run in records.rows}
 
         def terms(sign: int, run_ids: str) -> list[tuple[float, Weighted | None]]:
             counts = Counter(variants[run] for run in run_ids.split())
-            return [(sign * count / counts.total(), weighted(records, index, self.y)) for index, count in counts.items()]
+            return [
+                (sign * count / counts.total(), weighted(records, index, self.y))
+                for index, count in counts.items()
+            ]
 
         rows = []
         for _, point in data.iterrows():
@@ -201,7 +268,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
 
 @PARTS.add("residuals")
 class Residuals(Curve):
-    """How far the states of a recursive model still move, |z_t - z_(t-1)| / |z_t|, segment by segment: a line a variant.
+    """How far the states of a recursive model still move, |z_t - z_(t-1)| / |z_t|, segment by segment: a line
+    a variant.
 
     Of models of puzzles, each a mean over the first test puzzles.
     """
@@ -272,5 +340,9 @@ def _joined(words: Iterable[str]) -> str:
 def _hollow(trace: go.Scatter) -> None:
     """Make the markers hollow, with the margin within which ours count as reproduced as a thick bar."""
     symbol, color = f"{trace.marker.symbol}-open", trace.line.color
-    trace.update(name=f"{trace.name}, published", mode="markers", marker={"symbol": symbol, "size": 12, "line": {"width": 2}})
+    trace.update(
+        name=f"{trace.name}, published",
+        mode="markers",
+        marker={"symbol": symbol, "size": 12, "line": {"width": 2}},
+    )
     trace.error_y.update(thickness=12, width=0, color=tint(color, 0.25))

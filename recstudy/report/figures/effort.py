@@ -17,7 +17,12 @@ from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import deviation_notes, place, unmatched_notes
 
-SEGMENTS, TRAJECTORIES, COPIES, HALTED = "segments", "surest of noisy trajectories", "vote of copies", "halting by itself"
+SEGMENTS, TRAJECTORIES, COPIES, HALTED = (
+    "segments",
+    "surest of noisy trajectories",
+    "vote of copies",
+    "halting by itself",
+)
 SCORE = "exact_accuracy"
 
 
@@ -37,14 +42,19 @@ def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
     last = config["train.evaluation_steps"]
     segment = done[0].number("gflops") / last if done else nan
     wide = segment * config.get("train.at_test.segments", 0)
-    trajectories, copies = (doubled(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies"))
+    trajectories, copies = (
+        doubled(config.get(f"train.at_test.{name}", 0)) for name in ("trajectories", "copies")
+    )
     halted = sum(run.number("halted_steps") for run in done) / len(done) if done else nan
     return [
         *(
             TestBudget(SEGMENTS, depth, segment * depth, SCORE if depth == last else at_depth(SCORE, depth))
             for depth in sorted({*doubled(config["train.evaluation_depths"]), last})
         ),
-        *(TestBudget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}") for count in trajectories),
+        *(
+            TestBudget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}")
+            for count in trajectories
+        ),
         *(TestBudget(COPIES, count, wide * count, f"voted_exact_accuracy.{count}") for count in copies),
         TestBudget(HALTED, None, segment * halted, "halted_exact_accuracy"),
     ]
@@ -52,10 +62,11 @@ def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
 
 @PARTS.add("effort")
 class Effort(Curve):
-    """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think more.
+    """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think
+    more.
 
-    More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`), and as a point where
-    each puzzle halts by itself. `Budgets` is the table of it.
+    More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`),
+    and as a point where each puzzle halts by itself. `Budgets` is the table of it.
     """
 
     name: str = "effort"
@@ -78,7 +89,9 @@ class Effort(Curve):
 
 @PARTS.add("budgets")
 class Budgets(TablePart, OfVariants, BesidePublished):
-    """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more and each count."""
+    """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more
+    and each count.
+    """
 
     name: str = "budgets"
     default_title = "Exact accuracy by FLOPs at test, same weights"
@@ -103,6 +116,10 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             rows=tuple(rows),
             corner="way",
             warnings=(*warnings(records), *leaky_notes(records, variants)),
-            notes=(*deviation_notes(placed), *spread_notes(records, variants, metrics), *unmatched_notes(placement)),
+            notes=(
+                *deviation_notes(placed),
+                *spread_notes(records, variants, metrics),
+                *unmatched_notes(placement),
+            ),
             **captions(records, variants),
         )

@@ -1,7 +1,7 @@
 """Forest plots: a row per estimate with its interval, under its label, so that labels have room on a phone.
 
-`Replications` shows what others got for a published number, and what one more retraining would find: random effects over the
-retrainings.
+`Replications` shows what others got for a published number, and what one more retraining would find: random
+effects over the retrainings.
 """
 
 from __future__ import annotations
@@ -38,16 +38,19 @@ ROW, LINE, AXIS = 18, 16, 100  # pixels of an interval, of a line of its label, 
 class Forest(FigurePart):
     """Estimates with intervals, each over the shade of the region that is asked about.
 
-    The data have a row per question. `group` is the title of its x-axis: the rows of a group have one unit. An
-    end of a region may be infinite. `mark` is `yes` (decided as asked, or shown to differ), `no` (decided against
-    it) or `open`. `about` is shown under the pointer. `data.attrs["verdicts"]` counts the verdicts in words.
+    The data have a row per question. `group` is the title of its x-axis: the rows of a group have one unit.
+    An end of a region may be infinite. `mark` is `yes` (decided as asked, or shown to differ), `no` (decided
+    against it) or `open`. `about` is shown under the pointer. `data.attrs["verdicts"]` counts the verdicts in
+    words.
     """
 
     origin: ClassVar[float] = 0.0  # a value that each x-axis includes
     lines: ClassVar[int] = 3  # of a label at most: the table has the whole label
 
     def caption(self, data: pd.DataFrame) -> str:
-        verdicts = {words: data.loc[data["mark"] == mark, "verdict"].unique() for mark, words in MARKS.items()}
+        verdicts = {
+            words: data.loc[data["mark"] == mark, "verdict"].unique() for mark, words in MARKS.items()
+        }
         sentences = [f"{words}: {', '.join(names)}" for words, names in verdicts.items() if len(names)]
         return ". ".join([*sentences, SHADE] if data["region_low"].notna().any() else sentences)
 
@@ -63,7 +66,9 @@ class Forest(FigurePart):
         figure = make_subplots(len(groups), row_heights=[*map(len, groups)], vertical_spacing=AXIS / height)
         for row, rows in enumerate(groups, 1):
             self._draw_group(figure, rows, {"row": row, "col": 1})
-        return figure.update_layout(height=int(height), showlegend=False, margin={"l": 12}, meta={"rows": True})
+        return figure.update_layout(
+            height=int(height), showlegend=False, margin={"l": 12}, meta={"rows": True}
+        )
 
     def _draw_group(self, figure: go.Figure, rows: pd.DataFrame, place: dict[str, Any]) -> None:
         """Draw the rows of one unit, the first on top."""
@@ -72,18 +77,37 @@ class Forest(FigurePart):
         margin = 0.08 * (right - left) or 1.0
         left, right = left - margin, right + margin
         region, y = rows[REGION].clip(left, right), np.arange(len(rows))
-        shade = {"marker_color": tint(PALETTE[0], 0.18), "hoverinfo": "skip", "orientation": "h", "width": 0.36}
+        shade = {
+            "marker_color": tint(PALETTE[0], 0.18),
+            "hoverinfo": "skip",
+            "orientation": "h",
+            "width": 0.36,
+        }
         figure.add_bar(base=region["region_low"], x=region.diff(axis=1)["region_high"], y=y, **shade, **place)
-        marker = {"symbol": rows["mark"].map(SYMBOLS), "size": 10, "color": PALETTE[0], "line": {"width": 2, "color": PALETTE[0]}}
+        marker = {
+            "symbol": rows["mark"].map(SYMBOLS),
+            "size": 10,
+            "color": PALETTE[0],
+            "line": {"width": 2, "color": PALETTE[0]},
+        }
         words = rows["label"] + ": " + rows["verdict"] + ". " + rows["about"]
         hover = {"text": words, "hovertemplate": "%{x:.6g}, %{text}<extra></extra>"}
         bars = whiskers(rows["estimate"], *(rows[end] for end in ENDS), width=0)
-        figure.add_scatter(x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **place)
-        label = {"text": rows["text"], "textposition": "top right", "textfont": {"size": 12}, "hoverinfo": "skip"}
+        figure.add_scatter(
+            x=rows["estimate"], y=y, mode="markers", marker=marker, error_x=bars, **hover, **place
+        )
+        label = {
+            "text": rows["text"],
+            "textposition": "top right",
+            "textfont": {"size": 12},
+            "hoverinfo": "skip",
+        }
         figure.add_scatter(x=[left] * len(y), y=y - 0.2, mode="text", cliponaxis=False, **label, **place)
         title = clipped(rows["group"].iloc[0], WIDTH, 2)
         figure.update_xaxes(title=title, range=[left, right], zeroline=True, zerolinecolor="gray", **place)
-        figure.update_yaxes(range=[len(y) - 0.6, -0.9], showticklabels=False, ticks="", showgrid=False, **place)
+        figure.update_yaxes(
+            range=[len(y) - 0.6, -0.9], showticklabels=False, ticks="", showgrid=False, **place
+        )
 
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
@@ -92,14 +116,15 @@ HOW = (
     "printed digits alone. Last rows: the mean with its 95 % interval, and where one more retraining would fall"
 )
 Z = 1.96
-FOREST_NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}  # of the columns of a forest
+# of the columns of a forest
+FOREST_NAMES = {"kind": "mark", "value": "estimate", "setting": "verdict", "source": "about"}
 FOREST_NAMES |= {"low": "low_95", "high": "high_95"}
 
 
 @PARTS.add("replications")
 class Replications(Forest):
-    """What others got for a published number, beside it and the study's own comparable runs: a forest with the random-effects
-    mean over the independent retrainings, tau, and what one more would find.
+    """What others got for a published number, beside it and the study's own comparable runs: a forest with
+    the random-effects mean over the independent retrainings, tau, and what one more would find.
 
     `cell`: of `recstudy.papers.replications.CELLS`, such as `trm_mlp_sudoku_extreme`.
     """
@@ -111,19 +136,29 @@ class Replications(Forest):
 
     def __post_init__(self) -> None:
         if self.cell not in CELLS:
-            raise ConfigError(f"replications: no cell {self.cell!r}: there are {choices(CELLS)}.{nearest(self.cell, CELLS)}")
+            raise ConfigError(
+                f"replications: no cell {self.cell!r}: there are {choices(CELLS)}.{nearest(self.cell, CELLS)}"
+            )
 
     @property
     def heading(self) -> str:
         return self.title or f"What others got: {CELLS[self.cell].title}"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return the rows of the cell with the study's finished runs that compare with the published number."""
+        """Return the rows of the cell with the study's finished runs that compare with the published
+        number.
+        """
         target = _published_target(self.cell)
         placement = place(records, [target], range(len(records.variants)), [target.metric])
-        variants = [key for key, targets in placement.placed.items() if not any(placed.reasons for placed in targets)]
+        variants = [
+            key for key, targets in placement.placed.items() if not any(placed.reasons for placed in targets)
+        ]
         runs = [(run, name) for index, name in variants for run in records.by_variant[index] if run.done]
-        ours = [(f"{run.label}, seed {run.seed}", run.number(name)) for run, name in runs if run.value(name) is not None]
+        ours = [
+            (f"{run.label}, seed {run.seed}", run.number(name))
+            for run, name in runs
+            if run.value(name) is not None
+        ]
         return replication_rows(self.cell, ours)
 
     def finding(self, data: pd.DataFrame) -> str:
@@ -143,14 +178,28 @@ class Replications(Forest):
 
 
 def replication_rows(cell: str, ours: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:
-    """Return the published number, ours, the retrainings and the others, each by its value; last the mean and the prediction."""
+    """Return the published number, ours, the retrainings and the others, each by its value; last the mean and
+    the prediction.
+    """
     target, combined, none = _published_target(cell), combine_cell(cell), (nan, nan)
     rows = [("published", "the paper", target.model, target.value, *none, "", target.cited)]
     rows += [("ours", "here", label, value, *none, "", "here") for label, value in ours]
-    for row in sorted(replications(cell), key=lambda row: (row.value is None, not row.counts, -(row.value or 0.0))):
+    for row in sorted(
+        replications(cell), key=lambda row: (row.value is None, not row.counts, -(row.value or 0.0))
+    ):
         kind, half = ("retrained", Z * row.error) if row.counts else ("apart", nan)
         value = nan if row.value is None else row.value
-        rows.append((kind, row.who, row.setting, value, *clip_percent(value - half, value + half), row.why_not, row.source))
+        rows.append(
+            (
+                kind,
+                row.who,
+                row.setting,
+                value,
+                *clip_percent(value - half, value + half),
+                row.why_not,
+                row.source,
+            )
+        )
     if combined:
         for kind, ends in (("mean", combined.interval), ("prediction", combined.predicted)):
             rows.append((kind, "", "", combined.mean, *clip_percent(*(ends or none)), "", ""))
@@ -162,17 +211,25 @@ def combine_cell(cell: str) -> Combined | None:
     from recstudy.evidence.replications import combine  # loads scipy
 
     counting = [row for row in replications(cell) if row.counts]
-    return combine([row.value or 0.0 for row in counting], [row.error for row in counting]) if counting else None
+    return (
+        combine([row.value or 0.0 for row in counting], [row.error for row in counting]) if counting else None
+    )
 
 
 def summarize(mean: Combined | None) -> str:
-    """Return `Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would ...`."""
+    """Return `Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would
+    ...`.
+    """
     if mean is None:
         return "No independent retraining is known"
     if mean.interval is None:
         return f"One independent retraining: {mean.mean:.1f} %"
     low, high = clip_percent(*mean.interval)
-    more = "; one more would find {:.1f} to {:.1f}".format(*clip_percent(*mean.predicted)) if mean.predicted else ""
+    more = (
+        "; one more would find {:.1f} to {:.1f}".format(*clip_percent(*mean.predicted))
+        if mean.predicted
+        else ""
+    )
     return (
         f"Random effects over {mean.k} independent retrainings, without the published run and ours: {mean.mean:.1f} % "
         f"[{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{more}"

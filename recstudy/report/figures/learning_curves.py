@@ -1,4 +1,6 @@
-"""The course of training: what the epochs of each variant measured, a panel a metric, and the loss update by update."""
+"""The course of training: what the epochs of each variant measured, a panel a metric, and the loss update by
+update.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,19 @@ from recstudy.report.names import inline, metric, plural, registered
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
-COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
+COLUMNS = [
+    "variant",
+    "label",
+    "metric",
+    "epoch",
+    "mean",
+    "low",
+    "high",
+    "n",
+    "average",
+    "selected",
+    "synthetic",
+]
 NO_METRICS = ("variant", "seed", "id", "epoch", "seconds")
 SELECTION = "selection_"
 PANELS = 6  # of metrics that a user's own program reported
@@ -33,7 +47,8 @@ class LearningCurves(FigurePart):
     """Per-epoch values of every variant: mean over the seeds, with the range between them."""
 
     name: str = "learning_curves"
-    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")  # none: all that a user's own program reported
+    # none: all that a user's own program reported
+    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
     window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
     reads_in = ("metrics",)
     live = True
@@ -49,8 +64,8 @@ class LearningCurves(FigurePart):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per variant, metric and epoch, for the best variants.
 
-        `mean`, `low` and `high` are over `n` seeds; `average` is the mean over the `window` epochs around. `selected` seeds
-        have selected the epoch. Of a user's own program, `step` takes the place of `epoch`.
+        `mean`, `low` and `high` are over `n` seeds; `average` is the mean over the `window` epochs around.
+        `selected` seeds have selected the epoch. Of a user's own program, `step` takes the place of `epoch`.
         """
         frame = records.epochs(shown_variants(records))
         reported = [name for name in map(str, frame) if name not in NO_METRICS][:PANELS]
@@ -67,11 +82,20 @@ class LearningCurves(FigurePart):
         return data.rename(columns={"epoch": "step"}) if records.is_own else data
 
     def notes(self, records: StudyRecords, data: pd.DataFrame) -> Sequence[str]:
-        """Name metrics that no run has, which may be misspelt, and logs that a crash or a disk has damaged."""
-        unknown = [name for name in self.metrics if len(data) and not registered(name) and name not in set(data["metric"])]
+        """Name metrics that no run has, which may be misspelt, and logs that a crash or a disk has
+        damaged.
+        """
+        unknown = [
+            name
+            for name in self.metrics
+            if len(data) and not registered(name) and name not in set(data["metric"])
+        ]
         lost = {f"{row.label}, seed {row.seed}": row.provenance.lost_epochs for row in records.rows}
         damaged = some([f"{run} ({plural(count, 'epoch')})" for run, count in lost.items() if count])
-        notes = [*cut_note(records, len(records.variants)), *(f"no run recorded a metric {name!r}" for name in unknown)]
+        notes = [
+            *cut_note(records, len(records.variants)),
+            *(f"no run recorded a metric {name!r}" for name in unknown),
+        ]
         return [f"damaged logs, so that epochs are missing: {damaged}", *notes] if damaged else notes
 
     def caption(self, data: pd.DataFrame) -> str:
@@ -107,23 +131,43 @@ class LearningCurves(FigurePart):
         for (name, variant), points in data.groupby(["metric", "variant"], sort=False):
             panel, position, x = list(panels).index(name) + 1, list(names).index(variant), points[axis]
             color, dash = PALETTE[position % len(PALETTE)], DASHES[position % len(DASHES)]
-            trace = {"x": x, "name": names[variant], "legendgroup": str(variant), "xaxis": f"x{panel}", "yaxis": f"y{panel}"}
+            trace = {
+                "x": x,
+                "name": names[variant],
+                "legendgroup": str(variant),
+                "xaxis": f"x{panel}",
+                "yaxis": f"y{panel}",
+            }
             silent = trace | {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
             if (points["n"] > 1).any():
-                outline = {"x": [*x, *x[::-1]], "y": [*points["high"], *points["low"][::-1]], "line": {"width": 0}}
+                outline = {
+                    "x": [*x, *x[::-1]],
+                    "y": [*points["high"], *points["low"][::-1]],
+                    "line": {"width": 0},
+                }
                 bands.append(silent | outline | {"fill": "toself", "fillcolor": tint(color, 0.16)})
             if self.window > 1:
                 light = {"color": tint(color, max(0.1, 0.7 / (1 + len(names)))), "width": 1}
                 light_lines.append(silent | {"y": points["mean"], "line": light})
             circles = np.where(is_selected(points) | (len(points) == 1), 9, 0)
             marker = {**CIRCLE, "size": circles, "color": color}
-            look = {"line": {"color": color, "dash": dash}, "mode": "lines+markers" if circles.any() else "lines"}
+            look = {
+                "line": {"color": color, "dash": dash},
+                "mode": "lines+markers" if circles.any() else "lines",
+            }
             lines.append(trace | look | {"y": points["average"], "marker": marker, "showlegend": panel == 1})
         figure.add_traces([*bands, *light_lines, *lines])
         figure.update_yaxes(rangemode="nonnegative" if data["low"].min() >= 0 else "normal")
-        figure.update_xaxes(dtick=1 if data[axis].max() <= MOST_TICKS else None, tickformat=",", showticklabels=True)
+        figure.update_xaxes(
+            dtick=1 if data[axis].max() <= MOST_TICKS else None, tickformat=",", showticklabels=True
+        )
         figure.update_xaxes(title=axis, row=len(panels))
-        layout = {"height": 140 + 240 * len(panels), "template": SCREEN, "margin_t": 55, "meta": {"across": axis}}
+        layout = {
+            "height": 140 + 240 * len(panels),
+            "template": SCREEN,
+            "margin_t": 55,
+            "meta": {"across": axis},
+        }
         return figure.update_layout(**layout)
 
 
@@ -133,7 +177,9 @@ def axis_of(data: pd.DataFrame) -> str:
 
 
 def moving_average(values: pd.Series, window: int) -> pd.Series:
-    """Return the mean of the `window` values around each (of an even number, one more before it); of fewer at the two ends."""
+    """Return the mean of the `window` values around each (of an even number, one more before it); of fewer at
+    the two ends.
+    """
     return values.rolling(window, min_periods=1, center=True).mean()
 
 
@@ -149,7 +195,8 @@ def is_selected(data: pd.DataFrame) -> pd.Series[bool]:
 
 LOSS_COLUMNS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 LOSSES = "losses.jsonl"
-POINTS = 1_500  # of a variant: two for each pixel of a printed figure's width; 30 variants take 1 MB in a page
+# of a variant: two for each pixel of a printed figure's width; 30 variants take 1 MB in a page
+POINTS = 1_500
 THINNED = "Drawn are the lowest and the highest point of each short stretch; the CSV file has all."
 
 
@@ -163,21 +210,35 @@ class LossTrace(FigurePart, OfVariants):
     default_title = "Training loss, update by update"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per recorded loss of the first finished or running seed of each variant, else of a diverged one.
+        """Return a row per recorded loss of the first finished or running seed of each variant, else of a
+        diverged one.
 
-        `update` counts from the start of training; `average` is the mean of the `window` recorded losses around.
+        `update` counts from the start of training; `average` is the mean of the `window` recorded losses
+        around.
         """
         runs: dict[int, Row] = {}
         for index in records.chosen(self.where):
-            run = records.first_run(index, LOSSES, ("done", "unfinished")) or records.first_run(index, LOSSES, ("diverged",))
+            run = records.first_run(index, LOSSES, ("done", "unfinished")) or records.first_run(
+                index, LOSSES, ("diverged",)
+            )
             if run:
                 runs[index] = run
         rows = []
         for index in shown_variants(records, MOST_LINES, runs):
             lines = read_log(records.results.run(runs[index].id).losses, LossLine)
-            for line in {line.epoch: line for line in lines}.values():  # the last line of an epoch that was run again
-                rows.append((index, runs[index].seed, line.first + line.every * np.arange(len(line.losses)), line.losses))
-        data = pd.DataFrame(rows, columns=["variant", "seed", "update", "loss"]).explode(["update", "loss"], ignore_index=True)
+            # the last line of an epoch that was run again
+            for line in {line.epoch: line for line in lines}.values():
+                rows.append(
+                    (
+                        index,
+                        runs[index].seed,
+                        line.first + line.every * np.arange(len(line.losses)),
+                        line.losses,
+                    )
+                )
+        data = pd.DataFrame(rows, columns=["variant", "seed", "update", "loss"]).explode(
+            ["update", "loss"], ignore_index=True
+        )
         data = data.dropna(subset="update").astype({"update": int, "loss": float})
         data["average"] = data.groupby("variant")["loss"].transform(moving_average, self.window)
         return add_labels(records, data)[LOSS_COLUMNS]
@@ -191,20 +252,30 @@ class LossTrace(FigurePart, OfVariants):
 
     def caption(self, data: pd.DataFrame) -> str:
         words = f"Light: the recorded losses. Dark: their moving average, centred, over {plural(self.window, 'point')}."
-        return f"{words} One seed a variant." + f" {THINNED}" * bool(data["variant"].value_counts().max() > POINTS)
+        return f"{words} One seed a variant." + f" {THINNED}" * bool(
+            data["variant"].value_counts().max() > POINTS
+        )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
-        parts = [part.iloc[thin(part["loss"].to_numpy(), POINTS)] for _, part in data.groupby("variant", sort=False)]
-        types = {"update": "int32", "loss": "float32", "average": "float32"}  # Plotly packs them: a fifth of their digits
+        parts = [
+            part.iloc[thin(part["loss"].to_numpy(), POINTS)]
+            for _, part in data.groupby("variant", sort=False)
+        ]
+        # Plotly packs them: a fifth of their digits
+        types = {"update": "int32", "loss": "float32", "average": "float32"}
         points = pd.concat(parts).astype(types).rename(columns={"loss": "mean"})
         points = points.assign(metric="train_loss", low=points["mean"], n=1, selected=0)
         return LearningCurves(window=self.window).draw(points).update_xaxes(title="optimiser updates")
 
 
 def thin(losses: np.ndarray, most: int) -> np.ndarray:
-    """Return the positions of the lowest and the highest of each of `most / 2` equal stretches: the trace keeps its width."""
+    """Return the positions of the lowest and the highest of each of `most / 2` equal stretches: the trace
+    keeps its width.
+    """
     positions = np.arange(len(losses))
     if len(losses) <= most:
         return positions
     stretches = np.array_split(positions, max(1, most // 2))
-    return np.unique([stretch[end(losses[stretch])] for stretch in stretches for end in (np.argmin, np.argmax)])
+    return np.unique(
+        [stretch[end(losses[stretch])] for stretch in stretches for end in (np.argmin, np.argmax)]
+    )

@@ -1,7 +1,8 @@
-"""The figures of a search: its objectives trial by trial, how much each field matters, every setting, and the Pareto front.
+"""The figures of a search: its objectives trial by trial, how much each field matters, every setting, and the
+Pareto front.
 
-The lines of `ParallelCoordinates` are plain ones: Plotly's own have no hover text, and the second of two in one figure stays
-empty.
+The lines of `ParallelCoordinates` are plain ones: Plotly's own have no hover text, and the second of two in
+one figure stays empty.
 """
 
 from __future__ import annotations
@@ -21,8 +22,25 @@ from recstudy.report.parts import PARTS, FigurePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.trials import TRIAL, direction_of, front, ranked, search_of, trial_table
 
-TRIAL_COLUMNS = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
-STATES = {"done": "finished", "diverged": "diverged", "best": "best so far", "failed": "failed", "stopped": "stopped early"}
+TRIAL_COLUMNS = [
+    "trial",
+    "label",
+    "state",
+    "objective",
+    "value",
+    "best",
+    "reached",
+    "seed",
+    "id",
+    "synthetic",
+]
+STATES = {
+    "done": "finished",
+    "diverged": "diverged",
+    "best": "best so far",
+    "failed": "failed",
+    "stopped": "stopped early",
+}
 BEST_SO_FAR = (
     "Line: best finished trial so far. A trial that was stopped early is drawn at its last score, which does not count. "
     "A trial without a value is drawn at the bottom."
@@ -39,12 +57,15 @@ class History(FigurePart):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per objective and trial.
 
-        `value` is that of a finished trial, `best` the best so far, and `reached` the first objective at an early stop.
+        `value` is that of a finished trial, `best` the best so far, and `reached` the first objective at an
+        early stop.
         """
         search = search_of(records, self.name)
         trials = trial_table(records, search)
         objectives = [
-            trials.assign(objective=name, value=trials[name], best=trials[name].agg(f"cum{direction}").ffill())
+            trials.assign(
+                objective=name, value=trials[name], best=trials[name].agg(f"cum{direction}").ffill()
+            )
             for name, direction in search.objectives.items()
         ]
         data = pd.concat(objectives, ignore_index=True)[TRIAL_COLUMNS]
@@ -53,14 +74,20 @@ class History(FigurePart):
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
-        leaders = data[data["objective"] == data["objective"].iloc[0]].dropna(subset="best").drop_duplicates("best")
+        leaders = (
+            data[data["objective"] == data["objective"].iloc[0]].dropna(subset="best").drop_duplicates("best")
+        )
         best = leaders.tail(1).to_dict("records")
-        return "".join(f"best {quantity(trial['objective'], trial['best'])}, by trial {trial['trial']}" for trial in best)
+        return "".join(
+            f"best {quantity(trial['objective'], trial['best'])}, by trial {trial['trial']}" for trial in best
+        )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         score = data["value"].fillna(data["reached"])
         bottom = score.groupby(data["objective"]).transform("min")
-        points = pd.concat([data.assign(score=score.fillna(bottom)), data.assign(score=data["best"], state="best")])
+        points = pd.concat(
+            [data.assign(score=score.fillna(bottom)), data.assign(score=data["best"], state="best")]
+        )
         points["objective"] = points["objective"].map(metric_label)
         points["state"] = points["state"].map(STATES)
         figure = panels(
@@ -76,7 +103,9 @@ class History(FigurePart):
             hover_name="label",
             hover_data=["value", "reached"],
         )
-        figure.update_traces(mode="lines", line_shape="hv", hoverinfo="skip", selector={"name": STATES["best"]})
+        figure.update_traces(
+            mode="lines", line_shape="hv", hoverinfo="skip", selector={"name": STATES["best"]}
+        )
         return figure.update_yaxes(matches=None)
 
 
@@ -95,26 +124,46 @@ class Importance(FigurePart):
     default_title = "Importance of each field"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per objective, method and field: `importance` is a share of one, `trials` how many it rests on."""
+        """Return a row per objective, method and field: `importance` is a share of one, `trials` how many it
+        rests on.
+        """
         record = search_of(records, self.name).importance or ImportanceRecord(importance={})
         rows = [
-            [objective, method, field, share, *record.intervals.get(objective, {}).get(method, {}).get(field, [None, None])]
+            [
+                objective,
+                method,
+                field,
+                share,
+                *record.intervals.get(objective, {}).get(method, {}).get(field, [None, None]),
+            ]
             for objective, methods in record.importance.items()
             for method, shares in methods.items()
             for field, share in shares.items()
         ]
-        data = pd.DataFrame(rows, columns=SHARE_COLUMNS).astype({"low": float, "high": float}).assign(trials=record.trials)
+        data = (
+            pd.DataFrame(rows, columns=SHARE_COLUMNS)
+            .astype({"low": float, "high": float})
+            .assign(trials=record.trials)
+        )
         notes = [f"{method} is missing: {reason}" for method, reason in record.missing.items()]
         if record.trials < FEWEST_TRIALS:
-            data, notes = data[:0], [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"]
+            data, notes = (
+                data[:0],
+                [f"too few trials: the importance of a field takes {FEWEST_TRIALS} finished ones"],
+            )
         elif rows and data["low"].isna().all():
             notes.append("no intervals: the search's command adds them, and trains nothing for it")
         trials = plural(record.trials, "finished trial")
-        data.attrs = {"notes": notes, "caption": f"Rests on {trials}; whiskers: 95 % intervals over the trials. {METHODS}"}
+        data.attrs = {
+            "notes": notes,
+            "caption": f"Rests on {trials}; whiskers: 95 % intervals over the trials. {METHODS}",
+        }
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
-        """Name the field with the largest mean over the methods, unless the interval of another field reaches as high."""
+        """Name the field with the largest mean over the methods, unless the interval of another field reaches
+        as high.
+        """
         shares = data[data["objective"] == data["objective"].iloc[0]]
         means = shares.groupby("field", sort=False)["importance"].mean()
         first = str(means.idxmax())
@@ -162,7 +211,8 @@ class ParallelCoordinates(FigurePart):
     reading: ClassVar[str] = "One line per finished trial, to its score; orange is better."
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per finished trial: a column for each field (empty if its family has none), then the first objective.
+        """Return a row per finished trial: a column for each field (empty if its family has none), then the
+        first objective.
 
         `attrs` has the `ranges` of the fields, and the `objective` with its direction.
         """
@@ -174,14 +224,20 @@ class ParallelCoordinates(FigurePart):
         data = trials[TRIAL].join(params).join(trials[score])
         data.attrs = {"ranges": ranges_of(search.space), "objective": {score: direction}}
         goal = metric(score).heading
-        data.attrs["caption"] = f"{self.reading.format(goal)} {len(data)} of {len(params)} trials have finished."
+        data.attrs["caption"] = (
+            f"{self.reading.format(goal)} {len(data)} of {len(params)} trials have finished."
+        )
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
         *fields, score = data.columns[len(TRIAL) :]
         best = ranked(data, data.attrs["objective"]).iloc[0]
         names = short_names(fields)
-        settings = [f"{names[field].replace('_', ' ')} {plain(best[field])}" for field in fields if pd.notna(best[field])]
+        settings = [
+            f"{names[field].replace('_', ' ')} {plain(best[field])}"
+            for field in fields
+            if pd.notna(best[field])
+        ]
         return f"best {quantity(score, best[score])} at {', '.join(settings)}"
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -198,7 +254,11 @@ class ParallelCoordinates(FigurePart):
                 data[path], ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
             )
         shares = places[axis] if direction == "max" else 1 - places[axis]
-        lines = data[["trial", "label"]].assign(**places).melt(["trial", "label"], var_name="axis", value_name="position")
+        lines = (
+            data[["trial", "label"]]
+            .assign(**places)
+            .melt(["trial", "label"], var_name="axis", value_name="position")
+        )
         figure = px.line(
             lines.dropna(subset="position"),
             x="axis",
@@ -215,7 +275,12 @@ class ParallelCoordinates(FigurePart):
         for axis, labels in ticks.items():
             for label, position in labels.items():
                 figure.add_annotation(
-                    x=axis, y=position, text=clipped(label, LETTERS), xanchor="right", xshift=-6, showarrow=False
+                    x=axis,
+                    y=position,
+                    text=clipped(label, LETTERS),
+                    xanchor="right",
+                    xshift=-6,
+                    showarrow=False,
                 )
         figure.update_xaxes(side="top", title=None).update_yaxes(visible=False)
         return figure.update_layout(showlegend=False, meta={"min_width": 50 + 100 * len(places)})
@@ -256,7 +321,9 @@ class Slices(ParallelCoordinates):
 
 
 def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:
-    """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their positions."""
+    """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their
+    positions.
+    """
     choices = [escape(plain(choice)) for stated in ranges for choice in stated.choices]
     if choices:
         names = list(dict.fromkeys([*choices, *levels.dropna().map(plain)]))
@@ -264,7 +331,9 @@ def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[st
         return levels.map(plain).map(labels), labels
     ends = min(stated.low for stated in ranges), max(stated.high for stated in ranges)
     scale = np.log10 if all(stated.log for stated in ranges) else np.asarray
-    return np.interp(scale(levels.astype(float)), scale(ends), [0, 1]), dict(zip(map("{:g}".format, ends), [0, 1], strict=True))
+    return np.interp(scale(levels.astype(float)), scale(ends), [0, 1]), dict(
+        zip(map("{:g}".format, ends), [0, 1], strict=True)
+    )
 
 
 COSTLY = 20  # ratio of the largest to the least cost from which the axis is logarithmic
@@ -272,7 +341,8 @@ COSTLY = 20  # ratio of the largest to the least cost from which the axis is log
 
 @PARTS.add("pareto")
 class Pareto(FigurePart):
-    """Two metrics or costs against each other, a point per trial (a variant in other studies), and the front as a line.
+    """Two metrics or costs against each other, a point per trial (a variant in other studies), and the front
+    as a line.
 
     `y` is by default the search's first objective, which is scored on the selection split.
     """
@@ -287,16 +357,20 @@ class Pareto(FigurePart):
         return self.title or f"{metric(self.y).title if self.y else 'Score'} against {metric(self.x).heading}"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per point with both values, each a mean over `n` runs; of a trial only the search's own run counts.
+        """Return a row per point with both values, each a mean over `n` runs; of a trial only the search's
+        own run counts.
 
         Raises:
             ConfigError: The study is no search, and `y` is not named.
         """
         search = records.plan.search
         if self.y is None and search is None:
-            raise ConfigError(f"{self.name!r} needs y: {records.plan.study} is no search, whose first objective it could show")
+            raise ConfigError(
+                f"{self.name!r} needs y: {records.plan.study} is no search, whose first objective it could show"
+            )
         objectives, trials = (search.objectives, search.trials) if search else ({}, ())
-        numbers = {trial.variant: trial.number for trial in reversed(trials)}  # the first trial that proposed a setting
+        # the first trial that proposed a setting
+        numbers = {trial.variant: trial.number for trial in reversed(trials)}
         names = [self.x, self.y or next(iter(objectives))]
         rows = []
         for index, variant in enumerate(records.variants):
@@ -312,7 +386,11 @@ class Pareto(FigurePart):
         is_fair = ~data["front"].astype(bool)
         data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
         best = data[data["front"]].sort_values(self.x)["label"].tolist()
-        point = "a finished trial, at the search's one seed" if search else "a variant, the mean of its finished runs"
+        point = (
+            "a finished trial, at the search's one seed"
+            if search
+            else "a variant, the mean of its finished runs"
+        )
         better = f"{'up' if directions[1] == 'max' else 'down'} and to the {'right' if directions[0] == 'max' else 'left'}"
         labels = f", from the left: {some(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (

@@ -1,6 +1,8 @@
-"""What networks thought of test puzzles, segment by segment: a viewer on a page, a strip of stills for a paper, and a GIF.
+"""What networks thought of test puzzles, segment by segment: a viewer on a page, a strip of stills for a
+paper, and a GIF.
 
-The file `thinking.npz` of a run is read with every check. Shapes: N puzzles, R rows, C columns, S = R C cells, T segments.
+The file `thinking.npz` of a run is read with every check. Shapes: N puzzles, R rows, C columns, S = R C
+cells, T segments.
 """
 
 from __future__ import annotations
@@ -112,8 +114,9 @@ class Thought:
     def picture(self, segment: int, side: int) -> Image:
         """Return the grid after a segment, its longer side at most `side` pixels.
 
-        Given cells are on gray, right ones on white in blue, wrong ones on orange. Wrong ones are struck through and
-        those that have changed since the segment before are outlined; over colours black on white, which is seen on all of them.
+        Given cells are on gray, right ones on white in blue, wrong ones on orange. Wrong ones are struck
+        through and those that have changed since the segment before are outlined; over colours black on
+        white, which is seen on all of them.
         """
         from PIL import Image, ImageDraw, ImageFont
 
@@ -151,15 +154,22 @@ def read_thoughts(path: Path, count: int) -> list[Thought]:
         ValueError: The arrays do not fit together.
     """
     archive = arrays(path)
-    symbols, colours, box, shape, rows = (archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape", "rows"))
-    grids = [archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")]
+    symbols, colours, box, shape, rows = (
+        archive[name].tolist() for name in ("symbols", "colours", "boxes", "shape", "rows")
+    )
+    grids = [
+        archive[name].reshape(len(rows), -1, *shape).astype(int) for name in ("cells", "given", "answers")
+    ]
     halt, segments = archive["halt"].astype(float), grids[0].shape[1]
     is_whole = (
         segments > 0
         and all(0 <= grid.min() <= grid.max() < len(symbols) for grid in grids)
         and len(colours) in (0, len(symbols))
         and all(map(COLOR.fullmatch, colours))
-        and (box == [0, 0] or all(side > 0 and length % side == 0 for length, side in zip(shape, box, strict=True)))
+        and (
+            box == [0, 0]
+            or all(side > 0 and length % side == 0 for length, side in zip(shape, box, strict=True))
+        )
         and halt.shape in ((len(rows), segments), (len(rows), 0))
         and np.isfinite(halt).all()
     )
@@ -172,21 +182,40 @@ def read_thoughts(path: Path, count: int) -> list[Thought]:
     ]
 
 
-def _marked(cells: np.ndarray, given: np.ndarray, answers: np.ndarray, has_colours: bool) -> tuple[np.ndarray, np.ndarray]:
+def _marked(
+    cells: np.ndarray, given: np.ndarray, answers: np.ndarray, has_colours: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of a puzzle and their marks, without the padding below and on the right."""
     is_asked = answers > 0
     cells = np.where(is_asked, cells, 0 if has_colours else given)
     is_wrong = is_asked & (cells != answers)
     has_changed = np.concatenate([np.zeros_like(is_wrong[:1]), cells[1:] != cells[:-1]])
     marks = GIVEN * (~is_wrong & (cells == given)) + WRONG * is_wrong + CHANGED * has_changed
-    cells, marks = np.concatenate([given, cells]), np.concatenate([GIVEN * (~is_asked | (given == answers)), marks])
+    cells, marks = (
+        np.concatenate([given, cells]),
+        np.concatenate([GIVEN * (~is_asked | (given == answers)), marks]),
+    )
     rows, columns = np.argwhere(((given > 0) | is_asked)[0]).max(0, initial=0) + 1
     return cells[:, :rows, :columns], marks[:, :rows, :columns]
 
 
-COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
+COLUMNS = [
+    "data",
+    "row",
+    "variant",
+    "label",
+    "seed",
+    "segment",
+    "wrong",
+    "changed",
+    "halt",
+    "halts",
+    "cells",
+    "synthetic",
+]
 COLUMNS += ["_thought"]
-SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13  # pixels of the animation: a puzzle, around puzzles, a line, and its letters
+# pixels of the animation: a puzzle, around puzzles, a line, and its letters
+SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13
 STILL = 360  # pixels of a puzzle in the strip
 ROW = SLOT + 6 * LINE  # pixels of a row of puzzles, with its words
 COLORS = 64
@@ -195,10 +224,11 @@ TIMES = 1200, 450, 2500  # milliseconds of the first, of a middle and of the las
 
 @PARTS.add("thinking")
 class Thinking(OfVariants):
-    """Test puzzles with what stands in their cells after each segment, to step through: one seed of a variant.
+    """Test puzzles with what stands in their cells after each segment, to step through: one seed of a
+    variant.
 
-    Beside its page an animated GIF of all of them, and a strip of stills for a paper, of the first puzzle where there are several
-    variants.
+    Beside its page an animated GIF of all of them, and a strip of stills for a paper, of the first puzzle
+    where there are several variants.
     """
 
     name: str = "thinking"
@@ -211,14 +241,20 @@ class Thinking(OfVariants):
         data = data.reindex(columns=COLUMNS)
         notes = [*warnings(records), *notes]
         drawn = DrawnFigure(ThinkingStrip(self.name, title=self.heading), data, notes)
-        puzzles = data.drop_duplicates(["variant", "row"]).groupby(["variant", "label", "seed"], sort=False)["_thought"]
+        puzzles = data.drop_duplicates(["variant", "row"]).groupby(["variant", "label", "seed"], sort=False)[
+            "_thought"
+        ]
         runs = {f"{label}, seed {seed}": thoughts.tolist() for (_, label, seed), thoughts in puzzles}
         body = render("thinking.html.jinja", heading=self.heading, caption=drawn.caption, runs=runs)
         files = {"gif": partial(animation, runs, notes)} if runs else {}
         return Shown(self.name, drawn=drawn if runs else None, body=body, notes=tuple(notes), files=files)
 
     def _read(self, path: Path) -> list[Json]:
-        return [{**row, "_thought": thought} for thought in read_thoughts(path, self.most) for row in thought.numbers]
+        return [
+            {**row, "_thought": thought}
+            for thought in read_thoughts(path, self.most)
+            for row in thought.numbers
+        ]
 
 
 class ThinkingStrip(FigurePart):
@@ -226,20 +262,34 @@ class ThinkingStrip(FigurePart):
 
     def caption(self, data: pd.DataFrame) -> str:
         has_symbols = any(not thought.colours for thought in data["_thought"])
-        sentences = ["Gray: given. Blue: right. Orange, struck through: wrong." if has_symbols else "Struck through: wrong."]
+        sentences = [
+            "Gray: given. Blue: right. Orange, struck through: wrong."
+            if has_symbols
+            else "Struck through: wrong."
+        ]
         sentences.append("Outlined: changed since the segment before.")
         if data["halt"].notna().any():
-            sentences.append("Halting: the model's own probability that it is right; it would halt above 0.5.")
+            sentences.append(
+                "Halting: the model's own probability that it is right; it would halt above 0.5."
+            )
         return " ".join(sentences)
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         panels = []
-        for puzzle in data.drop_duplicates("variant" if data["variant"].nunique() > 1 else "row").to_dict("records"):
-            thought, title = puzzle["_thought"], f"{puzzle['label']}, seed {puzzle['seed']}, test puzzle {puzzle['row']}"
+        for puzzle in data.drop_duplicates("variant" if data["variant"].nunique() > 1 else "row").to_dict(
+            "records"
+        ):
+            thought, title = (
+                puzzle["_thought"],
+                f"{puzzle['label']}, seed {puzzle['seed']}, test puzzle {puzzle['row']}",
+            )
             last = thought.segments
             segments = sorted({0, *(2**power for power in range(last.bit_length())), last})
             images = [thought.picture(segment, STILL) for segment in segments]
-            words = ["<br>".join([f"after {segment}"] * (segment > 0) + thought.words(segment)) for segment in segments]
+            words = [
+                "<br>".join([f"after {segment}"] * (segment > 0) + thought.words(segment))
+                for segment in segments
+            ]
             panels.append(Tiles(title, images, words, words, len(segments) if len(segments) <= 4 else 3))
         return tile_figure(panels)
 
@@ -247,7 +297,8 @@ class ThinkingStrip(FigurePart):
 def animation(runs: Mapping[str, Sequence[Thought]], notes: Sequence[str]) -> bytes:
     """Return a GIF of all puzzles, a row for each run. A run of fewer segments stays at its last.
 
-    All frames have the same colours, so that the file keeps of each only what has changed: less than half the bytes.
+    All frames have the same colours, so that the file keeps of each only what has changed: less than half the
+    bytes.
     """
     from PIL import Image, ImageDraw, ImageFont
 

@@ -1,4 +1,6 @@
-"""A metric at the levels of two axes: as coloured cells, and as lines that are parallel if the axes do not interact."""
+"""A metric at the levels of two axes: as coloured cells, and as lines that are parallel if the axes do not
+interact.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
 
 @PARTS.add("heat_map")
 class HeatMap(FigurePart, OfVariants):
-    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n. Darker is more."""
+    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n. Darker is
+    more.
+    """
 
     x: str
     y: str
@@ -58,7 +62,9 @@ class HeatMap(FigurePart, OfVariants):
         return data
 
     def finding(self, data: pd.DataFrame) -> str:
-        means = data.dropna(subset="value").sort_values("value", ascending=metric(self.metric).sign > 0, kind="stable")
+        means = data.dropna(subset="value").sort_values(
+            "value", ascending=metric(self.metric).sign > 0, kind="stable"
+        )
         if means.empty:
             return ""
         value, x, y = means[["value", "x", "y"]].iloc[-1]
@@ -67,11 +73,20 @@ class HeatMap(FigurePart, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))
         text = data["said"].str.replace(r" \((n=\d+).*", r"<br>\1", regex=True)
-        text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)  # narrow: a line for each end of the interval
-        cells = data.assign(x=data["x"].map(plain), y=data["y"].map(plain), text=text).pivot(index="y", columns="x").loc[rows]
+        # narrow: a line for each end of the interval
+        text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
+        cells = (
+            data.assign(x=data["x"].map(plain), y=data["y"].map(plain), text=text)
+            .pivot(index="y", columns="x")
+            .loc[rows]
+        )
         figure = px.imshow(
             cells["value"][columns],
-            labels={"x": escape(axis_title(self.x)), "y": escape(axis_title(self.y)), "color": metric_label(self.metric)},
+            labels={
+                "x": escape(axis_title(self.x)),
+                "y": escape(axis_title(self.y)),
+                "color": metric_label(self.metric),
+            },
             color_continuous_scale=SHADES,
             aspect="auto",
             height=150 + ROW * len(rows),
@@ -93,13 +108,28 @@ def crossed(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> C
     return {(column, row): cells[column, row] for row in rows for column in columns if (column, row) in cells}
 
 
-MEAN_COLUMNS = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected", "missing", "run_ids", "synthetic"]
+MEAN_COLUMNS = [
+    "x_axis",
+    "by_axis",
+    "x",
+    "by",
+    "value",
+    "low",
+    "high",
+    "n",
+    "expected",
+    "missing",
+    "run_ids",
+    "synthetic",
+]
 PARALLEL = "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
 
 
 @PARTS.add("interactions")
 class Interactions(FigurePart, OfVariants):
-    """Means at the levels of two axes as lines, parallel if they do not interact; without `x` and `by`, of every two axes."""
+    """Means at the levels of two axes as lines, parallel if they do not interact; without `x` and `by`, of
+    every two axes.
+    """
 
     name: str = "interactions"
     metric: str = "top1_accuracy"
@@ -110,15 +140,20 @@ class Interactions(FigurePart, OfVariants):
 
     def __post_init__(self) -> None:
         if (self.x is None) != (self.by is None):
-            raise ConfigError(f"interactions {self.name!r}: x and by go together, but only one of them is given")
+            raise ConfigError(
+                f"interactions {self.name!r}: x and by go together, but only one of them is given"
+            )
 
     @property
     def heading(self) -> str:
-        question = f"do {axis_title(self.x)} and {axis_title(self.by)} interact" if self.x else "which axes interact"
+        question = (
+            f"do {axis_title(self.x)} and {axis_title(self.by)} interact" if self.x else "which axes interact"
+        )
         return self.title or f"{metric(self.metric).title}: {question}?"
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
-        """Return a row per point: the mean over seeds of a seed's mean over the cells there, and which runs it lacks.
+        """Return a row per point: the mean over seeds of a seed's mean over the cells there, and which runs
+        it lacks.
 
         A seed counts if all of these cells have finished. Variants that leak are left out.
 
@@ -128,10 +163,14 @@ class Interactions(FigurePart, OfVariants):
         variants = comparable(records, self.where)
         axes = [axis for axis in (self.x, self.by) if axis is not None]
         if not axes:
-            levels_of = {axis: {plain(records.level(index, axis)) for index in variants} for axis in records.plan.axes}
+            levels_of = {
+                axis: {plain(records.level(index, axis)) for index in variants} for axis in records.plan.axes
+            }
             axes = [axis for axis, levels in levels_of.items() if len(levels) > 1]
         if len(axes) < 2:
-            raise ConfigError(f"interactions {self.name!r} needs two axes, but {', '.join(axes) or 'none'} varies here")
+            raise ConfigError(
+                f"interactions {self.name!r} needs two axes, but {', '.join(axes) or 'none'} varies here"
+            )
         rows = []
         for pair in combinations(axes, 2):
             for levels, pooled in crossed(records, variants, *pair).items():
@@ -148,7 +187,9 @@ class Interactions(FigurePart, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a panel for each pair of axes; a level keeps its look in all panels."""
         points = data.assign(
-            pair=data["x_axis"].map(axis_title) + " \N{MULTIPLICATION SIGN} " + data["by_axis"].map(axis_title),
+            pair=data["x_axis"].map(axis_title)
+            + " \N{MULTIPLICATION SIGN} "
+            + data["by_axis"].map(axis_title),
             line=list(map(level_words, data["by_axis"], data["by"])),
             level=data["x"].map(plain),
             above=data["high"] - data["value"],

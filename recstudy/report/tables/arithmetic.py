@@ -46,16 +46,19 @@ HEADS = ("statement", "published", "counted", "verdict", "note")
 class Arithmetic(BesidePublished):
     """Published claims that can be checked by counting, beside our own counts and a verdict.
 
-    `counted` gives our number by the targets' metric, or by model and metric ("ViT-Base params") if several models
-    have it: in single parameters where the paper prints millions, in percent where it prints a fraction or percent.
-    Targets that are not in it are named under the table. `given`: those of them that the study itself has put in,
-    which counting does not reproduce.
+    `counted` gives our number by the targets' metric, or by model and metric ("ViT-Base params") if several
+    models have it: in single parameters where the paper prints millions, in percent where it prints a
+        fraction or percent.
+    Targets that are not in it are named under the table. `given`: those of them that the study itself has put
+    in, which counting does not reproduce.
     """
 
     name: str = "arithmetic"
     counted: dict[str, float] = Field(default_factory=dict)
     given: tuple[str, ...] = ()
-    targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True)
+    targets: tuple[Target, ...] = Field(
+        default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True
+    )
     default_title = "Published parameter arithmetic, counted again"
 
     def __post_init__(self) -> None:
@@ -63,10 +66,14 @@ class Arithmetic(BesidePublished):
         for name in self.counted:
             if name not in names:
                 metrics = list(dict.fromkeys(target.metric for target in self.targets))
-                raise ConfigError(f"counted {name!r}, but the targets have {choices(metrics)}.{nearest(name, names)}")
+                raise ConfigError(
+                    f"counted {name!r}, but the targets have {choices(metrics)}.{nearest(name, names)}"
+                )
         for name in self.given:
             if name not in self.counted:
-                raise ConfigError(f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}")
+                raise ConfigError(
+                    f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}"
+                )
 
     def shown(self, records: StudyRecords) -> Shown:
         """Return a row per published claim."""
@@ -76,11 +83,17 @@ class Arithmetic(BesidePublished):
         words = f"{equal} of {len(verdicts) - given} agree with our count" + f", {given} given" * bool(given)
         sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
         caption = f"{sources or 'Nothing counted'}: {words}; nothing was trained for this"
-        missing = dict.fromkeys(statement(target) for target in self.targets if _count_of(self, target) is None)
+        missing = dict.fromkeys(
+            statement(target) for target in self.targets if _count_of(self, target) is None
+        )
         notes = [f"not counted here: {'; '.join(missing)}"] if missing else []
         lines = [claim.line for claim in claims]
         page = PrintedTable(self.name, self.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
-        return Shown(self.name, page=page, csv=pd.DataFrame([claim.fields for claim in claims], dtype=object).to_csv(index=False))
+        return Shown(
+            self.name,
+            page=page,
+            csv=pd.DataFrame([claim.fields for claim in claims], dtype=object).to_csv(index=False),
+        )
 
 
 @dataclass(frozen=True)
@@ -141,7 +154,9 @@ class CountedClaim:
 def counted_claims(part: Arithmetic) -> list[CountedClaim]:
     """Return our count of every target that the study counts, in the order of the targets."""
     return [
-        CountedClaim(target, count / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given)
+        CountedClaim(
+            target, count / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given
+        )
         for target in part.targets
         if (count := _count_of(part, target)) is not None
     ]

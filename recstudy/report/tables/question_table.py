@@ -1,4 +1,6 @@
-"""Questions as a table: each with its contrast, estimate, interval, verdict and the seeds that it needs; and as CSV."""
+"""Questions as a table: each with its contrast, estimate, interval, verdict and the seeds that it needs; and
+as CSV.
+"""
 
 from collections import Counter
 from functools import partial
@@ -27,9 +29,7 @@ HEADS = [
     "published difference", "verdict",
 ]  # fmt: skip
 LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # what each line is
-TESTS = (
-    "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 % interval is for one look"
-)
+TESTS = "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 % interval is for one look"
 SIZE = "size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis adds to the other's"
 DETECTABLE = "detectable: the least true difference that such a test shows in 4 of 5 repetitions"
 OF_TWO = "a published difference is of two published numbers, whose seeds and spread are unknown"
@@ -39,7 +39,9 @@ ENDED = {"done": "without the metric", "stopped": "stopped early"}
 
 
 def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> PrintedTable:
-    """Return a line a question, those of one base below a line of its own. Columns that say nothing are left out."""
+    """Return a line a question, those of one base below a line of its own. Columns that say nothing are left
+    out.
+    """
     lines: list[dict[str, TableEntry]] = []
     for base, rows in groupby(questions.rows, key=lambda row: row.group):
         group = list(rows)
@@ -51,9 +53,15 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
     metrics = {row.metric: metric(row.metric).heading for row in questions.rows}
     titles = {"label": LABELS[type(part)], "size": "size" if isinstance(part, Effects) else "difference"}
     titles |= {"score": next(iter(metrics.values()), "")}
-    columns = [head for head in HEADS if head == "label" or any(head in line and not line[head].is_empty for line in lines)]
+    columns = [
+        head
+        for head in HEADS
+        if head == "label" or any(head in line and not line[head].is_empty for line in lines)
+    ]
     columns = [head for head in columns if head != "metric" or len(metrics) > 1]
-    variants = sorted({index for row in questions.rows for index in row.variants}) or list(range(len(records.variants)))
+    variants = sorted({index for row in questions.rows for index in row.variants}) or list(
+        range(len(records.variants))
+    )
     counts = sorted({row.estimate.n for row in questions.rows if row.estimate.n})
     facts = captions(records, variants)
     has_tests = any(row.answer.p is not None for row in questions.rows)
@@ -73,15 +81,23 @@ def printed(records: StudyRecords, part: QuestionPart, questions: Family) -> Pri
             *spread_notes(records, variants, list(metrics)),
             *text_notes(records, variants, list(metrics)),
         ],
-        prose=frozenset(position for position, head in enumerate(columns) if head in ("metric", "contrast", "verdict")),
+        prose=frozenset(
+            position for position, head in enumerate(columns) if head in ("metric", "contrast", "verdict")
+        ),
     )
 
 
 def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     answer, value, form = row.answer, row.estimate.value, difference_form(row.metric)
     runs = [run for term in row.terms for run in term.runs]
-    sums = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in row.terms if term.runs]
-    numeric = partial(TableEntry, origin="; ".join([*sums, *([seeds_text(runs)] if runs else [])]), runs=row.run_ids)
+    sums = [
+        f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}"
+        for term in row.terms
+        if term.runs
+    ]
+    numeric = partial(
+        TableEntry, origin="; ".join([*sums, *([seeds_text(runs)] if runs else [])]), runs=row.run_ids
+    )
     size: Piece = DASH if value is None else Number(value, form)
     interval: Piece = Interval(*row.interval, form) if row.interval else DASH
     least: Piece = Number(row.detectable, form[1:]) if row.detectable and row.group else DASH
@@ -91,23 +107,31 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     ]
     return {
         "label": TableEntry(row.label),
-        "score": cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric)) if row.group else TableEntry(""),
+        "score": cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric))
+        if row.group
+        else TableEntry(""),
         "metric": TableEntry(metric(row.metric).heading),
         "contrast": TableEntry(row.words),
         "size": numeric(size),
         "95 % interval": numeric(interval),
-        "p (Holm)": numeric(p_words(answer.adjusted), hint="" if answer.p is None else f"alone {p_words(answer.p)}"),
+        "p (Holm)": numeric(
+            p_words(answer.adjusted), hint="" if answer.p is None else f"alone {p_words(answer.p)}"
+        ),
         "seeds needed": TableEntry(needed_words(row)),
         "detectable": numeric(least),
         "published difference": TableEntry(", ".join(dict.fromkeys(published))),
-        "verdict": TableEntry(verdict_words(row), bold=row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids),
+        "verdict": TableEntry(
+            verdict_words(row), bold=row.verdict.is_decided and answer.adjusted is not None, runs=row.run_ids
+        ),
     }
 
 
 def _notes(questions: Family) -> list[str]:
     """Return how to read the table, and which runs leave it undecided."""
     rows, levels = questions.rows, questions.levels or {}
-    words = "; ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in levels.items())
+    words = "; ".join(
+        f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in levels.items()
+    )
     notes = [SIZE.format(words)] if levels else []
     notes += [DETECTABLE] if any(row.group and row.detectable for row in rows) else []
     published = [difference for row in rows for difference in row.published]
@@ -115,7 +139,9 @@ def _notes(questions: Family) -> list[str]:
     reasons = dict.fromkeys(difference.reasons for difference in published if difference.reasons)
     notes += [f"published differences are not comparable: {'; '.join(why)}" for why in reasons]
     comparable = [difference for difference in published if not difference.reasons]
-    notes += deviation_notes(value for difference in comparable for value in (difference.ours, difference.theirs))
+    notes += deviation_notes(
+        value for difference in comparable for value in (difference.ours, difference.theirs)
+    )
     notes += questions.unmatched
     lost = list(dict.fromkeys(why for row in rows for why in row.lost))
     return [*notes, *([f"{LUCKY}: {some(lost, '; ', 6)}"] if lost else [])]
@@ -128,7 +154,10 @@ def csv_text(questions: Family) -> str:
 
 def _fields(row: QuestionRow) -> dict[str, Any]:
     answer, estimate = row.answer, row.estimate
-    sources = (f"{difference.ours.target.cited} minus {difference.theirs.target.cited}" for difference in row.published)
+    sources = (
+        f"{difference.ours.target.cited} minus {difference.theirs.target.cited}"
+        for difference in row.published
+    )
     low, high = row.interval or (None, None)
     adjusted = answer.adjusted_interval or (None, None)
     fewest, most = answer.seeds_needed or (None, None)
@@ -174,7 +203,9 @@ def verdict_words(row: QuestionRow) -> str:
         word = row.answer.reasons[-1]
     elif row.better is not None:
         word = "better" if row.better else "worse"
-    elif row.verdict is Verdict.UNDECIDED and (why := [reason for reason in row.answer.reasons if reason is not Reason.WIDE]):
+    elif row.verdict is Verdict.UNDECIDED and (
+        why := [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
+    ):
         word = f"undecided: {why[0]}"
     return f"{word} ({', '.join(row.marks)})" if row.marks else word
 
@@ -187,7 +218,9 @@ def needed_words(row: QuestionRow) -> str:
         return ""
     if row.lost_runs:
         ended = Counter(run.status for run in row.lost_runs)
-        return ", ".join(f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in ended.items())
+        return ", ".join(
+            f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in ended.items()
+        )
     if row.answer.p is None:
         return "a second seed" if {Reason.SPLIT, Reason.CEILING}.isdisjoint(row.answer.reasons) else ""
     if row.answer.seeds_needed is None:
@@ -200,7 +233,9 @@ def needed_words(row: QuestionRow) -> str:
 
 
 def difference_form(name: str) -> str:
-    """Return how differences of a metric are printed: with one digit more than its own numbers, for they are smaller."""
+    """Return how differences of a metric are printed: with one digit more than its own numbers, for they are
+    smaller.
+    """
     form = metric(name).form
     return f"+{form[:-2]}{int(form[-2]) + 1}{form[-1]}"
 
@@ -227,17 +262,21 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> Shown:
     side = {None: "", True: "better", False: "worse"}
     counts = Counter(side[row.better] or short.get(row.verdict, str(row.verdict)) for row in questions.rows)
     is_judged = any(row.verdict in CLAIM_VERDICTS for row in questions.rows)
-    if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:  # all four numbers, so that nobody has to add them up
+    # all four numbers, so that nobody has to add them up
+    if isinstance(part, Claims) and len(questions.rows) > 1 and is_judged:
         counts = Counter(dict.fromkeys(map(str, CLAIM_VERDICTS), 0) | counts)
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     data = _forest_data(part, questions)
     data.attrs["verdicts"] = finding
-    drawn = None if data.empty else DrawnFigure(Forest(part.name, title=part.heading), data, warnings(records))
+    drawn = (
+        None if data.empty else DrawnFigure(Forest(part.name, title=part.heading), data, warnings(records))
+    )
     return Shown(part.name, finding, drawn, printed(records, part, questions), csv_text(questions))
 
 
 def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
-    """Return a row a question that has an estimate; its region is what is claimed, or the published difference with its margin.
+    """Return a row a question that has an estimate; its region is what is claimed, or the published
+    difference with its margin.
 
     Claims of several metrics share an axis if these have one unit, except those of a metric itself.
     """
@@ -259,5 +298,7 @@ def _forest_data(part: QuestionPart, questions: Family) -> pd.DataFrame:
         against = row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER)
         mark = "no" if against else "yes" if row.verdict.is_decided else "open"
         ends = (*(row.interval or (None, None)), *(region or (None, None)))
-        rows.append((row.label, group, row.estimate.value, *ends, verdict_words(row), row.estimate.n, about, mark))
+        rows.append(
+            (row.label, group, row.estimate.value, *ends, verdict_words(row), row.estimate.n, about, mark)
+        )
     return pd.DataFrame(rows, columns=FOREST).astype({**dict.fromkeys(FOREST[2:7], float), "n": "Int64"})

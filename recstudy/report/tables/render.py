@@ -1,4 +1,6 @@
-"""Formatting rules of tables: a cell in words, the same for every writer, and a table of cells as lines and as CSV."""
+"""Formatting rules of tables: a cell in words, the same for every writer, and a table of cells as lines and
+as CSV.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,14 +36,19 @@ def cell_content(cell: Cell) -> Content:
 
 
 def number_content(cell: Cell) -> Content:
-    """Return `94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no number."""
+    """Return `94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no
+    number.
+    """
     form, why = metric(cell.metric).form, "; ".join([*cell.unavailable, *_lost(cell)])
     if cell.value is None and cell.unavailable:
         return (f"not available ({why})",)
     if cell.value is None:
         return (f"{DASH} {why or ('' if any(run.done for run in cell.runs) else 'not run')}".strip(),)
-    if metric(cell.metric).computed:  # a count that follows from the config needs no interval; over several configs, its range
-        ends = {number(cell.metric, value): Number(value, form) for value in (min(cell.values), max(cell.values))}
+    # a count that follows from the config needs no interval; over several configs, its range
+    if metric(cell.metric).computed:
+        ends = {
+            number(cell.metric, value): Number(value, form) for value in (min(cell.values), max(cell.values))
+        }
         least, *most = ends.values()
         return (least, DASH, *most) if most else (least,)
     return (*_measured(cell, cell.value, form), *([" (imported)"] if _imported(cell) == IMPORTED else []))
@@ -52,7 +59,9 @@ def _measured(cell: Cell, value: float, form: str) -> Content:
     if estimate.why in (Why.CEILING, Why.FLOOR) and estimate.n > 1:
         seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
         if split:
-            seeds = f"{split.learned} of {split.of} learned, \N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
+            seeds = (
+                f"{split.learned} of {split.of} learned, \N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
+            )
         return Number(value, form), f" ({seeds})"
     if split and estimate.why is Why.SPLIT:
         share = f"{100 * split.low:.0f} to {100 * split.high:.0f} %"
@@ -89,7 +98,8 @@ def _lost(cell: Cell) -> list[str]:
     return [f"{count} {state}" for state, count in lost.items() if count]
 
 
-# -------------------------------------------------------------------------------------------------------- as lines
+# -------------------------------------------------------------------------------------------------------- as
+# lines
 
 
 def printed(table: TableData) -> PrintedTable:
@@ -101,7 +111,8 @@ def printed(table: TableData) -> PrintedTable:
     every = list(dict.fromkeys(chain(*seeds)))
     by_row = len(every) > 1 and all(len(counts) <= 1 for counts in seeds)
     content = cell_content if len(every) > 1 and not by_row else number_content
-    reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))  # each set once, numbered in the notes
+    # each set once, numbered in the notes
+    reasons = list(dict.fromkeys(cell.reasons for cell in table.cells if cell.reasons))
     columns = zip(*(row.cells for row in table.rows if row.cells), strict=True)
     published = [any(cell.placed for cell in cells) for cells in columns] or [False] * len(table.columns)
     blank = [TableEntry("")] * len(table.settings)
@@ -117,7 +128,8 @@ def printed(table: TableData) -> PrintedTable:
                 line += [entry] if beneath or not has_published else [TableEntry(DASH), entry]
             lines.append([*line, *[TableEntry(DASH)] * by_row])
             continue
-        settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]  # such as `2/0/2`
+        # such as `2/0/2`
+        settings = [DASH if set(words) == {DASH} else "/".join(words) for words in row.settings]
         line = [TableEntry(row.label), *map(TableEntry, settings)]
         theirs = [_published(cell, reasons) for cell in row.cells]
         for cell, entry, has_published in zip(row.cells, theirs, published, strict=bool(row.cells)):
@@ -154,10 +166,14 @@ def cell_entry(cell: Cell, content: Callable[[Cell], Content] = cell_content) ->
     if 1 < cell.n <= FEW and not base and _is_measured(cell):
         hint.append(f"seeds {', '.join(number(cell.metric, value) for value in cell.values)}")
     against = f" against {' '.join(run.id for run in base)}" if base else ""
-    behind = f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}" if cell.counted else ""
+    behind = (
+        f"{' '.join(cell.run_ids)}{against}; {seeds_text([*cell.counted, *base])}" if cell.counted else ""
+    )
     hint.append(f"{cell.n} of {cell.expected} runs: {behind or 'none'}")
     runs = tuple(run.id for run in (*cell.runs, *base))
-    return TableEntry(content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs, cell.second)
+    return TableEntry(
+        content(cell), cell.best, "; ".join(hint), f"runs {behind}" if behind else "", runs, cell.second
+    )
 
 
 def seeds_text(runs: Sequence[Row]) -> str:
@@ -196,10 +212,16 @@ def outcome_words(placed: Placed, answer: Answer[str]) -> str:
     if answer.verdict is Verdict.AGREES and not metric(name).computed:
         words = f"agrees within {margin:.3g}"
     elif answer.verdict is Verdict.UNDECIDED:
-        difference = [f"these seeds show differences from {shown:.2g} on"] if answer.p is not None and shown is not None else []
+        difference = (
+            [f"these seeds show differences from {shown:.2g} on"]
+            if answer.p is not None and shown is not None
+            else []
+        )
         words = f"undecided: {'; '.join([*answer.reasons, *difference])}".removesuffix(": ")
     words += f" ({Reason.POST_HOC})" if placed.late and answer.adjusted is not None else ""
-    return f"{words} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else words
+    return (
+        f"{words} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else words
+    )
 
 
 def verdicts(cell: Cell) -> tuple[Verdict, ...]:
@@ -212,7 +234,12 @@ def margin_notes(cells: Sequence[Cell]) -> list[str]:
     notes: dict[str, None] = {}
     for placed, answer in chain.from_iterable(map(published_answers, cells)):
         target, margin = placed.target, answer.question.within
-        if answer.adjusted is not None and margin and target.margin_reason and not metric(target.metric).computed:
+        if (
+            answer.adjusted is not None
+            and margin
+            and target.margin_reason
+            and not metric(target.metric).computed
+        ):
             notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
     return list(notes)
 
@@ -223,10 +250,13 @@ def _sources(cell: Cell) -> str:
 
 def _deviations(cell: Cell) -> str:
     """Return how the settings of comparable values differ from the paper, as the study states it."""
-    return "; ".join(dict.fromkeys(deviation_text(stated) for placed in cell.placed for stated in placed.deviations))
+    return "; ".join(
+        dict.fromkeys(deviation_text(stated) for placed in cell.placed for stated in placed.deviations)
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------- whole
+# -----------------------------------------------------------------------------------------------------------
+# whole
 
 
 def table_shown(table: TableData) -> Shown:
@@ -247,7 +277,11 @@ def csv_text(table: TableData) -> str:
             lines.append({"row": label, "column": column} | _fields(cell) | settings)
         for column, value in zip(table.columns, row.published, strict=bool(row.published)):
             if value:
-                source = {"published": repr(value.value), "sources": value.target.cited, "metric": value.target.metric}
+                source = {
+                    "published": repr(value.value),
+                    "sources": value.target.cited,
+                    "metric": value.target.metric,
+                }
                 lines.append({"row": f"{group}, {row.label}", "column": column} | source)
     return pd.DataFrame(lines, columns=None if lines else ["row", "column"], dtype=object).to_csv(index=False)
 
@@ -280,13 +314,21 @@ def _fields(cell: Cell) -> dict[str, Any]:
 
 
 def finding(table: TableData) -> str:
-    """Return who leads by the first measured metric that is compared within a column; empty if there is none."""
+    """Return who leads by the first measured metric that is compared within a column; empty if there is
+    none.
+    """
     rows = [row for row in table.rows if row.cells]
     for head, cells in zip(table.columns, zip(*(row.cells for row in rows), strict=False), strict=False):
         name = cells[0].metric
         best = [row.label for row, cell in zip(rows, cells, strict=True) if cell.best]
-        if head != metric(name).heading or metric(name).computed or not (best or any(cell.tied for cell in cells)):
+        if (
+            head != metric(name).heading
+            or metric(name).computed
+            or not (best or any(cell.tied for cell in cells))
+        ):
             continue
         leaders = " and ".join(best) if len(best) <= LEADERS else f"{len(best)} of {len(cells)}"
-        return f"best by {inline(name)}: {leaders}" if best else f"no significant difference by {inline(name)}"
+        return (
+            f"best by {inline(name)}: {leaders}" if best else f"no significant difference by {inline(name)}"
+        )
     return ""

@@ -1,7 +1,8 @@
 """The table of a study's variants: its rows and columns, its metrics, and what must be said of them.
 
-Rows may stand in groups, of the variants at one level of an axis or of those that cost about the same, and behind settings that
-say what a variant is, as the papers' tables do. A `Tuned` table has in each cell the variant that is best on the selection split.
+Rows may stand in groups, of the variants at one level of an axis or of those that cost about the same, and
+behind settings that say what a variant is, as the papers' tables do. A `Tuned` table has in each cell the
+variant that is best on the selection split.
 """
 
 import fnmatch
@@ -42,7 +43,8 @@ BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
 @PARTS.add("tuned")
 class Tuned(TablePart, OfVariants):
-    """The paper's layout of one metric, in each cell at the level of `over` with the best score on the selection split.
+    """The paper's layout of one metric, in each cell at the level of `over` with the best score on the
+    selection split.
 
     So a learning rate can be tuned for every model and batch size without a look at the test set.
     """
@@ -64,7 +66,9 @@ class Tuned(TablePart, OfVariants):
     def of_metrics(self, metrics: Sequence[str]) -> Self:
         if self.by not in metrics:
             names = choices(metrics)
-            raise ConfigError(f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {names}")
+            raise ConfigError(
+                f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {names}"
+            )
         return super().of_metrics(metrics)
 
     def cells(self, records: StudyRecords) -> TableData:
@@ -74,7 +78,10 @@ class Tuned(TablePart, OfVariants):
             ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
         """
         fields = (self.rows, self.columns, self.over)
-        levels = {index: [plain(records.level(index, axis)) for axis in fields] for index in records.chosen(self.where)}
+        levels = {
+            index: [plain(records.level(index, axis)) for axis in fields]
+            for index in records.chosen(self.where)
+        }
         places: dict[str, list[int]] = {}
         for index, (row, column, _) in levels.items():
             if not records.leaks(index):
@@ -83,10 +90,17 @@ class Tuned(TablePart, OfVariants):
         chosen = {place: index for place, index in best.items() if index is not None}
         positions = {index: position for position, index in enumerate(chosen.values())}
         plan = replace(records.plan, variants=tuple(records.variants[index] for index in positions), runs=())
-        rows = [replace(row, variant=positions[row.variant]) for row in records.rows if row.variant in positions]
-        table = Table(self.name, metrics=(self.metric,), rows=self.rows, columns=self.columns, title=self.heading)
+        rows = [
+            replace(row, variant=positions[row.variant]) for row in records.rows if row.variant in positions
+        ]
+        table = Table(
+            self.name, metrics=(self.metric,), rows=self.rows, columns=self.columns, title=self.heading
+        )
         data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
-        notes = [f"in each cell the {axis_title(self.over)} with the best {metric(self.by).title}", *data.notes]
+        notes = [
+            f"in each cell the {axis_title(self.over)} with the best {metric(self.by).title}",
+            *data.notes,
+        ]
         words = "; ".join(f"{place}: {levels[index][2]}" for place, index in chosen.items())
         notes += [f"{axis_title(self.over)} of each cell: {words}"] if chosen else []
         unfinished = "; ".join(place for place in places if place not in chosen)
@@ -95,10 +109,16 @@ class Tuned(TablePart, OfVariants):
 
 
 def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
-    """Return the variant with the best mean score on the selection split, the first of equals; None if no variant has one."""
+    """Return the variant with the best mean score on the selection split, the first of equals; None if no
+    variant has one.
+    """
     scores = {}
     for index in variants:
-        values = [value for run in records.by_variant[index] if run.done and (value := run.objective(by)) is not None]
+        values = [
+            value
+            for run in records.by_variant[index]
+            if run.done and (value := run.objective(by)) is not None
+        ]
         if values:
             scores[index] = mean_of(values)
     return max(scores, key=lambda index: metric(by).sign * scores[index], default=None)
@@ -108,17 +128,20 @@ def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | No
 class Table(TablePart, OfVariants, BesidePublished):
     """Mean, 95 % interval and n of each metric, beside the published value and a verdict.
 
-    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or, with `across`,
-    one row a metric and one column a variant, without the metrics that no run has. `auroc.*` stands for all metrics of
-    that beginning which the runs have. `group` puts the rows of each level of an axis (`data`) under a heading, or, by the
-    name of a cost (`gflops`, `params`), those within a tenth of each other; the best is then that of its group.
+    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or,
+    with `across`, one row a metric and one column a variant, without the metrics that no run has. `auroc.*`
+    stands for all metrics of that beginning which the runs have. `group` puts the rows of each level of an
+    axis (`data`) under a heading, or, by the name of a cost (`gflops`, `params`), those within a tenth of
+    each other; the best is then that of its group.
 
-    `settings` are config fields that stand as columns before the metrics, several in one column where they are a tuple
-    (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model": "MicarVLMoE"}`): a metric
-    `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in percent of it, paired by seed.
+    `settings` are config fields that stand as columns before the metrics, several in one column where they
+    are a tuple (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model":
+    "MicarVLMoE"}`): a metric `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in
+    percent of it, paired by seed.
 
-    `published_only` names models of the targets, as the paper calls them, that have no run here: each has a row of published
-    values below the variants on the same data set. `second_best` underlines the best of the cells that are worse than the best.
+    `published_only` names models of the targets, as the paper calls them, that have no run here: each has a
+    row of published values below the variants on the same data set. `second_best` underlines the best of the
+    cells that are worse than the best.
     """
 
     metrics: tuple[str, ...] = ("top1_accuracy", "params", "gflops")
@@ -135,7 +158,9 @@ class Table(TablePart, OfVariants, BesidePublished):
 
     @property
     def heading(self) -> str:
-        """The title, or what is measured and by what: `Top-1 accuracy by model and batch size`, `AUROC of each variant`."""
+        """The title, or what is measured and by what: `Top-1 accuracy by model and batch size`, `AUROC of
+        each variant`.
+        """
         names = [name.removesuffix(".*") for name in self.metrics]
         measured = [name for name in names if not metric(name).computed] or names
         titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
@@ -152,9 +177,13 @@ class Table(TablePart, OfVariants, BesidePublished):
                     f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns nor across"
                 )
         if self.across and crossed:
-            raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
+            raise ConfigError(
+                f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns"
+            )
         if self.published_only and self.group != "data":
-            raise ConfigError(f"table {self.name!r}: published_only goes with group='data', which says where its rows belong")
+            raise ConfigError(
+                f"table {self.name!r}: published_only goes with group='data', which says where its rows belong"
+            )
         if bool(self.improvement) != any(map(improved, self.metrics)):
             raise ConfigError(
                 f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
@@ -188,10 +217,15 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
     elif spec.across:
         columns, corner = tuple(records.variants[index].label for index in variants), "metric"
-        cells = {name: tuple(cell(records, [index], name, placement) for index in variants) for name in metrics}
+        cells = {
+            name: tuple(cell(records, [index], name, placement) for index in variants) for name in metrics
+        }
         rows = [TableRow(metric(name).heading, of_metric) for name, of_metric in cells.items()]
     else:
-        columns, corner = tuple(metric(name).heading for name in metrics), corner_of(records, variants, spec.group or "")
+        columns, corner = (
+            tuple(metric(name).heading for name in metrics),
+            corner_of(records, variants, spec.group or ""),
+        )
         rows = (_grouped if spec.group else _listed)(records, spec, variants, placement)
     rows = rows if spec.group else marked(records, spec, variants, rows)
     if registered(spec.group or ""):
@@ -221,15 +255,21 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         *tied_notes(data.cells),
         *spread_notes(records, variants, metrics),
         *damage_notes(data.cells),
-        *dict.fromkeys(f"± of published values: {value.target.note}" for value in placed if value.target.std is not None),
+        *dict.fromkeys(
+            f"± of published values: {value.target.note}" for value in placed if value.target.std is not None
+        ),
         *[SECOND_BEST] * any(cell.second for cell in data.cells),
         *unmatched_notes(replace(placement, unmatched_targets=unmatched)),
     ]
     return replace(data, notes=tuple(notes))
 
 
-def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
+def metrics_of(
+    records: StudyRecords, spec: Table, variants: Sequence[int]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the metrics with `auroc.*` written out, and a warning for each pattern that nothing matches
+    yet.
+    """
     runs = [run for index in variants for run in records.by_variant[index]]
     measured = [*records.measured(variants), *dict.fromkeys(name for run in runs for name in run.unavailable)]
     matches = {name: fnmatch.filter(measured, name) if "*" in name else [name] for name in spec.metrics}
@@ -241,12 +281,18 @@ def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> t
     return tuple(shown), unmatched
 
 
-def with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the variants without those whose finished runs have none of the metrics, and a note that names the others."""
+def with_any(
+    records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]
+) -> tuple[list[int], list[str]]:
+    """Return the variants without those whose finished runs have none of the metrics, and a note that names
+    the others.
+    """
     without, others = list[int](), list[int]()
     for index in variants:
         runs = [run for run in records.by_variant[index] if run.done]
-        has_any = any(run.value(name) is not None or name in run.unavailable for run in runs for name in metrics)
+        has_any = any(
+            run.value(name) is not None or name in run.unavailable for run in runs for name in metrics
+        )
         (others if has_any or not runs else without).append(index)
     labels = ", ".join(records.variants[index].label for index in without)
     return others, [f"left out, without these metrics: {labels}"] if without else []
@@ -264,21 +310,30 @@ def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> list
 # -------------------------------------------------------------------------------------------------------------- layouts
 
 
-def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> list[TableRow]:
+def _listed(
+    records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
+) -> list[TableRow]:
     """Return one row a variant, one column a metric."""
     rows = []
     for index in variants:
         cells = [
-            improvement_cell(records, spec, index, name, placement) if improved(name) else cell(records, [index], name, placement)
+            improvement_cell(records, spec, index, name, placement)
+            if improved(name)
+            else cell(records, [index], name, placement)
             for name in spec.metrics
         ]
-        settings = [tuple(_setting_word(records, index, path) for path in _fields(setting)) for setting in spec.settings]
+        settings = [
+            tuple(_setting_word(records, index, path) for path in _fields(setting))
+            for setting in spec.settings
+        ]
         rows.append(TableRow(label_within(records, index, spec.group or ""), tuple(cells), tuple(settings)))
     return rows
 
 
 def _setting_word(records: StudyRecords, index: int, path: str) -> str:
-    """Return a variant's value of a field; a dash if its model has no such field (ConfigError: no variant has it)."""
+    """Return a variant's value of a field; a dash if its model has no such field (ConfigError: no variant has
+    it).
+    """
     value = records.level(index, path)
     return plain(value) if value is not None or records.has(index, path) else DASH
 
@@ -287,14 +342,23 @@ def _fields(setting: str | tuple[str, ...]) -> tuple[str, ...]:
     return (setting,) if isinstance(setting, str) else setting
 
 
-def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> list[TableRow]:
+def _grouped(
+    records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
+) -> list[TableRow]:
     """Return the rows under a heading for each group. The best is that of its group, on one data set."""
     rows: list[TableRow] = []
     for heading, group in groups(records, variants, spec.group or ""):
-        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement))]
+        rows += [
+            TableRow(heading, ()),
+            *marked(records, spec, group, _listed(records, spec, group, placement)),
+        ]
         data = {records.configs[index].get("data.name") for index in group}
         for model in spec.published_only:
-            own = [target for target in spec.targets if target.model == model and target.where.get("data.name") in data]
+            own = [
+                target
+                for target in spec.targets
+                if target.model == model and target.where.get("data.name") in data
+            ]
             values = {target.metric: Placed(target, ()) for target in own}
             if values:
                 published = tuple(values.get(name) for name in spec.metrics)
@@ -305,7 +369,9 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
 def _crossed(
     records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
 ) -> tuple[tuple[str, ...], list[TableRow]]:
-    """Return the paper's layout: the first metric by two axes, then the other metrics of each row (parameters, FLOPs)."""
+    """Return the paper's layout: the first metric by two axes, then the other metrics of each row
+    (parameters, FLOPs).
+    """
     first, *others = spec.metrics
     rows: dict[Any, dict[Any, list[int]]] = {}  # level of the rows -> level of the columns -> variants
     for index in variants:
@@ -316,7 +382,9 @@ def _crossed(
     for row, places in rows.items():
         cells = [cell(records, places.get(column, []), first, placement) for column in columns]
         across = sorted(chain(*places.values()))
-        lines.append(TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in others))))
+        lines.append(
+            TableRow(plain(row), (*cells, *(cell(records, across, name, placement) for name in others)))
+        )
     return (*map(plain, columns), *(metric(name).heading for name in others)), lines
 
 
@@ -324,7 +392,8 @@ def _crossed(
 
 
 def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tuple[str, list[int]]]:
-    """Return heading and variants of each group, by an axis or config field in the study's order, or by a cost from the least up.
+    """Return heading and variants of each group, by an axis or config field in the study's order, or by a
+    cost from the least up.
 
     Raises:
         ConfigError: no axis, field or metric has that name.
@@ -334,14 +403,18 @@ def groups(records: StudyRecords, variants: Sequence[int], by: str) -> list[tupl
     variants_of: dict[str, list[int]] = {}
     for index in variants:
         level = records.level(index, by)
-        variants_of.setdefault(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", []).append(index)
+        variants_of.setdefault(
+            level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", []
+        ).append(index)
     return list(variants_of.items())
 
 
 def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> list[tuple[str, list[int]]]:
     costs: dict[int, float] = {}
     for index in variants:
-        if values := [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]:
+        if values := [
+            run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None
+        ]:
             costs[index] = mean_of(values)
     bands: list[list[int]] = []
     for index in sorted(costs, key=costs.__getitem__):
@@ -367,4 +440,7 @@ def corner_of(records: StudyRecords, variants: Sequence[int], group: str) -> str
     """Return the head of the labels: `model` or `data` if these are names of models or data sets."""
     labels = [label_within(records, index, group) for index in variants]
     axes = (axis for axis in NAMING if axis != group)
-    return next((axis for axis in axes if labels == [records.variants[index].levels.get(axis) for index in variants]), "variant")
+    return next(
+        (axis for axis in axes if labels == [records.variants[index].levels.get(axis) for index in variants]),
+        "variant",
+    )

@@ -34,8 +34,8 @@ Texts = dict[int, list[str]]
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Captions as words with one space between, of the images that have a reference; a score belongs with the name of the
-    `tokenizer` that cut them."""
+    """Captions as words with one space between, of the images that have a reference; a score belongs with the
+    name of the `tokenizer` that cut them."""
 
     written: list[str]
     references: list[list[str]]
@@ -55,7 +55,9 @@ class Words:
     def cider(self) -> float:
         self._theirs()
         if len(self.written) == 1:
-            raise NotAvailable("undefined for one image: its weights are log(images / images with the n-gram)")
+            raise NotAvailable(
+                "undefined for one image: its weights are log(images / images with the n-gram)"
+            )
         return float(Cider().compute_score(*self._theirs())[0])
 
     @cached_property
@@ -65,13 +67,16 @@ class Words:
     def _theirs(self) -> tuple[Texts, Texts]:
         if not self.written:
             raise NotAvailable("no image has a reference caption")
-        return dict(enumerate(self.references)), {at: [hypothesis] for at, hypothesis in enumerate(self.written)}
+        return dict(enumerate(self.references)), {
+            at: [hypothesis] for at, hypothesis in enumerate(self.written)
+        }
 
 
 def cut(written: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
     """Cut one generated caption and one or more references an image, in words.
 
-    Images without a reference that has a word are left out and counted in the notes, where empty captions are counted too.
+    Images without a reference that has a word are left out and counted in the notes, where empty captions are
+    counted too.
 
     Raises:
         ValueError: not as many captions as images with references.
@@ -94,11 +99,17 @@ def cut(written: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
 
 STANFORD = "PTB (Stanford CoreNLP 3.4.1)"
 APPROXIMATION = "PTB approximated in Python"
-# What coco-caption drops. It lists the brackets in capitals, which -lowerCase never writes: "-lrb-" stays, here as there.
+# What coco-caption drops. It lists the brackets in capitals, which -lowerCase never writes: "-lrb-" stays,
+# here as there.
 PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
-PLAIN = dict.fromkeys((0x2018, 0x2019, 0x201A), "'") | dict.fromkeys((0x201C, 0x201D, 0x201E, 0xAB, 0xBB), '"')
-PLAIN |= dict.fromkeys((0x2013, 0x2014, 0x2015), " -- ") | {0x2010: "-", 0x2026: "..."}  # typographic quotes, dashes, dots
-ABBREVIATIONS = "al|approx|ave|co|corp|ct|dept|dr|etc|ext|fig|figs|inc|jr|ltd|mr|mrs|ms|no|nos|pp|prof|rev|sr|st|vs"
+PLAIN = dict.fromkeys((0x2018, 0x2019, 0x201A), "'") | dict.fromkeys(
+    (0x201C, 0x201D, 0x201E, 0xAB, 0xBB), '"'
+)
+# typographic quotes, dashes, dots
+PLAIN |= dict.fromkeys((0x2013, 0x2014, 0x2015), " -- ") | {0x2010: "-", 0x2026: "..."}
+ABBREVIATIONS = (
+    "al|approx|ave|co|corp|ct|dept|dr|etc|ext|fig|figs|inc|jr|ltd|mr|mrs|ms|no|nos|pp|prof|rev|sr|st|vs"
+)
 TOKEN = re.compile(
     rf"""
     https?://[^\s<>()]*[^\s<>().,;:!?]           # addresses
@@ -118,7 +129,9 @@ WRITTEN |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": 
 
 
 def words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
-    """Return each caption's words with one space between them, the name of the tokenizer, and why it is not Stanford's."""
+    """Return each caption's words with one space between them, the name of the tokenizer, and why it is not
+    Stanford's.
+    """
     try:
         tokens, name, reason = penn_treebank(captions), STANFORD, None
     except NotAvailable as why_not:
@@ -132,17 +145,19 @@ def approximate(caption: str) -> list[str]:
     return [token for raw in found for token in WRITTEN.get(raw, raw).split()]
 
 
-# METEOR takes 0.6 GB, with the default collector 1.2 GB. Java takes its language from the locale: METEOR then writes 0,5 where
-# that has a decimal comma, and in Turkish the lower case of "I" is no "i".
+# METEOR takes 0.6 GB, with the default collector 1.2 GB. Java takes its language from the locale: METEOR then
+# writes 0,5 where that has a decimal comma, and in Turkish the lower case of "I" is no "i".
 FLAGS = "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"
 LIMIT_S = 600.0
 NO_JAVA = "Java is not installed (no `java` on the PATH)"
 
 
 def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
-    """Return the tokens of each caption, lower case, by Stanford's PTBTokenizer; punctuation is still among them.
+    """Return the tokens of each caption, lower case, by Stanford's PTBTokenizer; punctuation is still among
+    them.
 
-    pycocoevalcap's own call of this jar reads captions in the encoding of the locale and writes into its package.
+    pycocoevalcap's own call of this jar reads captions in the encoding of the locale and writes into its
+    package.
 
     Raises:
         NotInstalled: no Java, or the jar is missing, damaged or hangs.
@@ -154,12 +169,16 @@ def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
         raise NotInstalled(NO_JAVA)
     command = [java, *FLAGS, "-cp", str(jar), *program]
     try:
-        done = subprocess.run(command, input=text.encode(errors="replace"), capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(
+            command, input=text.encode(errors="replace"), capture_output=True, timeout=LIMIT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotInstalled(f"Java does not start, or hangs: {error}") from error
     lines = done.stdout.decode(errors="replace").split("\n")[:-1]
     if len(lines) != len(captions):
-        raise NotInstalled(f"the PTB tokenizer gave {len(lines)} lines for {len(captions)}: {_last_line(done.stderr)}")
+        raise NotInstalled(
+            f"the PTB tokenizer gave {len(lines)} lines for {len(captions)}: {_last_line(done.stderr)}"
+        )
     return [line.split(" ") for line in lines]
 
 
@@ -173,7 +192,10 @@ def meteor(references: Texts, written: Texts) -> float:
         raise NotInstalled(NO_JAVA)
     # Three bars end a field in METEOR's protocol, and a line break ends a line.
     clean = [
-        {image: [" ".join(text.replace("|||", " ").split()) for text in texts] for image, texts in part.items()}
+        {
+            image: [" ".join(text.replace("|||", " ").split()) for text in texts]
+            for image, texts in part.items()
+        }
         for part in (references, written)
     ]
     try:
@@ -198,7 +220,19 @@ def _meteor() -> Meteor:
 
     pycocoevalcap starts the same command without `FLAGS`.
     """
-    command = ["java", *FLAGS, "-Xmx2G", "-jar", meteor_module.METEOR_JAR, "-", "-", "-stdio", "-l", "en", "-norm"]
+    command = [
+        "java",
+        *FLAGS,
+        "-Xmx2G",
+        "-jar",
+        meteor_module.METEOR_JAR,
+        "-",
+        "-",
+        "-stdio",
+        "-l",
+        "en",
+        "-norm",
+    ]
     program = Meteor.__new__(Meteor)
     program.lock = threading.Lock()
     program.meteor_p = subprocess.Popen(

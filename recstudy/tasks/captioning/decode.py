@@ -1,13 +1,14 @@
-"""From a captioner's logits to a caption: greedy, by beam search, or by the search of 003 as its code runs it.
+"""From a captioner's logits to a caption: greedy, by beam search, or by the search of 003 as its code runs
+it.
 
     score(w_1 ... w_n) = n^-a sum_i log p(w_i | image, w_1 ... w_i-1)      EOS is a word; a: `length_normalisation`      (1)
 
-A beam search keeps the `width` captions of the highest score. One that has ended keeps its place, its words and its
-score; it is given up only for `width` better ones. PAD and BOS are never written.
+A beam search keeps the `width` captions of the highest score. One that has ended keeps its place, its words
+and its score; it is given up only for `width` better ones. PAD and BOS are never written.
 
-In 003's code all beams start equal and so stay equal: it is greedy. It does not stop at EOS either: a caption goes on,
-and its later words count, until every caption of the batch gives EOS at the same step (contradiction 003-2). PAD and BOS
-may be written there, and are no words.
+In 003's code all beams start equal and so stay equal: it is greedy. It does not stop at EOS either: a caption
+goes on, and its later words count, until every caption of the batch gives EOS at the same step (contradiction
+003-2). PAD and BOS may be written there, and are no words.
 
 Shapes: B images, W beams, T tokens, V vocabulary.
 """
@@ -35,7 +36,8 @@ def decode(
     width: int = 3,
     length_normalisation: float = 0.0,
 ) -> Tensor:
-    """Return a caption for each image, (B, `length`) int64: BOS, words, EOS, PAD. One that is cut at `length` has no EOS.
+    """Return a caption for each image, (B, `length`) int64: BOS, words, EOS, PAD. One that is cut at `length`
+    has no EOS.
 
     Args:
         network: in evaluation mode.
@@ -55,7 +57,9 @@ def decode(
     return F.pad(tokens, (0, length - tokens.shape[1]), value=special.pad)
 
 
-def _greedy(network: Captioner, images: Tensor, special: Tokenizer, length: int, steps: int, goes_on: bool) -> Tensor:
+def _greedy(
+    network: Captioner, images: Tensor, special: Tokenizer, length: int, steps: int, goes_on: bool
+) -> Tensor:
     tokens = _begin(images, special)
     ended = torch.zeros(len(images), dtype=torch.bool, device=images.device)
     cache = None
@@ -97,7 +101,8 @@ def _beam_search(
     logits = logits[rows]
     while True:
         beams, chosen = _grown(beams, logits, special, power)
-        settled = beams.ended if power else beams.ended[:, 0]  # log p only falls: nothing overtakes an ended first
+        # log p only falls: nothing overtakes an ended first
+        settled = beams.ended if power else beams.ended[:, 0]
         if beams.tokens.shape[2] >= length or settled.all():
             return beams.tokens[:, 0]
         cache = reorder(cache, rows[chosen])
@@ -106,7 +111,9 @@ def _beam_search(
 
 
 def _grown(beams: _Beams, logits: Tensor, special: Tokenizer, power: float) -> tuple[_Beams, Tensor]:
-    """Return the best captions of one word more by equation (1), and of which row of `logits` (B W, V) each comes."""
+    """Return the best captions of one word more by equation (1), and of which row of `logits` (B W, V) each
+    comes.
+    """
     count, width, _ = beams.tokens.shape
     logp_BWV = _writable(logits, special).float().log_softmax(-1).unflatten(0, (count, width))
     totals_BWV = beams.scores[..., None] + _frozen(logp_BWV, beams.ended, special)
@@ -135,5 +142,7 @@ def _writable(logits: Tensor, special: Tokenizer) -> Tensor:
 
 def _frozen(logp_BWV: Tensor, ended_BW: Tensor, special: Tokenizer) -> Tensor:
     """Beams that have ended go on with PAD alone, at no cost."""
-    only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(0, torch.tensor(special.pad, device=logp_BWV.device), 0)
+    only_pad_V = torch.full_like(logp_BWV[0, 0], -torch.inf).index_fill(
+        0, torch.tensor(special.pad, device=logp_BWV.device), 0
+    )
     return torch.where(ended_BW[..., None], only_pad_V, logp_BWV)

@@ -1,12 +1,14 @@
-"""What a network reads of a split: its images as they are, a frozen backbone's features of them, or an image tokenizer's codes.
+"""What a network reads of a split: its images as they are, a frozen backbone's features of them, or an image
+tokenizer's codes.
 
-Features and codes are computed once a machine and kept beside the decoded data. Features are memory-mapped arrays that all trials
-of a node share:
+Features and codes are computed once a machine and kept beside the decoded data. Features are memory-mapped
+arrays that all trials of a node share:
 
     RECSTUDY_CACHE/features-NAME-DIGEST.npy      (N, F) or (N, P, F) float32, of all images of one official split
 
-NAME says the backbone and its grid; the digest covers the data set's checksum, the split, and every weight of the backbone.
-What one kind of device computed serves the others too, which would round otherwise in the last digits.
+NAME says the backbone and its grid; the digest covers the data set's checksum, the split, and every weight of
+the backbone. What one kind of device computed serves the others too, which would round otherwise in the last
+digits.
 
 Shapes: N images of an official split, B images of a batch, P places of a grid, F features.
 """
@@ -61,9 +63,14 @@ def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read
 
 
 def equip(
-    network: Network, config: RunConfig, data: DataSet, facts: dict[str, Any], align: Callable[[RunConfig], dict[str, Tensor]]
+    network: Network,
+    config: RunConfig,
+    data: DataSet,
+    facts: dict[str, Any],
+    align: Callable[[RunConfig], dict[str, Tensor]],
 ) -> None:
-    """Give a captioner the FuseLIP encoder that `align` trains, where it has one, and an aligner the public weights.
+    """Give a captioner the FuseLIP encoder that `align` trains, where it has one, and an aligner the public
+    weights.
 
     `facts`: what `reader` states of the image tokenizer that the encoder learns from.
     """
@@ -90,11 +97,13 @@ def begin(network: Network, model: ModelConfig) -> None:
 
 
 def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
-    """Return features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
+    """Return features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows`
+    says which count.
 
     Args:
         split: any part of an official split: all of its images are computed.
-        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on `device`.
+        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on
+            `device`.
         name: the backbone's with its grid, for the file.
         device: where to compute.
 
@@ -108,7 +117,11 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
             for start in range(0, len(split.images), BATCH):
                 alive()
                 with torch.inference_mode():
-                    part = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float()).float().cpu()
+                    part = (
+                        backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())
+                        .float()
+                        .cpu()
+                    )
                 if start == 0:
                     shape = (len(split.images), *part.shape[1:])
                     file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
@@ -129,14 +142,21 @@ def checksum(network: nn.Module) -> str:
     return hashed.hexdigest()[:20]
 
 
-def _codes(aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
+def _codes(
+    aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
+) -> tuple[Read, dict[str, Any]]:
     """Return the codes of the public weights' tokenizer, or of a stand-in trained on the same images."""
     if aligner.files:
         _, tokenizer = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
         name = f"{aligner.tokenizer.name} (public weights)"
-        tokenizer, stated = tokenizer.to(device).eval(), {"image": name, "image_hash": public_hash(Path(aligner.files))}
+        tokenizer, stated = (
+            tokenizer.to(device).eval(),
+            {"image": name, "image_hash": public_hash(Path(aligner.files))},
+        )
     else:
-        network, header = image_tokenizer(aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device)
+        network, header = image_tokenizer(
+            aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
+        )
         facts, tokenizer = header["facts"], network.tokenizer
         quality = f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,} codes used"
         stated = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}

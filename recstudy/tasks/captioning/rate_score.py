@@ -1,11 +1,12 @@
 """RaTEScore (Zhao et al. 2024): how far the medical entities of two texts agree, by meaning and by type.
 
-Entity i of one text is held against the entity j of the other whose embedding has the highest cosine s with its own:
+Entity i of one text is held against the entity j of the other whose embedding has the highest cosine s with
+its own:
 
     agreement = sum_i w(t_i, t_j) p(t_i, t_j) s_ij / sum_i w(t_i, t_j)       (1)
 
-w weighs the pair of types, p is `negation` where one entity is present and the other absent, else 1. The score is the harmonic
-mean of the agreements in both directions (2), and 0.5 where a text has no entity (3).
+w weighs the pair of types, p is `negation` where one entity is present and the other absent, else 1. The
+score is the harmonic mean of the agreements in both directions (2), and 0.5 where a text has no entity (3).
 """
 
 import json
@@ -23,7 +24,8 @@ from torch.nn import functional as F
 
 from recstudy.programs.metric import NotAvailable, NotInstalled
 
-NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"  # belongs in a table
+# belongs in a table
+NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"
 FOLDER = "RECSTUDY_RATESCORE"  # the environment variable that names a folder with the models
 Weights = Mapping[tuple[str, str], float]
 PRESENT, ABSENT = ("DISEASE", "ABNORMALITY"), ("NON-DISEASE", "NON-ABNORMALITY")
@@ -84,7 +86,9 @@ def made_by() -> str:
     return f"{models.entities} and {models.meanings}, weights {models.weights}; {NOTE}"
 
 
-def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], models: RateModels) -> list[float]:
+def rate_scores(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], models: RateModels
+) -> list[float]:
     """Return RaTEScore of each image that has a reference, a fraction: with several references the highest.
 
     Raises:
@@ -93,8 +97,12 @@ def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], 
     weights = read_weights(models.weights)
     texts = list(dict.fromkeys(chain(hypotheses, *references)))
     entities = dict(zip(texts, embedded(named(texts, models.entities), models.meanings), strict=True))
-    pairs = [(entities[hypothesis], own) for hypothesis, own in zip(hypotheses, references, strict=True) if own]
-    return [max(rate_score(told, entities[text], weights, models.negation) for text in own) for told, own in pairs]
+    pairs = [
+        (entities[hypothesis], own) for hypothesis, own in zip(hypotheses, references, strict=True) if own
+    ]
+    return [
+        max(rate_score(told, entities[text], weights, models.negation) for text in own) for told, own in pairs
+    ]
 
 
 def rate_score(told: Entities, truth: Entities, weights: Weights, negation: float) -> float:
@@ -113,7 +121,11 @@ def agreement(entities: Entities, others: Entities, weights: Weights, negation: 
     flips = {*product(PRESENT, ABSENT), *product(ABSENT, PRESENT)}
     scores = zip(pairs, found.tolist(), strict=True)
     total = sum(weights[pair] for pair in pairs)
-    return sum(weights[pair] * (negation if pair in flips else 1) * score for pair, score in scores) / total if total else 0.0
+    return (
+        sum(weights[pair] * (negation if pair in flips else 1) * score for pair, score in scores) / total
+        if total
+        else 0.0
+    )
 
 
 def read_weights(path: Path) -> Weights:
@@ -140,9 +152,16 @@ def named(texts: Sequence[str], folder: Path) -> list[list[tuple[str, str]]]:
     tokenizer, model = _loaded(folder, "AutoModelForTokenClassification")
     labels = [label.upper() for _, label in sorted(model.config.id2label.items())]
     if unknown := {label[2:] for label in labels if label != "O"} - {*TYPES}:
-        raise NotInstalled(f"the model in {folder} labels {', '.join(sorted(unknown))}, not {', '.join(TYPES)}")
+        raise NotInstalled(
+            f"the model in {folder} labels {', '.join(sorted(unknown))}, not {', '.join(TYPES)}"
+        )
     frame = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id}
-    sentences = [(at, part) for at, text in enumerate(texts) for part in SENTENCE_END.split(text) if len(part.strip()) > 2]
+    sentences = [
+        (at, part)
+        for at, text in enumerate(texts)
+        for part in SENTENCE_END.split(text)
+        if len(part.strip()) > 2
+    ]
     found: list[list[tuple[str, str]]] = [[] for _ in texts]
     owners = iter(at for at, _ in sentences)
     for ids, output in _batches([part for _, part in sentences], tokenizer, model, 512):
@@ -150,7 +169,9 @@ def named(texts: Sequence[str], folder: Path) -> list[list[tuple[str, str]]]:
             real = [(token, kind) for token, kind in zip(row, kinds, strict=True) if token not in frame]
             tokens = tokenizer.convert_ids_to_tokens([token for token, _ in real])
             spans = entity_spans([labels[kind] for _, kind in real])
-            found[next(owners)] += [(tokenizer.convert_tokens_to_string(tokens[a:b]), kind) for a, b, kind in spans]
+            found[next(owners)] += [
+                (tokenizer.convert_tokens_to_string(tokens[a:b]), kind) for a, b, kind in spans
+            ]
     return found
 
 
@@ -161,18 +182,23 @@ def entity_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def embedded(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> list[Entities]:
-    """Return each text's entities with the embeddings of their words: the last layer at the first token of the model in `folder`.
+    """Return each text's entities with the embeddings of their words: the last layer at the first token of
+    the model in `folder`.
 
     Raises:
         NotInstalled: `transformers` is not installed, or the folder holds no such model.
     """
     tokenizer, model = _loaded(folder, "AutoModel")
     distinct = list(dict.fromkeys(words for entities in texts for words, _ in entities))
-    states = [output.last_hidden_state[:, 0].float().cpu() for _, output in _batches(distinct, tokenizer, model, 30)]
+    states = [
+        output.last_hidden_state[:, 0].float().cpu() for _, output in _batches(distinct, tokenizer, model, 30)
+    ]
     rows = dict(zip(distinct, torch.cat(states), strict=True)) if states else {}
     nothing = torch.empty(0, 1)
     return [
-        Entities(tuple(kind for _, kind in own), torch.stack([rows[words] for words, _ in own]) if own else nothing)
+        Entities(
+            tuple(kind for _, kind in own), torch.stack([rows[words] for words, _ in own]) if own else nothing
+        )
         for own in texts
     ]
 
@@ -197,6 +223,8 @@ def _batches(texts: Sequence[str], tokenizer: Any, model: Any, length: int) -> I
     """Token ids (B, T) and the model's output, a batch at a time."""
     for start in range(0, len(texts), BATCH):
         batch = list(texts[start : start + BATCH])
-        tokens = tokenizer(batch, max_length=length, padding=True, truncation=True, return_tensors="pt").to(model.device)
+        tokens = tokenizer(batch, max_length=length, padding=True, truncation=True, return_tensors="pt").to(
+            model.device
+        )
         with torch.no_grad():
             yield tokens["input_ids"], model(**tokens)

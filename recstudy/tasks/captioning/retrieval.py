@@ -1,10 +1,12 @@
-"""How well images and captions lie together: retrieval on the selection split after each epoch, cosines before and after.
+"""How well images and captions lie together: retrieval on the selection split after each epoch, cosines
+before and after.
 
-Of N pairs, an image's own caption is found within k where fewer than k other captions lie as close to the image (recall@k);
-captions that are word for word the same count as one. Both directions count half.
+Of N pairs, an image's own caption is found within k where fewer than k other captions lie as close to the
+image (recall@k); captions that are word for word the same count as one. Both directions count half.
 
-The paper (000, section III.D) prints cosines of matched pairs. Those of mismatched pairs can rise with them, so the contrast of
-the two is measured as well: the mean cosine of an image and its caption, minus that of an image and the caption of another.
+The paper (000, section III.D) prints cosines of matched pairs. Those of mismatched pairs can rise with them,
+so the contrast of the two is measured as well: the mean cosine of an image and its caption, minus that of an
+image and the caption of another.
 
 Shapes: N pairs, W width.
 """
@@ -70,31 +72,38 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
         shares = []
         for closeness in (cosines_NN, cosines_NN.T):
             own = closeness.masked_fill(~same_NN, -torch.inf).amax(1, keepdim=True)
-            closer = ((closeness >= own) & ~same_NN).sum(1)  # a tie is no find: features that are all alike find nothing
+            # a tie is no find: features that are all alike find nothing
+            closer = ((closeness >= own) & ~same_NN).sum(1)
             shares.append(in_float64(closer < k).mean().item())
         found[k] = 100 * sum(shares) / len(shares)
     return found
 
 
 def contrast(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> float | None:
-    """Return the mean cosine of matched pairs minus that of mismatched ones; None if all captions are equal."""
+    """Return the mean cosine of matched pairs minus that of mismatched ones; None if all captions are
+    equal.
+    """
     others = (images_NW @ texts_NW.T)[~equal_captions(tokens)]
     return ((images_NW * texts_NW).sum(-1).mean() - others.mean()).item() if len(others) else None
 
 
 def equal_captions(tokens: Tensor) -> Tensor:
     """Return which captions are equal word for word, (N, N)."""
-    captions_N = tokens.unique(dim=0, return_inverse=True)[1]  # a number for each: N x N of tokens would be N x N x T
+    # a number for each: N x N of tokens would be N x N x T
+    captions_N = tokens.unique(dim=0, return_inverse=True)[1]
     return captions_N[:, None] == captions_N[None]
 
 
 def answered(task: "Task", network: Network, test: Batches, data: DataSet) -> Answers:
     """Give nothing (NotAvailable): an aligner tells neither classes nor captions."""
-    raise NotAvailable("it aligns images and captions, and answers nothing that a metric could be computed from")
+    raise NotAvailable(
+        "it aligns images and captions, and answers nothing that a metric could be computed from"
+    )
 
 
 def findings(task: "Task", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
-    """Return what a result states of the alignment, beside that of the network as training began, and the pairs that are kept.
+    """Return what a result states of the alignment, beside that of the network as training began, and the
+    pairs that are kept.
 
     Raises:
         Diverged: a feature is not finite.

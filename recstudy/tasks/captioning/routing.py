@@ -1,4 +1,5 @@
-"""What happens inside a trained captioner: its experts' tokens, and attention and feature maps of its first captions.
+"""What happens inside a trained captioner: its experts' tokens, and attention and feature maps of its first
+captions.
 
 trace.npz holds the model's own captions of the first test images, each of at most T tokens that it read:
     rows (n,), lengths (n,)            the row in the test set, and how many tokens were read
@@ -8,8 +9,8 @@ trace.npz holds the model's own captions of the first test images, each of at mo
     router (n, L, T, E)                float16, and `chosen` (n, L, T, k) int16, the likeliest first: of several experts only
     features (n, S, h, w)              float16, of MicarVLMoE with a pyramid: (V1)-(V2) in networks/micar.py, means over channels
 
-Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token, B images of a batch, S
-feature maps of h x w: each pyramid level at the size of C2, and F.
+Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token, B images
+of a batch, S feature maps of h x w: each pyramid level at the size of C2, and F.
 """
 
 from collections.abc import Sequence
@@ -30,16 +31,20 @@ from recstudy.models.networks.micar import MicarNetwork
 from recstudy.programs.watchdog import alive
 from recstudy.train.evaluate import autocast, own_batch
 
-# At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for self-attention, 1.11 MB for
-# cross-attention, 0.03 MB for the router and 0.19 MB for feature maps before compression. Longer captions are cut: what a token
-# does not see cannot change it.
+# At 003's largest (80 tokens, 3 layers, 8 heads, 49 places, 8 experts) 6 captions take 1.80 MB for
+# self-attention, 1.11 MB for cross-attention, 0.03 MB for the router and 0.19 MB for feature maps before
+# compression. Longer captions are cut: what a token does not see cannot change it.
 CAPTIONS, LONGEST = 6, 128
 PAIRS = 2**22  # tokens x tokens of a batch: 3 layers of 8 heads keep 0.4 GB of float32 maps of them
 
 
 @torch.no_grad()
 def kept(
-    network: Captioner, test: Batches, written: Sequence[Sequence[int]], config: RunConfig, tokenizer: Tokenizer
+    network: Captioner,
+    test: Batches,
+    written: Sequence[Sequence[int]],
+    config: RunConfig,
+    tokenizer: Tokenizer,
 ) -> dict[str, Any]:
     """Return `trace.npz` by its name; nothing for a network without maps.
 
@@ -79,10 +84,14 @@ def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor
 
 
 @torch.no_grad()
-def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return how the experts share the test set's tokens, true captions being read: metrics, and facts by layer.
+def expert_use(
+    network: Captioner, test: Batches, config: RunConfig
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return how the experts share the test set's tokens, true captions being read: metrics, and facts by
+    layer.
 
-    A caption is read as in training, BOS and EOS included; PAD is never counted. Both are empty without several experts.
+    A caption is read as in training, BOS and EOS included; PAD is never counted. Both are empty without
+    several experts.
     """
     if not isinstance(network, MicarNetwork) or network.config.experts == 1:
         return {}, {}
@@ -118,7 +127,12 @@ def summed(
         "expert_load_peak": 100 * share_LE.max().item(),
         "dropped_tokens": 100 * dropped_L.sum().item() / (tokens * top_k * len(dropped_L)),
     }
-    facts = {"load": load_LE.tolist(), "entropy": entropy_L.tolist(), "dropped": dropped_L.tolist(), "tokens": tokens}
+    facts = {
+        "load": load_LE.tolist(),
+        "entropy": entropy_L.tolist(),
+        "dropped": dropped_L.tolist(),
+        "tokens": tokens,
+    }
     return metrics, facts
 
 

@@ -1,4 +1,5 @@
-"""How good generated captions are: what the scores are called. What computes them stands in coco.py and rate_score.py.
+"""How good generated captions are: what the scores are called. What computes them stands in coco.py and
+rate_score.py.
 
 All are fractions, but for CIDEr, which is on pycocoevalcap's scale: ten times the mean cosine.
 """
@@ -74,7 +75,8 @@ def meteor(answers: Answers) -> float:
 @METRICS.add("report_score")
 @of_captions("Report score", bounds=FRACTION)
 def report_score(answers: Answers) -> float:
-    """Return the score by which 003's code selects epochs: half BLEU-1 to BLEU-4, a quarter METEOR, a quarter ROUGE-L.
+    """Return the score by which 003's code selects epochs: half BLEU-1 to BLEU-4, a quarter METEOR, a quarter
+    ROUGE-L.
 
     Raises:
         NotAvailable: METEOR is not available.

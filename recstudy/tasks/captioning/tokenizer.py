@@ -1,14 +1,17 @@
-"""What a run needs to have been trained before it: an image tokenizer, an aligned FuseLIP. Once a machine, as decoded data are.
+"""What a run needs to have been trained before it: an image tokenizer, an aligned FuseLIP. Once a machine, as
+decoded data are.
 
     RECSTUDY_CACHE/vq-DIGEST.safetensors         an image tokenizer trained on the training images of a data set
     RECSTUDY_CACHE/codes-DIGEST.npy              (N, K) int32, its codes of all images of one official split
     RECSTUDY_CACHE/fuselip-DIGEST.safetensors    the encoder of an aligner, trained as its own run config says
 
-A digest covers all that decides the content: the data's checksum, the training rows, the configs and, of codes and of an
-encoder that learned from them, the image tokenizer's hash. Another process that wants the same waits for the one that makes it.
+A digest covers all that decides the content: the data's checksum, the training rows, the configs and, of
+codes and of an encoder that learned from them, the image tokenizer's hash. Another process that wants the
+same waits for the one that makes it.
 
-The stand-in image tokenizer is trained by a plain loop of AdamW over the images of one data set. The learning rate warms up
-over a twentieth of the steps and falls along a cosine. A tenth of the images is held out; the quality that is reported is theirs.
+The stand-in image tokenizer is trained by a plain loop of AdamW over the images of one data set. The learning
+rate warms up over a twentieth of the steps and falls along a cosine. A tenth of the images is held out; the
+quality that is reported is theirs.
 """
 
 import hashlib
@@ -32,7 +35,14 @@ from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.fuselip import VQ
 from recstudy.models.networks.layers import in_float64
-from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, load_tokenizer, save_tokenizer, unit, vq_loss
+from recstudy.models.networks.vq import (
+    ImageTokenizer,
+    VQNetwork,
+    load_tokenizer,
+    save_tokenizer,
+    unit,
+    vq_loss,
+)
 from recstudy.programs.settings import digest
 from recstudy.programs.watchdog import alive
 from recstudy.records import Json
@@ -43,7 +53,8 @@ LEARNING_RATE = 0.2  # over the width: 1e-3 at 192
 WARMUP = 0.05  # of the steps
 HELD_OUT = 0.1  # of the images
 CODED = 64  # images at once
-DAMAGED = (OSError, ValueError, SafetensorError, DataError)  # how it is said that a tokenizer is not there, or not whole
+# how it is said that a tokenizer is not there, or not whole
+DAMAGED = (OSError, ValueError, SafetensorError, DataError)
 
 
 def train_tokenizer(
@@ -53,9 +64,11 @@ def train_tokenizer(
     seed: int,
     device: torch.device | None = None,
 ) -> tuple[VQNetwork, Json]:
-    """Return a tokenizer trained on `images` (N, 3, size, size) of 8 bits, and the facts that belong beside every use of it.
+    """Return a tokenizer trained on `images` (N, 3, size, size) of 8 bits, and the facts that belong beside
+    every use of it.
 
-    The facts: `images`, `epochs`, `seed`; on the images held out `psnr` in dB, `used_percent` of the codebook and its
+    The facts: `images`, `epochs`, `seed`; on the images held out `psnr` in dB, `used_percent` of the codebook
+        and its
     `perplexity`.
 
     Raises:
@@ -68,12 +81,19 @@ def train_tokenizer(
     held = max(1, round(HELD_OUT * len(images)))
     network = VQNetwork(config).to(device or torch.device("cpu"))
     _fit(network, images[order[held:]], epochs, generator)
-    return network, {"images": len(images) - held, "epochs": epochs, "seed": seed, **quality(network, images[order[:held]])}
+    return network, {
+        "images": len(images) - held,
+        "epochs": epochs,
+        "seed": seed,
+        **quality(network, images[order[:held]]),
+    }
 
 
 @torch.no_grad()
 def quality(network: VQNetwork, images: Tensor) -> dict[str, float]:
-    """Return PSNR and codebook use on images (N, 3, size, size), of which a batch at a time is drawn again."""
+    """Return PSNR and codebook use on images (N, 3, size, size), of which a batch at a time is drawn
+    again.
+    """
     decibels, ids = 0.0, []
     for part in images.split(BATCH):
         again, codes = network(unit(part.to(_device(network))))
@@ -121,11 +141,14 @@ def _check(images: Tensor, config: VQ) -> None:
             f"{'x'.join(map(str, images.shape[1:]))}. Decode the data at size={config.size}, or set the tokenizer's size"
         )
     if len(images) < 2:
-        raise DataError(f"{config.name} needs at least 2 images, of which one is held out, but got {len(images)}")
+        raise DataError(
+            f"{config.name} needs at least 2 images, of which one is held out, but got {len(images)}"
+        )
 
 
 def psnr(drawn_again: Tensor, images: Tensor) -> float:
-    """Peak signal-to-noise ratio in dB of images (N, ...) from 0 to 1: 10 log10(1 / MSE) of each, then the mean.
+    """Peak signal-to-noise ratio in dB of images (N, ...) from 0 to 1: 10 log10(1 / MSE) of each, then the
+    mean.
 
     What is outside of 0 to 1 is cut off first, as a screen does.
     """
@@ -134,7 +157,9 @@ def psnr(drawn_again: Tensor, images: Tensor) -> float:
 
 
 def codebook_use(ids: Tensor, codebook: int) -> dict[str, float]:
-    """Return of `ids` (N, K) `used_percent` of the codebook's codes, and `perplexity`, as many codes as evenly used would be."""
+    """Return of `ids` (N, K) `used_percent` of the codebook's codes, and `perplexity`, as many codes as
+    evenly used would be.
+    """
     counts_V = in_float64(torch.bincount(ids.flatten(), minlength=codebook))
     shares = counts_V[counts_V > 0] / counts_V.sum()
     return {
@@ -164,7 +189,9 @@ def image_tokenizer(
 
 
 def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
-    """Return the tokenizer of a file, which may be of another machine: its header has the hash of its weights."""
+    """Return the tokenizer of a file, which may be of another machine: its header has the hash of its
+    weights.
+    """
     with suppress(*DAMAGED):
         return load_tokenizer(file)
     with alone(file.stem):
@@ -199,7 +226,8 @@ def encoder_weights(
 ) -> dict[str, Tensor]:
     """Weights of an aligner's encoder trained as `config` says, by `train` where that has not been done here.
 
-    `tokenizer_hash`: of the image tokenizer; that of public weights covers the encoder's, which training begins with.
+    `tokenizer_hash`: of the image tokenizer; that of public weights covers the encoder's, which training
+    begins with.
     """
 
     def keep(file: Path) -> None:

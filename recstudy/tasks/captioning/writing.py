@@ -1,7 +1,9 @@
-"""What a captioner has learned: its loss on the selection split after each epoch, its own captions of the test set at the end.
+"""What a captioner has learned: its loss on the selection split after each epoch, its own captions of the
+test set at the end.
 
-While a run trains, every token is judged by the true tokens before it (teacher forcing): the loss, and the share of tokens
-that are the most likely ones. The captions that metrics compare are written by the model alone (`decode.py`).
+While a run trains, every token is judged by the true tokens before it (teacher forcing): the loss, and the
+share of tokens that are the most likely ones. The captions that metrics compare are written by the model
+alone (`decode.py`).
 
 Shapes: N images, T tokens.
 """
@@ -40,40 +42,50 @@ if TYPE_CHECKING:
 EXAMPLES = 36  # test images whose captions are kept to look at
 
 
-def selection_scores(task: "Captioning", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
-    """Nats a token and the score that selects epochs, over all workers; where that is of captions, `batches` are no share."""
+def selection_scores(
+    task: "Captioning", network: Network, batches: Batches, data: DataSet
+) -> tuple[float, float]:
+    """Nats a token and the score that selects epochs, over all workers; where that is of captions, `batches`
+    are no share.
+    """
     config = task.config
     loss, accuracy = taught(network, batches, config)
     if not task.writes_to_select:
         return loss, accuracy
     split = data.selection(config.train.selection)
-    return loss, selection_score(config.score, _written(captions(network, batches, config, data.tokenizer), split, data))
+    return loss, selection_score(
+        config.score, _written(captions(network, batches, config, data.tokenizer), split, data)
+    )
 
 
 def taught(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
     """Nats a token and token accuracy in percent, over all workers where `batches` are this one's share."""
     (sums,) = told(network, batches, config)
-    loss, hits, tokens, captions = (total(sums) if batches.world > 1 else sums).tolist()  # at the end the others wait
+    # at the end the others wait
+    loss, hits, tokens, captions = (total(sums) if batches.world > 1 else sums).tolist()
     return loss / captions, 100 * hits / tokens
 
 
 @torch.no_grad()
 def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence[int] = ()) -> Tensor:
-    """Sums over this worker's share after each of `depths` supervision steps, (depths, 4): loss in nats a token of each
-    caption, tokens that are right, tokens, captions. Without depths: after `evaluation_steps`."""
+    """Sums over this worker's share after each of `depths` supervision steps, (depths, 4): loss in nats a
+    token of each caption, tokens that are right, tokens, captions. Without depths: after
+    `evaluation_steps`."""
     depths = depths or [config.train.evaluation_steps]
     sums = in_float64(torch.zeros(len(depths), 4, device=batches.device))
     for depth, batch, output, count in read(network, batches, config, depths):
         logits, tokens = output.logits[:count].float(), batch.labels[:count]
         hits, there = token_hits(logits, tokens)
         loss = token_loss(logits, tokens, loss_of(config.train)).sum()
-        sums[list(depths).index(depth)] += in_float64(torch.stack([loss, hits.sum(), there.sum(), loss.new_tensor(count)]))
+        sums[list(depths).index(depth)] += in_float64(
+            torch.stack([loss, hits.sum(), there.sum(), loss.new_tensor(count)])
+        )
     return sums
 
 
 def findings(task: "Captioning", network: Network, test: Batches, train: Batches, data: DataSet) -> "Judged":
-    """Return what a result states of the captions, and what is kept to look at: by a group's first worker, while the others write
-    their share of the `captions`.
+    """Return what a result states of the captions, and what is kept to look at: by a group's first worker,
+    while the others write their share of the `captions`.
 
     Raises:
         Diverged: a loss is not finite.
@@ -124,18 +136,26 @@ def _written(ids: Sequence[Sequence[int]], split: Split, data: DataSet) -> Answe
 
 
 def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
-    """Token accuracy on the test set after 1, 2, ... supervision steps of the same weights; none without recursion."""
+    """Token accuracy on the test set after 1, 2, ... supervision steps of the same weights; none without
+    recursion.
+    """
     depths = range(1, config.train.evaluation_depths + 1)
     if not config.model.recursive or not depths:
         return {}
     sums = told(network, test, config, depths)
-    return {str(depth): 100 * (hits / tokens).item() for depth, (_, hits, tokens, _) in zip(depths, sums, strict=True)}
+    return {
+        str(depth): 100 * (hits / tokens).item()
+        for depth, (_, hits, tokens, _) in zip(depths, sums, strict=True)
+    }
 
 
-def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: Tokenizer | None) -> list[list[int]]:
+def captions(
+    network: Network, batches: Batches, config: RunConfig, tokenizer: Tokenizer | None
+) -> list[list[int]]:
     """Return the ids of the model's own caption of every image, as `decode` gives them.
 
-    Every worker of a group calls this, with batches that are no share: whole ones of them are shared out, in their order.
+    Every worker of a group calls this, with batches that are no share: whole ones of them are shared out, in
+    their order.
     """
     model = config.model
     assert isinstance(model, CaptionModel)
@@ -145,7 +165,8 @@ def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: T
     rank, world = rank_and_world()
     size = written_at_once(config)
     count = -(-len(batches.rows) // size)
-    length = batches.labels.shape[1] + (model.decode == "official_quirk")  # 003 writes so many tokens behind BOS
+    # 003 writes so many tokens behind BOS
+    length = batches.labels.shape[1] + (model.decode == "official_quirk")
     written = [batches.labels.new_empty(0, length, dtype=torch.int64)]
     for batch in islice(batches.plain(size), count * rank // world, count * (rank + 1) // world):
         alive()
@@ -167,8 +188,9 @@ def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: T
 def written_at_once(config: RunConfig) -> int:
     """Images of a batch whose captions are written: so many that it fits where training does.
 
-    The keys and values of every beam and of every supervision step are kept: of 3 beams and 16 steps, 48 times those of one
-    pass over the caption. 003's search depends on which images share a batch, so the number of workers does not count there.
+    The keys and values of every beam and of every supervision step are kept: of 3 beams and 16 steps, 48
+    times those of one pass over the caption. 003's search depends on which images share a batch, so the
+    number of workers does not count there.
     """
     model = config.model
     assert isinstance(model, CaptionModel)

@@ -1,7 +1,9 @@
-"""How many latent steps does TRM need? The training script of its authors, started once for each L_cycles and seed.
+"""How many latent steps does TRM need? The training script of its authors, started once for each L_cycles and
+seed.
 
-`pretrain.py` beside this file is a stand-in with the command line and the output of the real one, so that this study runs
-anywhere. docs/how-to/own-program.md says what to change for the real one. Cost: 8 runs, a second each.
+`pretrain.py` beside this file is a stand-in with the command line and the output of the real one, so that
+this study runs anywhere. docs/how-to/own-program.md says what to change for the real one. Cost: 8 runs, a
+second each.
 
     python studies/examples/trm_pretrain/l_cycles.py
 """

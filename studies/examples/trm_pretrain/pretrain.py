@@ -1,12 +1,14 @@
-"""A stand-in for the training script of TinyRecursiveModels: the same command line and output, trained in a second.
+"""A stand-in for the training script of TinyRecursiveModels: the same command line and output, trained in a
+second.
 
-    python pretrain.py arch=trm epochs=30 eval_interval=10 arch.H_cycles=1 arch.L_cycles=4 seed=1 +checkpoint_path=out
+    python pretrain.py arch=trm epochs=30 eval_interval=10 arch.H_cycles=1 arch.L_cycles=4 seed=1
+    +checkpoint_path=out
 
 Options are Hydra's overrides: `key=value` changes a known key, `+key=value` adds one.
 
-The task: in a row of cells, mark every cell to the right of a marked one. The network is one rule for all cells, which sees a
-cell and its left neighbor, and is applied H_cycles * L_cycles times. Each step passes a mark on by one cell, so that few steps
-cannot solve a row with a far mark.
+The task: in a row of cells, mark every cell to the right of a marked one. The network is one rule for all
+cells, which sees a cell and its left neighbor, and is applied H_cycles * L_cycles times. Each step passes a
+mark on by one cell, so that few steps cannot solve a row with a far mark.
 """
 
 import sys
@@ -39,7 +41,9 @@ def read_config(overrides):
     for override in overrides:
         key, _, value = override.partition("=")
         if not key.startswith("+") and key not in config:
-            sys.exit(f"Could not override '{key}'. Key is not in the config. To append to your config use +{override}")
+            sys.exit(
+                f"Could not override '{key}'. Key is not in the config. To append to your config use +{override}"
+            )
         key = key.removeprefix("+")
         is_number = isinstance(config.get(key), (int, float)) and not isinstance(config.get(key), bool)
         config[key] = type(config[key])(value) if is_number else value
@@ -57,7 +61,9 @@ def apply_rule(weights, rows, steps):
     states = [np.zeros_like(rows)]
     for _ in range(steps):
         left = np.pad(states[-1], ((0, 0), (1, 0)))[:, :-1]
-        states.append(1 / (1 + np.exp(-(weights[0] * rows + weights[1] * left + weights[2] * states[-1] + weights[3]))))
+        states.append(
+            1 / (1 + np.exp(-(weights[0] * rows + weights[1] * left + weights[2] * states[-1] + weights[3])))
+        )
     return states
 
 
@@ -91,7 +97,9 @@ def main():
             step += 1
         print(f"\r{step} steps", end="\r", file=sys.stderr)
         print("EVALUATE")
-        exact = np.mean(np.all((apply_rule(weights, test_rows, steps)[-1] > 0.5) == (test_answers > 0.5), axis=1))
+        exact = np.mean(
+            np.all((apply_rule(weights, test_rows, steps)[-1] > 0.5) == (test_answers > 0.5), axis=1)
+        )
         print(f"step {step}: exact_accuracy {exact:.4f}")
         if "checkpoint_path" in config:
             print("SAVE CHECKPOINT")
