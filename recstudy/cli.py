@@ -129,8 +129,8 @@ def run(
     refuse_while_loading()
     if not isinstance(study, Study):
         raise ConfigError(
-            f"run takes a Study, but got {study!r}. Give a function as its program: run(Study(NAME, program=..., settings=..., "
-            "metrics=...)); a Search is run by main"
+            f"run takes a Study, but got {study!r}. Give a function as its program: run(Study(NAME,"
+            " program=..., settings=..., metrics=...)); a Search is run by main"
         )
     options = StudyOptions(
         preset=preset,
@@ -201,7 +201,8 @@ def carry_out(
 
         *_, price = "", *price_lines(plan, runs, _outdated(plan, runs, results, options).finished, results)
         say(
-            f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another. {price}"
+            f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
+            f" {price}"
         )
     if not options.json:
         say(*_notes(plan, options, results))

@@ -75,7 +75,10 @@ COMMANDS = {  # name -> its class, and what `recstudy --help` says of it
         "Every field of a run config: its type, default, allowed values, search range and meaning.",
     ),
 }
-SAYS = "Studies of recursive models: what they ask, run and left behind. recstudy --version says which recstudy this is."
+SAYS = (
+    "Studies of recursive models: what they ask, run and left behind. recstudy --version says which recstudy"
+    " this is."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

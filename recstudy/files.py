@@ -38,13 +38,13 @@ def stand_in(path: Path) -> str:
         return ""
     if head.startswith(POINTERS):
         return (
-            "is a pointer of Git LFS or git-annex, not the file itself. Run `git lfs pull` (or `git annex get`) in its "
-            "repository, or download the file."
+            "is a pointer of Git LFS or git-annex, not the file itself. Run `git lfs pull` (or `git annex"
+            " get`) in its repository, or download the file."
         )
     if head.startswith((b"<!doctype", b"<html")):
         return (
-            "is a web page, not the file itself. Download the file from its own address: on huggingface.co that has "
-            "`resolve` in place of `blob`, on github.com `raw`."
+            "is a web page, not the file itself. Download the file from its own address: on huggingface.co"
+            " that has `resolve` in place of `blob`, on github.com `raw`."
         )
     return ""
 

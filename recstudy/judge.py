@@ -178,8 +178,9 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int) -> st
         else "none, so runs of the same settings are numbered in their order"
     )
     return (
-        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}; seed: {seed}; metrics: {', '.join(parts)}; "
-        f"left out: {table.heads(NEITHER, most=6)}. Other columns: --settings A,B --metrics C,D --seed S"
+        f"{table.file.name}: {plural(runs, 'run')}; settings: {table.heads(SETTING)}; seed: {seed}; metrics:"
+        f" {', '.join(parts)}; left out: {table.heads(NEITHER, most=6)}. Other columns: --settings A,B"
+        " --metrics C,D --seed S"
     )
 
 
@@ -205,7 +206,8 @@ def read_claims(file: Path) -> ClaimsFile:
     values = read_yaml("--claims", file)
     if not isinstance(values, list | dict):
         raise ConfigError(
-            f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr: 0.1}}}}"
+            f"{file.name} states nothing: it needs a list of claims, such as - {{text: ..., than: {{lr:"
+            " 0.1}}"
         )
     node: Any = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has the lines
     if isinstance(values, list):
@@ -280,7 +282,7 @@ def merged(before: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
     if conflicts:
         raise ConfigError(
             f"{file.name}, {'; '.join(conflicts[:FEW])}. {plural(len(conflicts), 'imported run')} "
-            f"would change, and nothing was. --replace takes this file in place of all that was imported"
+            "would change, and nothing was. --replace takes this file in place of all that was imported"
         )
     if known_runs == before.runs:
         return before
@@ -302,8 +304,8 @@ def import_changes(before: Imported, after: Imported, runs: Mapping[str, Importe
     if not before.runs or not (added or changed or lacking):
         return []
     line = (
-        f"{plural(len(before.runs), 'run')} imported before: this file adds {len(added)} and changes {len(changed)}; "
-        f"it lacks {len(lacking)}"
+        f"{plural(len(before.runs), 'run')} imported before: this file adds {len(added)} and changes"
+        f" {len(changed)}; it lacks {len(lacking)}"
     )
     fate = "are dropped" if lacking.isdisjoint(after.runs) else "stay in the study (--replace drops them)"
     return [f"{line}, which {fate}" if lacking else line]

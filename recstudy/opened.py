@@ -40,8 +40,8 @@ SPECIAL = {
     stat.S_IFBLK: "a device",
 }
 LINKED = (
-    "{} is a link, and below a results folder none is followed. Remove it; if it is yours, put what it leads to in its place, or "
-    "have the whole results folder elsewhere: that one may be a link."
+    "{} is a link, and below a results folder none is followed. Remove it; if it is yours, put what it leads"
+    " to in its place, or have the whole results folder elsewhere: that one may be a link."
 )
 # seconds for which a folder of folders is as it was seen: that of 10,000 runs is asked for each of their
 # files
@@ -156,7 +156,8 @@ def largest(path: Path | str) -> int:
 
 def too_large(path: Path | str, size: int, limit: int) -> StorageError:
     return StorageError(
-        f"{path} is damaged: it has {size / MB:,.1f} MB, and a file of its kind {limit / MB:,.0f} MB at most. Remove it."
+        f"{path} is damaged: it has {size / MB:,.1f} MB, and a file of its kind {limit / MB:,.0f} MB at most."
+        " Remove it."
     )
 
 

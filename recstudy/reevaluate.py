@@ -71,7 +71,8 @@ def evaluate(
         )
     if records.is_own:
         raise ConfigError(
-            f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics from"
+            f"the runs of {study} are of a program of your own, which keeps no answers to compute metrics"
+            " from"
         )
     with records.standing():
         say(*records.not_here)
@@ -143,7 +144,8 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dic
     each = METRICS[TASKS[config.task].score].each
     if each is None:
         raise NotAvailable(
-            f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip some"
+            f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip"
+            " some"
         )
     plain = {"train.precision": "float32"}
     ways: dict[str, tuple[Json, bool]] = {

@@ -11,17 +11,25 @@ COMMANDS = {
     "tag": "Set tags in W&B or MLflow instead, which --log feeds.",
     "completion": "Let tyro write it: recstudy --tyro-print-completion bash (zsh, tcsh)",
     "trust": "Add --trust to the command that reads the results: recstudy report RESULTS --trust",
-    "checklist": "Answer a checklist from the report page (report/report.html), which lists seeds, compute, data and machines.",
+    "checklist": (
+        "Answer a checklist from the report page (report/report.html), which lists seeds, compute, data and"
+        " machines."
+    ),
     "tokenizer": "A run trains the image tokenizer when it needs one.",
     "data": "A run draws its own puzzles: set data=Sudoku(...) or data=Maze(...).",
-    "merge": "Copy the runs instead: rsync -a --ignore-existing OTHER/runs/ RESULTS/runs/ (run ids are content digests).",
+    "merge": (
+        "Copy the runs instead: rsync -a --ignore-existing OTHER/runs/ RESULTS/runs/ (run ids are content"
+        " digests)."
+    ),
     "log": "Give --log to the study's command, which tells trackers while it runs; CSV tables have the rest.",
 }
 OPTIONS = {
     "--grouped": "Load the runs in Python and plot them: recstudy.load(FOLDER).runs is a pandas DataFrame.",
     "--site": "Publish each study instead: each bundle has its page (report/report.html).",
     "--records": "Compare the SHA-256 in the last line of `recstudy verify` with the paper's.",
-    "--with-weights": "Export the weights of a run instead: recstudy weights export RUN DIR --results RESULTS",
+    "--with-weights": (
+        "Export the weights of a run instead: recstudy weights export RUN DIR --results RESULTS"
+    ),
     "--control": "Press Ctrl-C to stop a study, and run the same command to resume it.",
     "--notify": "Run a command afterwards instead: python studies/NAME.py; curl -d finished URL",
 }

@@ -71,12 +71,14 @@ class Reproduce:
             stated = read_plan(theirs.study)
             if stated and stated.imported:
                 raise ConfigError(
-                    f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run them"
+                    f"the runs of {stated.study} were finished elsewhere and imported: recstudy cannot run"
+                    " them"
                 )
             modules = theirs.modules
             if modules and not self.trust:
                 raise ConfigError(
-                    f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add --trust"
+                    f"its runs need modules of the bundle: {', '.join(modules)}. Read {CODE}/ in it, then add"
+                    " --trust"
                 )
             stack.enter_context(loaded(user_files_of(theirs.root / CODE, modules)))
             with theirs.records.standing():
@@ -143,7 +145,8 @@ def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Pl
     runs = [run for run in plan.runs if run.id in published]
     if other := sorted({*published} - {run.id for run in runs}):
         raise ConfigError(
-            f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so it would make other "
-            f"runs. The bundle was made by {theirs.about.recstudy}: install that, or take --fresh-seeds"
+            f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so"
+            f" it would make other runs. The bundle was made by {theirs.about.recstudy}: install that, or"
+            " take --fresh-seeds"
         )
     return plan, runs

@@ -71,7 +71,8 @@ def new(name: str, folder: Path, kind: str = "function", command: str = "") -> l
     refuse_existing(file)
     if "{" in command:
         raise ConfigError(
-            f"give the command without its options, such as 'python train.py': the study has them. Got {command!r}"
+            "give the command without its options, such as 'python train.py': the study has them. Got"
+            f" {command!r}"
         )
     text = _starter(kind).replace("my_study", name).replace("COMMAND", command).replace("SCRIPT", script)
     files = [file]
@@ -94,7 +95,8 @@ def _refuse_module(file: Path) -> None:
     name, spec = file.stem, find_spec(file.stem)
     if keyword.iskeyword(name):
         raise ConfigError(
-            f"{file}: {name!r} is a keyword of Python and cannot be imported. Give another name, such as my_{name}"
+            f"{file}: {name!r} is a keyword of Python and cannot be imported. Give another name, such as"
+            f" my_{name}"
         )
     if name == "conftest":
         raise ConfigError(
@@ -103,7 +105,8 @@ def _refuse_module(file: Path) -> None:
     # a mere folder has no origin
     if name in sys.stdlib_module_names or name in TRAIN or (spec and spec.origin):
         raise ConfigError(
-            f"{file} would be imported wherever the module {name!r} is meant. Give another name, such as my_{name}"
+            f"{file} would be imported wherever the module {name!r} is meant. Give another name, such as"
+            f" my_{name}"
         )
 
 

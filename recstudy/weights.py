@@ -79,7 +79,10 @@ class Import:
             presets={"imported": config},
             variants=[Variant(f"{config.model.title} of {self.file.name}", {})],
             report=_report(config),
-            question=f"What do the weights of {self.file.name} score here?\nThey were trained elsewhere: {weights.about.words}.",
+            question=(
+                f"What do the weights of {self.file.name} score here?\nThey were trained elsewhere:"
+                f" {weights.about.words}."
+            ),
         )
         return carry_out(study, StudyOptions(results=self.results, data=self.data, no_ray=True), weights)
 
@@ -137,7 +140,8 @@ class Import:
         parts = kept.get("recstudy", kept)
         if not {"data", "model", "train"} <= parts.keys():
             raise ConfigError(
-                f"{folder} has no config.json of recstudy's. Say whose checkpoint {self.file} is: --as trm or --as hrm"
+                f"{folder} has no config.json of recstudy's. Say whose checkpoint {self.file} is: --as trm or"
+                " --as hrm"
             )
         from recstudy.train.initial import taken_from
 
@@ -172,7 +176,8 @@ def _checkpoint(place: Path) -> Path:
     steps = sorted(file for file in place.glob("step_*") if file.is_file())
     if len(steps) != 1:
         raise ConfigError(
-            f"{place} must have one checkpoint step_N, but has {choices([file.name for file in steps]) or 'none'}"
+            f"{place} must have one checkpoint step_N, but has"
+            f" {choices([file.name for file in steps]) or 'none'}"
         )
     return steps[0]
 
@@ -274,14 +279,29 @@ class Export:
         rows = [f"| {metric(score).heading} | {number(score, value)} |" for score, value in values]
         again = f"recstudy weights import {name} --data DIR\npython STUDY.py --init-from {name}"
         if self.family:
-            again = f"recstudy weights import {name}/{checkpoint} {config.data.name} --as {self.family} --data DIR"
+            again = (
+                f"recstudy weights import {name}/{checkpoint} {config.data.name} --as {self.family}"
+                " --data DIR"
+            )
         lines = [
-            f"# {config.model.title}, {'judged' if made.origin == 'imported' else 'trained'} on {config.data.title}{synthetic}",
-            f"Run `{self.run_id}` of recstudy, seed {config.seed}, set as in `{settings}`. Evaluate it or start from it:",
+            (
+                f"# {config.model.title}, {'judged' if made.origin == 'imported' else 'trained'} on"
+                f" {config.data.title}{synthetic}"
+            ),
+            (
+                f"Run `{self.run_id}` of recstudy, seed {config.seed}, set as in `{settings}`. Evaluate it or"
+                " start from it:"
+            ),
             f"```bash\n{again}\n```",
             "\n".join(["| metric, on the test split | value |", "| --- | --- |", *rows]),
-            f"Weights: {'; '.join(filter(None, [made.begun, origin]))}. Code: {commit}. Finished {made.finished}.",
-            "The licence is to be chosen by whoever publishes this: it depends on the data and on initial weights.",
+            (
+                f"Weights: {'; '.join(filter(None, [made.begun, origin]))}. Code: {commit}. Finished"
+                f" {made.finished}."
+            ),
+            (
+                "The licence is to be chosen by whoever publishes this: it depends on the data and on initial"
+                " weights."
+            ),
         ]
         return "\n\n".join(lines) + "\n"
 

@@ -46,13 +46,15 @@ def claims(on: str) -> list[Claim]:
     """
     return [
         Claim(
-            f'000 III.D: "The alignment confidence (cosine similarity) for medical captions increased dramatically", {on}',
+            '000 III.D: "The alignment confidence (cosine similarity) for medical captions increased'
+            f' dramatically", {on}',
             less={"metric": "cosine_before"},
             than={"metric": "cosine_after"},
             by=0.1,
         ),
         Claim(
-            f'000 III.D: more "ability to ground specific medical features" (matched minus mismatched pairs), {on}',
+            '000 III.D: more "ability to ground specific medical features" (matched minus mismatched pairs),'
+            f" {on}",
             less={"metric": "contrast_before"},
             than={"metric": "contrast_after"},
         ),

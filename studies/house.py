@@ -18,7 +18,8 @@ PICTURE = ROOT / "docs" / "pictures" / "house.svg"
 BRIDGE = "programs.recursive"
 ROW, TEXT, ARCS, WIDTH = 26, 104, 768, 968  # pixels: a row's height, where words and arcs begin, the whole
 STYLE = (
-    "text{font:13px sans-serif;fill:#24292f}.name{font-weight:bold}.layer{fill:#eef2f7}path{fill:none;stroke:#0969da;opacity:.35}"
+    "text{font:13px"
+    " sans-serif;fill:#24292f}.name{font-weight:bold}.layer{fill:#eef2f7}path{fill:none;stroke:#0969da;opacity:.35}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.layer{fill:#21262d}path{stroke:#58a6ff}}"
 )
 
@@ -92,7 +93,10 @@ def picture(rows: list[list[str]], pairs: set[tuple[str, str]]) -> str:
         out = ARCS + min(40 + abs(end - start) * 0.45, 240)
         drawn.append(f'<path d="M{ARCS} {start} C{out:.0f} {start} {out:.0f} {end} {ARCS} {end}"/>')
     height = max(middle.values()) + ROW
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}"'
+        f' height="{height}">'
+    )
     return "\n".join([head, f"<style>{STYLE}</style>", *drawn, "</svg>"]) + "\n"
 
 

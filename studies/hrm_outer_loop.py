@@ -193,13 +193,19 @@ study = Study(
             field="model.heads",
             paper=12,
             ours=8,
-            why="of the transformers in the loop, as many as HRM has: as many parameters; transformers_baseline.yaml has 12",
+            why=(
+                "of the transformers in the loop, as many as HRM has: as many parameters;"
+                " transformers_baseline.yaml has 12"
+            ),
         ),
         Deviation(
             field="halting of the transformers in the loop",
             paper="where q_halt exceeds q_continue",
             ours="where q_halt exceeds 0",
-            why="nothing trains their q_continue; the official rule ended 292 samples early within 50 updates, ours none",
+            why=(
+                "nothing trains their q_continue; the official rule ended 292 samples early within 50"
+                " updates, ours none"
+            ),
         ),
     ),
 )

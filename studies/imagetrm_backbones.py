@@ -149,7 +149,10 @@ def claims(on: str) -> list[Claim]:
             f"000 {text}, {on}", less={"model": less}, than={"model": than}, by=0.005, metric="rouge_l"
         )
 
-    headline = 'abstract: "the tiny ImageTRM with a Swin backbone surprisingly outperforms" ImageHRM (triple) with FuseLIP'
+    headline = (
+        'abstract: "the tiny ImageTRM with a Swin backbone surprisingly outperforms" ImageHRM (triple) with'
+        " FuseLIP"
+    )
     rivals = {"less": {"model": "ImageHRM (triple)"}, "than": {"model": "ImageTRM"}}
     contest = {"less": {"model": "ImageHRM (triple), FuseLIP"}, "than": {"model": "ImageTRM, Swin-T"}}
 

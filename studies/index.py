@@ -48,7 +48,10 @@ HERE = Path(__file__).parent
 TABLES = HERE / "tables"
 BLANK = "left blank"  # by a paper
 NOT_JUDGED = "not judged"
-LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were taken."
+LATER = (
+    f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were"
+    " taken."
+)
 RULES = "third edition"  # of the rules of evidence, by which results are judged
 EARLIER_RULES = """\
 Judged by the rules before 2026-11-28: each part of the report was a family of its own, intervals were those of the tests, and
@@ -222,7 +225,10 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
     lines = [
         "# Studies",
         "",
-        "One question a file of `studies/`; dated findings, the negative ones too, stand in `studies/LOG.md`.",
+        (
+            "One question a file of `studies/`; dated findings, the negative ones too, stand in"
+            " `studies/LOG.md`."
+        ),
         "[What the studies cover](coverage.md) lists the tables, figures and claims of the five papers.",
         "",
         "| study | question | presets (runs) | results taken here |",
@@ -271,7 +277,8 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
     for paper, stated in items.items():
         number = Counter(item["status"] for item in stated)
         counts.append(
-            f"| {PAPERS[paper]['name']} | {len(stated)} | {' | '.join(str(number[status]) for status in STATUSES)} |"
+            f"| {PAPERS[paper]['name']} | {len(stated)} |"
+            f" {' | '.join(str(number[status]) for status in STATUSES)} |"
         )
         lines += ["", f"## {PAPERS[paper]['name']}", ""]
         lines += ["| item | status | study | answer | why |", "| --- | --- | --- | --- | --- |"]
@@ -279,7 +286,8 @@ def coverage(studies: list[Study | Search], items: dict[str, list[dict[str, str]
             status, why, link, answer = item["status"], item.get("why", ""), DASH, DASH
             if status not in STATUSES or bool(why) == (status == "exact"):
                 raise ConfigError(
-                    f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason `why`"
+                    f"coverage.yaml, {item['item']!r}: only 'partial' and 'missing' need, and have, a reason"
+                    " `why`"
                 )
             if status != "missing":
                 study, kind = (
@@ -467,10 +475,9 @@ def planned(study: Study | Search, preset: str) -> str:
 
 def provenance(content: dict[str, Any]) -> str:
     return (
-        f"`{content['command']}`: {content['runs']} runs, {content['wall seconds'] / 60:.1f} minutes by the clock, "
-        f"{content['minutes']} minutes of training in all, "
-        f"{content['date']}, {content['machine']}, commit {content['commit']}"
-        f"{' with uncommitted changes' * content['uncommitted changes']}."
+        f"`{content['command']}`: {content['runs']} runs, {content['wall seconds'] / 60:.1f} minutes by the"
+        f" clock, {content['minutes']} minutes of training in all, {content['date']}, {content['machine']},"
+        f" commit {content['commit']}{' with uncommitted changes' * content['uncommitted changes']}."
     )
 
 
@@ -526,9 +533,11 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
     for study in studies:
         for item, count in items(study, "paper").items():
             states = [
-                state(study, preset, taken.get(f"{study.name}.{preset}"), item)
-                if item in items(study, preset)
-                else "not in it"
+                (
+                    state(study, preset, taken.get(f"{study.name}.{preset}"), item)
+                    if item in items(study, preset)
+                    else "not in it"
+                )
                 for preset in ("quick", "standard", "paper")
             ]
             lines.append(

@@ -70,24 +70,26 @@ LOOPS = {"high_layers": 1, "middle_layers": 1, "low_layers": 1, "gradient": "ful
 study = Search(
     name="recursion_search",
     presets={
-        "quick": [
-            RunConfig(data=Digits(limit=600), model=model, train=QUICK, place=Place(gpus_per_run=0))
-            for model in (
-                ViTRM(**SMALL, layers=1, patch=2, latent_tokens=8, dropout=0.0),
-                HRMImage(**SMALL, patch=2, low_layers=1, high_layers=1),
-                HRM(**SMALL, **PATCHES, patch=2, low_layers=1, high_layers=1),
-                TRM(**SMALL, **PATCHES, patch=2, layers=1, latent_steps=3),
-            )
-        ]
-        + [
-            RunConfig(
-                data=PhantomCaptions(),
-                model=ImageHRM(**EYES, **LOOPS, **SMALL),
-                train=CAPTIONS,
-                place=Place(gpus_per_run=0),
-            ),
-            RunConfig(data=PhantomCaptions(), model=MIXTURE, train=WORDS, place=Place(gpus_per_run=0)),
-        ],
+        "quick": (
+            [
+                RunConfig(data=Digits(limit=600), model=model, train=QUICK, place=Place(gpus_per_run=0))
+                for model in (
+                    ViTRM(**SMALL, layers=1, patch=2, latent_tokens=8, dropout=0.0),
+                    HRMImage(**SMALL, patch=2, low_layers=1, high_layers=1),
+                    HRM(**SMALL, **PATCHES, patch=2, low_layers=1, high_layers=1),
+                    TRM(**SMALL, **PATCHES, patch=2, layers=1, latent_steps=3),
+                )
+            ]
+            + [
+                RunConfig(
+                    data=PhantomCaptions(),
+                    model=ImageHRM(**EYES, **LOOPS, **SMALL),
+                    train=CAPTIONS,
+                    place=Place(gpus_per_run=0),
+                ),
+                RunConfig(data=PhantomCaptions(), model=MIXTURE, train=WORDS, place=Place(gpus_per_run=0)),
+            ]
+        ),
         "puzzles": [
             RunConfig(
                 data=Sudoku(side=6, givens=10, rounds=8),
@@ -100,27 +102,31 @@ study = Search(
                 HRM(**CELLS, low_layers=1, high_layers=1),
             )
         ],
-        "standard": [
-            RunConfig(data=Mnist(), model=model, train=STANDARD)
-            for model in (
-                ViTRM(width=128, heads=4, layers=2),
-                HRMImage(width=128, heads=4, low_layers=2, high_layers=2),
-                HRM(**PATCHES, width=128, heads=4, low_layers=2, high_layers=2),
-                TRM(**PATCHES, width=128, heads=4),
-            )
-        ]
-        + [
-            RunConfig(data=MedPix(), model=ImageHRM(), train=STANDARD),
-            RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=STANDARD),
-        ],
-        "paper": [
-            RunConfig(data=Cifar10(), model=model, train=PAPER)
-            for model in (ViTRM(), HRMImage(), HRM(**PATCHES), TRM(**PATCHES))
-        ]
-        + [
-            RunConfig(data=RocoV2(), model=ImageHRM(), train=PAPER),
-            RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER),
-        ],
+        "standard": (
+            [
+                RunConfig(data=Mnist(), model=model, train=STANDARD)
+                for model in (
+                    ViTRM(width=128, heads=4, layers=2),
+                    HRMImage(width=128, heads=4, low_layers=2, high_layers=2),
+                    HRM(**PATCHES, width=128, heads=4, low_layers=2, high_layers=2),
+                    TRM(**PATCHES, width=128, heads=4),
+                )
+            ]
+            + [
+                RunConfig(data=MedPix(), model=ImageHRM(), train=STANDARD),
+                RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=STANDARD),
+            ]
+        ),
+        "paper": (
+            [
+                RunConfig(data=Cifar10(), model=model, train=PAPER)
+                for model in (ViTRM(), HRMImage(), HRM(**PATCHES), TRM(**PATCHES))
+            ]
+            + [
+                RunConfig(data=RocoV2(), model=ImageHRM(), train=PAPER),
+                RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=PAPER),
+            ]
+        ),
     },
     vary=(
         "model.latent_steps",

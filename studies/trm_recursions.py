@@ -226,7 +226,10 @@ study = Study(
             field="data.augmentations",
             paper=7,
             ours=0,
-            why="TRM's text has all 8 dihedral symmetries of a maze; its builder's default and the HRM paper have none",
+            why=(
+                "TRM's text has all 8 dihedral symmetries of a maze; its builder's default and the HRM paper"
+                " have none"
+            ),
         ),
     ),
 )

@@ -96,8 +96,8 @@ OTHER_VITRMS = {
     "ViTRM, TRM's procedure": {"model": ViTRM(cycles=3, test_cycles=3, gradient="last_cycle")},
 }
 PER_STEP = Claim(
-    '002 3.5: "this per-step update scheme outperforms the strict TRM training procedure", of which it prints no number; three '
-    "steps, both at tuned rates, batch 256, CIFAR-10",
+    '002 3.5: "this per-step update scheme outperforms the strict TRM training procedure", of which it prints'
+    " no number; three steps, both at tuned rates, batch 256, CIFAR-10",
     less={"model": "ViTRM, TRM's procedure", "batch_size": 256, "tuned": "learning_rate"},
     than={"model": "ViTRM, update each step", "batch_size": 256, "tuned": "learning_rate"},
     by=0.5,

@@ -36,12 +36,13 @@ def check(host: str, token: str) -> None:
     """Refuse an address that others reach without a token, and a token that can be guessed (ConfigError)."""
     if token and len(token) < SHORTEST:
         raise ConfigError(
-            f"the board's token needs {SHORTEST} characters or more, but has {len(token)}. Make one: {MAKE_ONE}"
+            f"the board's token needs {SHORTEST} characters or more, but has {len(token)}. Make one:"
+            f" {MAKE_ONE}"
         )
     if not token and not is_local(host):
         raise ConfigError(
-            f"--host {host} lets others read the results: give a --token (or set RECSTUDY_BOARD_TOKEN), or listen on 127.0.0.1 "
-            f"and reach it through ssh -L. Make a token: {MAKE_ONE}"
+            f"--host {host} lets others read the results: give a --token (or set RECSTUDY_BOARD_TOKEN), or"
+            f" listen on 127.0.0.1 and reach it through ssh -L. Make a token: {MAKE_ONE}"
         )
 
 

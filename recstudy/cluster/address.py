@@ -34,9 +34,10 @@ def check_address(address: str | None) -> None:
         return
     if address.startswith("ray://"):
         raise ConfigError(
-            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
-            f"ssh -fNL 8265:127.0.0.1:8265 {address.removeprefix('ray://').partition(':')[0] or 'HOST'} && "
-            "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address auto"
+            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a"
+            f" job: ssh -fNL 8265:127.0.0.1:8265 {address.removeprefix('ray://').partition(':')[0] or 'HOST'}"
+            " && ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address"
+            " auto"
         )
     if address != "auto":
         host, _, port = address.rpartition(":")
@@ -50,27 +51,29 @@ def check_address(address: str | None) -> None:
     asks = _refuses(address, "disabled")
     if asks and given == "disabled":
         raise ClusterError(
-            f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set {MODE}=token."
+            f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set"
+            f" {MODE}=token."
         )
     if asks and _refuses(address, "token"):
         raise ClusterError(no_cluster(address, "it asks for a token, and ours is missing or wrong"))
     if given == "token" and not asks:
         raise ClusterError(
-            f"the Ray cluster at {address} asks for no token, but {MODE}=token is set here, with which no run would start. "
-            f"Set {MODE}=disabled, or start the cluster with {MODE}=token."
+            f"the Ray cluster at {address} asks for no token, but {MODE}=token is set here, with which no run"
+            f" would start. Set {MODE}=disabled, or start the cluster with {MODE}=token."
         )
     if asks and not given and "ray" in sys.modules:
         raise ClusterError(
-            f"the Ray cluster at {address} asks for a token, and Ray was imported before that was known. Set {MODE}=token "
-            "before Python starts."
+            f"the Ray cluster at {address} asks for a token, and Ray was imported before that was known. Set"
+            f" {MODE}=token before Python starts."
         )
     os.environ[MODE] = "token" if asks else "disabled"
 
 
 def no_cluster(address: str | None, why: str) -> str:
     return (
-        f"no Ray cluster answers at {address or 'this machine'} ({why}). Start one with `ray start --head`, give it the token "
-        "of `ray get-auth-token` if it asks for one, or leave --address out to run on this machine."
+        f"no Ray cluster answers at {address or 'this machine'} ({why}). Start one with `ray start --head`,"
+        " give it the token of `ray get-auth-token` if it asks for one, or leave --address out to run on"
+        " this machine."
     )
 
 
@@ -98,7 +101,10 @@ def _refuses(address: str, mode: str) -> bool:
         return True
     if silent:
         start = f"`ray start --address={address} --num-cpus=0`"
-        why = f"tried to join for {ANSWER_S} s; a machine that is no node of it becomes one by {start}: docs/how-to/cluster.md"
+        why = (
+            f"tried to join for {ANSWER_S} s; a machine that is no node of it becomes one by {start}:"
+            " docs/how-to/cluster.md"
+        )
         raise ClusterError(no_cluster(address, why))
     if attempt.returncode:
         raise ClusterError(no_cluster(address, line.strip()))

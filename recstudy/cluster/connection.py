@@ -144,8 +144,10 @@ def _connected(address: str | None, study: str) -> Any:
     raise ClusterError(
         no_cluster(address, reason)
         if address
-        else f"Ray does not start on this machine ({reason}). Where it is short of cores, memory or room in /tmp, free some, "
-        "and give the same command again."
+        else (
+            f"Ray does not start on this machine ({reason}). Where it is short of cores, memory or room in"
+            " /tmp, free some, and give the same command again."
+        )
     )
 
 
@@ -156,8 +158,9 @@ def _check_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= hard < FILES:
         raise ClusterError(
-            f"this process may have {hard} files open (ulimit -n), too few for Ray, which needs {FILES} and some more for "
-            "each run. Raise the limit, such as by: ulimit -n 4096; or leave Ray out with --no-ray."
+            f"this process may have {hard} files open (ulimit -n), too few for Ray, which needs {FILES} and"
+            " some more for each run. Raise the limit, such as by: ulimit -n 4096; or leave Ray out with"
+            " --no-ray."
         )
     if 0 <= soft < FILES:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096) if hard > 0 else 4096, hard))
@@ -172,8 +175,9 @@ def _check_sockets() -> None:
     most = SOCKET_PATH - len(SOCKET.format(pid=os.getpid()))
     if len(os.fsencode(folder)) > most:
         raise ClusterError(
-            f"{variable} is too long for Ray, whose sockets lie in it: {folder} has {len(os.fsencode(folder))} bytes, and {most} "
-            f"are possible. Set a shorter one, such as {variable}=/tmp; or leave Ray out with --no-ray."
+            f"{variable} is too long for Ray, whose sockets lie in it: {folder} has"
+            f" {len(os.fsencode(folder))} bytes, and {most} are possible. Set a shorter one, such as"
+            f" {variable}=/tmp; or leave Ray out with --no-ray."
         )
 
 
@@ -239,8 +243,9 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
         else "--gpus-per-run 1 gives each its own"
     )
     raise ClusterError(
-        f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about {(needed + CONTEXT_BYTES) / 1e9:.1f} GB "
-        f"and the smallest GPU has {memory / 1e9:.1f} GB. {lower}; or lower train.batch_size."
+        f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about"
+        f" {(needed + CONTEXT_BYTES) / 1e9:.1f} GB and the smallest GPU has {memory / 1e9:.1f} GB. {lower};"
+        " or lower train.batch_size."
     )
 
 

@@ -104,7 +104,8 @@ def run_plan(
                 if meter := next(iter(step.sources.values())).meter:
                     if meter.budget.unit == "gpuh" and not all(fit.gpus_per_run for fit in places.values()):
                         raise ClusterError(
-                            f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs"
+                            f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours"
+                            " (2h) or runs"
                         )
                     opened.callback(keep_hours, meter, results)
             if not is_recorded:

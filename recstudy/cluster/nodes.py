@@ -70,8 +70,8 @@ def check_this_node(wanted: dict[str, str], store: str, probe: str) -> None:
     for package, installed in versions().items():
         if _minor(installed) != _minor(wanted[package]):
             raise ClusterError(
-                f"has {package} {installed}, but this process has {wanted[package]}. "
-                f"Start Ray there from an environment with {package} {_minor(wanted[package])}, as everywhere."
+                f"has {package} {installed}, but this process has {wanted[package]}. Start Ray there from an"
+                f" environment with {package} {_minor(wanted[package])}, as everywhere."
             )
     if store:
         try:

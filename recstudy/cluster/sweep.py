@@ -135,8 +135,8 @@ def _sent(program: OwnProgram) -> str:
     except Exception as error:  # whatever the user's objects raise
         reason = " ".join(str(error).split()[:30])
         raise ConfigError(
-            f"{program.name} cannot be sent to Ray's workers: {reason}. Make such an object inside of the function, or run with "
-            "--no-ray"
+            f"{program.name} cannot be sent to Ray's workers: {reason}. Make such an object inside of the"
+            " function, or run with --no-ray"
         ) from None
 
 

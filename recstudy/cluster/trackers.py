@@ -38,7 +38,8 @@ def check_loggers(names: Sequence[str]) -> None:
     for name in names:
         if find_spec(PACKAGES[name]) is None:
             raise ConfigError(
-                f"--log {name} needs the package {PACKAGES[name]}, which is not installed: pip install {PACKAGES[name]}"
+                f"--log {name} needs the package {PACKAGES[name]}, which is not installed: pip install"
+                f" {PACKAGES[name]}"
             )
 
 

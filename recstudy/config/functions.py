@@ -68,7 +68,8 @@ class Options(Config):
         for option in self.__pydantic_extra__:
             if option not in known and not any(one.kind is Parameter.VAR_KEYWORD for one in taken):
                 raise ValueError(
-                    f"no option {option!r}: the {registry.kind} {name!r} has {choices(known) or 'none'}.{nearest(option, known)}"
+                    f"no option {option!r}: the {registry.kind} {name!r} has"
+                    f" {choices(known) or 'none'}.{nearest(option, known)}"
                 )
 
 

@@ -29,88 +29,130 @@ from recstudy.programs.settings import KINDS, Config
 FIELDS: dict[str, str] = {
     "RunConfig": "data model train seed",
     "model.caption_transformer": (
-        "family backbone fuselip weights tuned decode beam length_normalisation width heads layers ffn_width dropout"
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads layers ffn_width"
+        " dropout"
     ),
     "model.cnn": "family width",
     "model.densenet": "family growth",
     "model.fuselip": "family encoder tokenizer tokenizer_epochs files",
     "model.hrm": (
-        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
-        "half_loss high_layers low_layers high_cycles low_cycles gradient"
+        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers"
+        " halves half_steps half_loss high_layers low_layers high_cycles low_cycles gradient"
     ),
-    "model.hrm_image": "family patch width heads low_layers high_layers high_cycles low_cycles expansion gradient",
+    "model.hrm_image": (
+        "family patch width heads low_layers high_layers high_cycles low_cycles expansion gradient"
+    ),
     "model.image_hrm": (
-        "family backbone fuselip weights tuned decode beam length_normalisation width heads expansion image_norm halt_read "
-        "halt_target high_layers middle_layers low_layers high_cycles middle_cycles low_cycles top_down gradient"
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads expansion"
+        " image_norm halt_read halt_target high_layers middle_layers low_layers high_cycles middle_cycles"
+        " low_cycles top_down gradient"
     ),
     "model.image_lstm": "family backbone fuselip weights tuned decode beam length_normalisation width image",
     "model.image_trm": (
-        "family backbone fuselip weights tuned decode beam length_normalisation width heads expansion image_norm halt_read "
-        "halt_target layers cycles latent_steps gradient"
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads expansion"
+        " image_norm halt_read halt_target layers cycles latent_steps gradient"
     ),
     "model.micar": (
-        "family backbone fuselip weights tuned decode beam length_normalisation msve pyramid_width width heads latent "
-        "projections scale rope_dims encoder_layers decoder_layers fusion fusion_reads ffn_width activation experts top_k "
-        "combine balance attention_dropout dropout"
+        "family backbone fuselip weights tuned decode beam length_normalisation msve pyramid_width width"
+        " heads latent projections scale rope_dims encoder_layers decoder_layers fusion fusion_reads"
+        " ffn_width activation experts top_k combine balance attention_dropout dropout"
     ),
     "model.r2gen": (
-        "family backbone fuselip weights tuned decode beam length_normalisation width heads layers ffn_width dropout "
-        "image_dropout slots"
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads layers ffn_width"
+        " dropout image_dropout slots"
     ),
     "model.resnet": "family depth stem",
     "model.show_attend_tell": (
-        "family backbone fuselip weights tuned decode beam length_normalisation width attention dropout alpha_c"
+        "family backbone fuselip weights tuned decode beam length_normalisation width attention dropout"
+        " alpha_c"
     ),
     "model.show_tell": "family backbone fuselip weights tuned decode beam length_normalisation width",
     "model.transformer": (
-        "family tokens patch vocabulary width heads expansion multiple positions prefix head puzzle_emb identifiers halves "
-        "half_steps half_loss layers"
+        "family tokens patch vocabulary width heads expansion multiple positions prefix head puzzle_emb"
+        " identifiers halves half_steps half_loss layers"
     ),
     "model.trm": (
-        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
-        "half_loss mixing layers cycles latent_steps gradient"
+        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers"
+        " halves half_steps half_loss mixing layers cycles latent_steps gradient"
     ),
     "model.vit": "family size patch width layers heads ffn_width dropout",
     "model.vitrm": (
-        "family patch width heads layers latent_tokens latent_steps cycles test_cycles blocks ffn ffn_width norm dropout "
-        "latent_init image_in_answer gradient"
+        "family patch width heads layers latent_tokens latent_steps cycles test_cycles blocks ffn ffn_width"
+        " norm dropout latent_init image_in_answer gradient"
     ),
-    "data.arc_agi": "name limit validation split_seed augmentations rounds version side concept drawing_seed path",
-    "data.captions": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.arc_agi": (
+        "name limit validation split_seed augmentations rounds version side concept drawing_seed path"
+    ),
+    "data.captions": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
     "data.chest_xray14": "name limit validation split_seed findings path size allow_missing",
     "data.cifar10": "name limit validation split_seed statistics",
     "data.cifar100": "name limit validation split_seed statistics",
-    "data.cov_ctr": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.cov_ctr": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
     "data.digits": "name limit validation split_seed",
     "data.dominoes": "name limit validation split_seed columns least_steps most_steps",
     "data.folder": "name limit validation split_seed path class_count size channels",
     "data.maze": (
-        "name limit validation split_seed augmentations rounds side puzzles test_puzzles openings least_steps drawing_seed"
+        "name limit validation split_seed augmentations rounds side puzzles test_puzzles openings least_steps"
+        " drawing_seed"
     ),
     "data.maze_hard": "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed",
-    "data.medpix": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
-    "data.mm_retinal": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.medpix": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
+    "data.mm_retinal": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
     "data.mnist": "name limit validation split_seed",
-    "data.peir_gross": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
-    "data.phantom_captions": "name limit validation split_seed tokenizer vocabulary length size clean clip_files",
+    "data.peir_gross": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
+    "data.phantom_captions": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files"
+    ),
     "data.phantom_xray": "name limit validation split_seed findings size",
-    "data.puzzle_folder": "name limit validation split_seed augmentations rounds path vocabulary rows columns",
-    "data.roco": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
-    "data.rocov2": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
-    "data.sudoku": "name limit validation split_seed augmentations rounds side puzzles test_puzzles givens drawing_seed",
-    "data.sudoku_extreme": "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed",
+    "data.puzzle_folder": (
+        "name limit validation split_seed augmentations rounds path vocabulary rows columns"
+    ),
+    "data.roco": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
+    "data.rocov2": (
+        "name limit validation split_seed tokenizer vocabulary length size clean clip_files path"
+        " allow_missing"
+    ),
+    "data.sudoku": (
+        "name limit validation split_seed augmentations rounds side puzzles test_puzzles givens drawing_seed"
+    ),
+    "data.sudoku_extreme": (
+        "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed"
+    ),
     "TrainConfig": (
-        "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration halt_threshold "
-        "halt_weight halting_target detach_carry loss optimizer learning_rate final_learning_rate warmup schedule "
-        "weight_decay puzzle_learning_rate puzzle_weight_decay beta1 beta2 label_smoothing gradient_clip ema_decay precision "
-        "selection patience augment"
+        "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration"
+        " halt_threshold halt_weight halting_target detach_carry loss optimizer learning_rate"
+        " final_learning_rate warmup schedule weight_decay puzzle_learning_rate puzzle_weight_decay beta1"
+        " beta2 label_smoothing gradient_clip ema_decay precision selection patience augment"
     ),
     "AtTest": "segments trajectories noise copies puzzles",
     "Augment": "crop flip randaugment_ops randaugment_magnitude mixup cutmix",
     "FuseLIPBackboneConfig": "aligner mode epochs batch_size learning_rate",
-    "FuseLIP": "size width heads layers text_vocabulary pad bos eos codes codebook context mask_rate mask_weight",
+    "FuseLIP": (
+        "size width heads layers text_vocabulary pad bos eos codes codebook context mask_rate mask_weight"
+    ),
     "Options": "",
-    "VQ": "name size patch codes width layers heads codebook token_size normalised legacy commitment gradient_weight usage_decay",
+    "VQ": (
+        "name size patch codes width layers heads codebook token_size normalised legacy commitment"
+        " gradient_weight usage_decay"
+    ),
 }
 
 _DRAWN_FROM_0 = ("digits", "dominoes", "phantom_captions", "phantom_xray")  # they had no `drawing_seed` once
@@ -209,8 +251,10 @@ def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...
     """Fields that count only where they have another value than this one, and fields that hold configs."""
     always = {*FIELDS.get(part, "").split(), *(KINDS if issubclass(kind, ModelConfig | DataConfig) else ())}
     younger = {
-        name: YOUNGER.get(part, {}).get(
-            name, to_jsonable_python(about.get_default(call_default_factory=True, validated_data={}))
+        name: (
+            YOUNGER.get(part, {}).get(
+                name, to_jsonable_python(about.get_default(call_default_factory=True, validated_data={}))
+            )
         )
         for name, about in kind.model_fields.items()
         if name not in always and not about.is_required()

@@ -108,7 +108,8 @@ class ModelConfig(Config):
         """Return the network, with freshly drawn weights, for images of `shape` in `classes` classes."""
         if not self.network:
             raise ConfigError(
-                f"the family {self.family!r} has no network. Name it: network = 'module:Class', or define build"
+                f"the family {self.family!r} has no network. Name it: network = 'module:Class', or define"
+                " build"
             )
         network = named(self.network)
         check_call(network, "config", "shape", "classes")
@@ -131,8 +132,10 @@ class DataConfig(Config):
     split_seed: int = Field(0, ge=0, description="draws the validation split and the subset of a limit")
     drawing: Literal["fixed", "per seed"] = Field(
         "fixed",
-        description="what is generated, the subset of a limit and the validation split: the same for every seed of a study, or "
-        "drawn anew by each",
+        description=(
+            "what is generated, the subset of a limit and the validation split: the same for every seed of a"
+            " study, or drawn anew by each"
+        ),
     )
 
     @property

@@ -97,17 +97,19 @@ class RunConfig(RunSettings):
             )
         if min(train.supervision_steps, train.evaluation_steps) <= model.unseen_steps:
             raise ValueError(
-                f"train.supervision_steps and train.evaluation_steps must be above {model.unseen_steps}, the steps in which "
-                f"{model.title} has not seen the whole image, but got {train.supervision_steps} and {train.evaluation_steps}"
+                f"train.supervision_steps and train.evaluation_steps must be above {model.unseen_steps}, the"
+                f" steps in which {model.title} has not seen the whole image, but got"
+                f" {train.supervision_steps} and {train.evaluation_steps}"
             )
         if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
             raise ValueError(
-                f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed"
+                f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be"
+                " mixed"
             )
         if train.backbone_learning_rate is not None and not getattr(model, "tuned", False):
             raise ValueError(
-                f"train.backbone_learning_rate is for a tuned backbone, but {model.title} trains none. Leave it out, or set "
-                "model.tuned of a captioner to true"
+                f"train.backbone_learning_rate is for a tuned backbone, but {model.title} trains none. Leave"
+                " it out, or set model.tuned of a captioner to true"
             )
         return self
 
@@ -220,7 +222,8 @@ class RunConfig(RunSettings):
     def refuse_search(self, objectives: Collection[str]) -> None:
         if self.model.leaks:
             raise ConfigError(
-                f"a search compares, and {self.model.title} is told the caption it is to write. Choose another mode"
+                f"a search compares, and {self.model.title} is told the caption it is to write. Choose"
+                " another mode"
             )
         if "score" in objectives and self.train.selection == "last":
             raise ConfigError(

@@ -42,7 +42,10 @@ class Augment(Config):
     )
     more: Annotated[tuple[str, ...], BY_COMMAS] = Field(
         (),
-        description="further augmentations by name, in this order, between RandAugment and Mixup; as text with commas between",
+        description=(
+            "further augmentations by name, in this order, between RandAugment and Mixup; as text with commas"
+            " between"
+        ),
     )
 
     @field_validator("more")
@@ -63,14 +66,18 @@ class AtTest(Config):
         0,
         ge=0,
         le=1024,
-        description="K: the one of 1, 2, 4, ... so many noisy trajectories that the halting head is surest of",
+        description=(
+            "K: the one of 1, 2, 4, ... so many noisy trajectories that the halting head is surest of"
+        ),
     )
     noise: float = Field(
         0.3, gt=0, description="sigma: of the Gaussian noise before each segment of a trajectory"
     )
     noise_on: Literal["latent", "answer", "both"] = Field(
         "latent",
-        description="the states that are noisy: the latent (TRM's z, HRM's z_L; PTRM), the answer (y, z_H), or both",
+        description=(
+            "the states that are noisy: the latent (TRM's z, HRM's z_L; PTRM), the answer (y, z_H), or both"
+        ),
     )
     copies: int = Field(
         0,
@@ -80,13 +87,17 @@ class AtTest(Config):
     )
     halts: Annotated[tuple[float, ...], BY_COMMAS] = Field(
         (),
-        description="probabilities: also score every puzzle where its halting head is first surer than each of these; as text "
-        "with commas between",
+        description=(
+            "probabilities: also score every puzzle where its halting head is first surer than each of these;"
+            " as text with commas between"
+        ),
     )
     puzzles: int | None = Field(
         None,
         ge=1,
-        description="test puzzles on which trajectories and copies are scored, evenly over all; by default all",
+        description=(
+            "test puzzles on which trajectories and copies are scored, evenly over all; by default all"
+        ),
     )
 
     @field_validator("halts")
@@ -121,13 +132,17 @@ class TrainConfig(Config):
     epochs: int = Field(
         1,
         ge=0,
-        description="passes over the training images; with init_from also 0: its weights are judged as they are",
+        description=(
+            "passes over the training images; with init_from also 0: its weights are judged as they are"
+        ),
     )
     init_from: str = Field(
         "",
         pattern=r"^(?:[0-9a-f]{20})?$",
-        description="the weights that training starts from, by the digest that `--init-from` and `recstudy weights import` keep "
-        "them under; by default the seed draws them",
+        description=(
+            "the weights that training starts from, by the digest that `--init-from` and `recstudy weights"
+            " import` keep them under; by default the seed draws them"
+        ),
     )
     batch_size: Annotated[int, Tunable([16, 32, 64, 128, 256, 512])] = Field(
         128, ge=1, description="images an optimiser step, over all workers"
@@ -142,18 +157,24 @@ class TrainConfig(Config):
         4,
         ge=0,
         le=1024,
-        description="also score the test set after each of 1 to so many supervision steps, without retraining",
+        description=(
+            "also score the test set after each of 1 to so many supervision steps, without retraining"
+        ),
     )
     halting: Literal["batch", "sample"] = Field(
         "batch",
-        description="the batch halts as one, by its mean (ViTRM); or each sample by itself: its slot takes the next batch's "
-        "sample, the other slots go on with theirs (HRM, TRM), one optimiser step a batch",
+        description=(
+            "the batch halts as one, by its mean (ViTRM); or each sample by itself: its slot takes the next"
+            " batch's sample, the other slots go on with theirs (HRM, TRM), one optimiser step a batch"
+        ),
     )
     exploration: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="with halting 'sample': how often a random least number of steps, from 2 up, delays a halt",
+        description=(
+            "with halting 'sample': how often a random least number of steps, from 2 up, delays a halt"
+        ),
     )
     halt_threshold: float = Field(
         0.5,
@@ -166,30 +187,42 @@ class TrainConfig(Config):
     )
     halting_target: Literal["original", "mixed"] = Field(
         "original",
-        description="correct against the label before Mixup/CutMix, or against the mixed label's largest part",
+        description=(
+            "correct against the label before Mixup/CutMix, or against the mixed label's largest part"
+        ),
     )
     detach_carry: bool = Field(
         True,
-        description="an optimiser step each supervision step, no gradient between them; false: one step through all",
+        description=(
+            "an optimiser step each supervision step, no gradient between them; false: one step through all"
+        ),
     )
     supervised: Literal["each", "last"] = Field(
         "each",
-        description="which of a batch's supervision steps have a loss; only the last one with detach_carry false",
+        description=(
+            "which of a batch's supervision steps have a loss; only the last one with detach_carry false"
+        ),
     )
     loss: Annotated[str, OneOf(LOSSES)] = Field(
         "softmax",
-        description="of one label an image or token: the cross-entropy of these probabilities, or a registered one",
+        description=(
+            "of one label an image or token: the cross-entropy of these probabilities, or a registered one"
+        ),
     )
     caption_mean: Literal["caption", "batch"] = Field(
         "caption",
-        description="over which tokens a caption's loss is a mean before that over the batch: its own (HRM), or all of the "
-        "batch's, so that a long caption counts more (MicarVLMoE)",
+        description=(
+            "over which tokens a caption's loss is a mean before that over the batch: its own (HRM), or all"
+            " of the batch's, so that a long caption counts more (MicarVLMoE)"
+        ),
     )
     loss_options: Options = Field(Options(), description="what a registered loss lets be set")
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         "adamw",
-        description="AdamW; Adam whose step is an arctangent, without an epsilon (HRM, TRM); adam, sgd with momentum, lion; "
-        "muon for the matrices of blocks, with AdamW for all other weights; or a registered one",
+        description=(
+            "AdamW; Adam whose step is an arctangent, without an epsilon (HRM, TRM); adam, sgd with momentum,"
+            " lion; muon for the matrices of blocks, with AdamW for all other weights; or a registered one"
+        ),
     )
     optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
     amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (MicarVLMoE)")
@@ -202,21 +235,27 @@ class TrainConfig(Config):
         0.0,
         ge=0,
         lt=1,
-        description="share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs",
+        description=(
+            "share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs"
+        ),
     )
     schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
         "epoch",
-        description="what the cosine counts: epochs (ViTRM); optimiser updates, from 1 (HRM, TRM); or updates against a length "
-        "in batches, all of it after the warm-up, so that several updates a batch run it through early (as the author of "
-        "HRM-Small-Images ran it, HRM-Small-Images-3). In place of the cosine, step: a tenth of the rate from the middle epoch "
-        "on (MicarVLMoE); or a registered one",
+        description=(
+            "what the cosine counts: epochs (ViTRM); optimiser updates, from 1 (HRM, TRM); or updates against"
+            " a length in batches, all of it after the warm-up, so that several updates a batch run it"
+            " through early (as the author of HRM-Small-Images ran it, HRM-Small-Images-3). In place of the"
+            " cosine, step: a tenth of the rate from the middle epoch on (MicarVLMoE); or a registered one"
+        ),
     )
     schedule_options: Options = Field(Options(), description="what a registered schedule lets be set")
     weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
     decayed: Literal["all", "matrices"] = Field(
         "all",
-        description="what weight decay shrinks: every weight (ViTRM, HRM), or those of two and more dimensions and no gains, "
-        "biases and scales (FuseLIP)",
+        description=(
+            "what weight decay shrinks: every weight (ViTRM, HRM), or those of two and more dimensions and no"
+            " gains, biases and scales (FuseLIP)"
+        ),
     )
     puzzle_learning_rate: float = Field(
         1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row"
@@ -237,12 +276,17 @@ class TrainConfig(Config):
     )
     selection: Literal["validation", "test", "last"] = Field(
         "validation",
-        description="which epoch is reported: the best on the held-out validation split, the best on the test set "
-        "(the protocol of ViTRM, optimistic), or the last",
+        description=(
+            "which epoch is reported: the best on the held-out validation split, the best on the test set "
+            "(the protocol of ViTRM, optimistic), or the last"
+        ),
     )
     score: str | None = Field(
         None,
-        description="metric on the selection split that selects epochs, such as nll or one of your own; by default the task's",
+        description=(
+            "metric on the selection split that selects epochs, such as nll or one of your own; by default"
+            " the task's"
+        ),
     )
     patience: int = Field(
         0, ge=0, description="stop after so many epochs without a better selection score; 0 never does"
@@ -267,7 +311,8 @@ class TrainConfig(Config):
     def _fields_fit(self) -> Self:
         if self.imported and not self.init_from:
             raise ValueError(
-                "epochs must be at least 1, or 0 with the weights of init_from, which are then judged as they are"
+                "epochs must be at least 1, or 0 with the weights of init_from, which are then judged as"
+                " they are"
             )
         if self.patience and self.selection == "last":
             raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
@@ -275,11 +320,13 @@ class TrainConfig(Config):
             raise ValueError(f"score {self.score!r} selects epochs, but selection 'last' takes the last one")
         if self.halting == "sample" and not self.detach_carry:
             raise ValueError(
-                "detach_carry must be true with halting 'sample': a step's batch holds samples of several ages"
+                "detach_carry must be true with halting 'sample': a step's batch holds samples of several"
+                " ages"
             )
         if self.supervised == "last" and self.detach_carry:
             raise ValueError(
-                "supervised must be 'each' with detach_carry true: a step before the last one would learn nothing"
+                "supervised must be 'each' with detach_carry true: a step before the last one would learn"
+                " nothing"
             )
         if self.amsgrad and self.optimizer != "adamw":
             raise ValueError(

@@ -60,7 +60,8 @@ def example_of_task(task: str) -> RunConfig:
     if {"data", "model"} <= TASKS[task].example.keys():
         return small_run(TASKS[task].example)
     raise ConfigError(
-        f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model': {{...}}}}"
+        f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model':"
+        " {...}}"
     )
 
 

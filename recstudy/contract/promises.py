@@ -57,9 +57,9 @@ def some_tokens(config: RunConfig, count: int, length: int) -> Tensor:
 
 def some_inputs(config: RunConfig, count: int) -> tuple[Tensor, Tensor | None]:
     """Return images and, for a captioner, six tokens of a caption each."""
-    return some_images(config, count), some_tokens(config, count, 6) if isinstance(
-        config.model, CaptionModel
-    ) else None
+    return some_images(config, count), (
+        some_tokens(config, count, 6) if isinstance(config.model, CaptionModel) else None
+    )
 
 
 def after(network: Any, images: Tensor, tokens: Tensor | None = None, steps: int = 2) -> Output:
@@ -130,7 +130,8 @@ def carry_goes_on(config: RunConfig) -> None:
     equal = torch.equal(after(network, images, tokens, 1).logits, after(network, images, tokens, 2).logits)
     hold(
         equal != config.model.recursive,
-        f"`recursive` is {config.model.recursive}, but a second step gives {'the same' if equal else 'other'} logits",
+        f"`recursive` is {config.model.recursive}, but a second step gives {'the same' if equal else 'other'}"
+        " logits",
     )
 
 
@@ -207,7 +208,8 @@ def resumes_to_the_bit(config: RunConfig, folder: Path = Path("data")) -> None:
         other = ", ".join(name for name in theirs if not torch.equal(ours[name], theirs[name]))
         hold(
             not other,
-            f"after resuming, {other} ends with other values: something is drawn, or kept, outside of the state",
+            f"after resuming, {other} ends with other values: something is drawn, or kept, outside of the"
+            " state",
         )
     hold(resumed.finish() == straight.finish(), "it ends with other metrics")
 

@@ -90,8 +90,10 @@ class ArcAgi(Puzzles):
     )
     whole_tasks: bool = Field(
         False,
-        description="in training a task's test pairs are shown under the augmentation of its demonstration pairs, as in the "
-        "authors' code; else under one of their own",
+        description=(
+            "in training a task's test pairs are shown under the augmentation of its demonstration pairs, as"
+            " in the authors' code; else under one of their own"
+        ),
     )
     drawing_seed: int = Field(0, ge=0, description="draws the augmentations")
     path: str = Field(
@@ -175,8 +177,8 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
     other_version = 3 - config.version
     if len(tasks_by_set[names[1]]) == EVALUATED[other_version]:
         raise DataError(
-            f"{folder}/arc-agi_{names[1]}_challenges.json has {EVALUATED[other_version]} tasks, as ARC-AGI-{other_version} has: "
-            f"set data.version={other_version}."
+            f"{folder}/arc-agi_{names[1]}_challenges.json has {EVALUATED[other_version]} tasks, as"
+            f" ARC-AGI-{other_version} has: set data.version={other_version}."
         )
     tasks: list[ArcTask] = []
     evaluated: list[bool] = []
@@ -184,7 +186,8 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
         small_tasks = [task for task in tasks_by_set[name] if task.side <= side]
         if not small_tasks:
             raise DataError(
-                f"{folder}/arc-agi_{name}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
+                f"{folder}/arc-agi_{name}_challenges.json has no task whose grids are at most {side}x{side}."
+                " Raise data.side."
             )
         tasks += small_tasks
         evaluated += [name == names[1]] * len(small_tasks)
@@ -212,11 +215,16 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
         **columns,
         identifiers=["<blank>", *(puzzle.name for puzzle in puzzles)],
         notes=(
-            f"Of {len(tasks):,} tasks {sum(evaluated):,} are for evaluation: their demonstration pairs train, as in HRM's "
-            "protocol.",
+            (
+                f"Of {len(tasks):,} tasks {sum(evaluated):,} are for evaluation: their demonstration pairs"
+                " train, as in HRM's protocol."
+            ),
             _repeat_note(tasks, pairs, tested),
-            f"{tested.sum():,} test inputs are answered under every augmentation of their task, "
-            f"{len(columns['test_ids']):,} times in all. pass@1 and pass@2 count tasks; exact accuracy counts answers.",
+            (
+                f"{tested.sum():,} test inputs are answered under every augmentation of their task,"
+                f" {len(columns['test_ids']):,} times in all. pass@1 and pass@2 count tasks; exact accuracy"
+                " counts answers."
+            ),
         ),
     )
 

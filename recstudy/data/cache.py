@@ -274,8 +274,8 @@ def entry_of(reader: Reader, folder: Path) -> Path:
     config, files, program = reader.config, reader.sources(folder), reader.program()
     if not files and not program:
         raise DataError(
-            f"the reader of {config.title} names no source file. Name them in `sources`, or in `program` what draws the images "
-            "and its version."
+            f"the reader of {config.title} names no source file. Name them in `sources`, or in `program` what"
+            " draws the images and its version."
         )
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]

@@ -72,8 +72,10 @@ class Captioned(DataConfig):
 
     tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
         "byte",
-        description="a token a byte; a word of the training captions, where it is there 3 times (MicarVLMoE); a piece of a word, "
-        "by byte pairs of the training captions; or by CLIP's (FuseLIP), from its files",
+        description=(
+            "a token a byte; a word of the training captions, where it is there 3 times (MicarVLMoE); a piece"
+            " of a word, by byte pairs of the training captions; or by CLIP's (FuseLIP), from its files"
+        ),
     )
     vocabulary: int = Field(
         1000, ge=16, le=100_000, description="V of 'word' and 'bpe': most ids, with the 4 special ones"
@@ -89,11 +91,15 @@ class Captioned(DataConfig):
     )
     clean: Literal["none", "report"] = Field(
         "none",
-        description="captions as they are, but for white space; or as MicarVLMoE cleans reports: see `text.py`",
+        description=(
+            "captions as they are, but for white space; or as MicarVLMoE cleans reports: see `text.py`"
+        ),
     )
     clip_files: str = Field(
         "clip",
-        description="below the data folder: CLIP's vocab.json and merges.txt; else the Hugging Face cache is asked",
+        description=(
+            "below the data folder: CLIP's vocab.json and merges.txt; else the Hugging Face cache is asked"
+        ),
     )
 
     @property
@@ -118,7 +124,8 @@ class Captioned(DataConfig):
     def _bytes_have_ids(self) -> Self:
         if self.tokenizer == "bpe" and self.vocabulary < BYTES + SPECIALS:
             raise ValueError(
-                f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but got {self.vocabulary}"
+                f"vocabulary must be at least {BYTES + SPECIALS} with tokenizer 'bpe', but got"
+                f" {self.vocabulary}"
             )
         return self
 
@@ -135,7 +142,10 @@ class CaptionFiles(Captioned):
     path: str = Field(description="below the data folder")
     allow_missing: bool = Field(
         False,
-        description="leave out what the table names and the folder lacks, what is no image, and rows without a caption",
+        description=(
+            "leave out what the table names and the folder lacks, what is no image, and rows without a"
+            " caption"
+        ),
     )
 
 
@@ -351,7 +361,8 @@ def choose(reader: CaptionReader, folder: Path) -> tuple[list[CaptionedImage], l
         notes.append(f"{images_are(empty)} without a caption: left out")
     if several := sum(len(captions) > 1 for captions in texts):
         notes.append(
-            f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are references"
+            f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are"
+            " references"
         )
     if are_drawn:
         notes.append("no splits are given: drawn by group")
@@ -386,8 +397,9 @@ def _refuse_other_tables(place: Path, wanted: Sequence[str]) -> None:
     if tables:
         are = "is" if len(tables) == 1 else "are"
         raise DataError(
-            f"{place} has none of {choices(wanted)}. It has {choices(sorted(tables), most=3)}, which {are} not read. "
-            "Write captions.csv with the columns image and caption, one row per caption; split and group are optional."
+            f"{place} has none of {choices(wanted)}. It has {choices(sorted(tables), most=3)}, which {are}"
+            " not read. Write captions.csv with the columns image and caption, one row per caption; split"
+            " and group are optional."
         )
 
 
@@ -402,8 +414,8 @@ def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
             raise _again(row, rows[0])
         if rows and (row.split, row.group) != (rows[0].split, rows[0].group):
             raise DataError(
-                f"{row.file}, {row.where}: {row.images[-1]!r} has another split or group than in {rows[0].where}. "
-                "Give all captions of an image the same."
+                f"{row.file}, {row.where}: {row.images[-1]!r} has another split or group than in"
+                f" {rows[0].where}. Give all captions of an image the same."
             )
         rows.append(row)
     if not named:
@@ -430,8 +442,8 @@ def check_captions(config: CaptionFiles, images: list[CaptionedImage], what: str
     for image in images:
         if not all(image.captions) and not config.allow_missing:
             raise DataError(
-                f"{image.row.file}, {image.row.where}: {what}. Write one, remove the row, or go on without such images with "
-                "--allow-missing."
+                f"{image.row.file}, {image.row.where}: {what}. Write one, remove the row, or go on without"
+                " such images with --allow-missing."
             )
 
 

@@ -30,7 +30,8 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
     """
     if not isinstance(decoded, Decoded):
         raise DataError(
-            f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}."
+            f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a"
+            f" {type(decoded).__name__}."
         )
     try:
         decoded = _checked(decoded, config)
@@ -57,7 +58,8 @@ def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
             raise WrongDataError(f"{part}_images must not be empty")
         if images.dtype != decoded.train_images.dtype:
             raise WrongDataError(
-                f"{part}_images must be {decoded.train_images.dtype}, as train_images are, but are {images.dtype}"
+                f"{part}_images must be {decoded.train_images.dtype}, as train_images are, but are"
+                f" {images.dtype}"
             )
         if images.dtype.kind == "f" and not np.isfinite(images).all():
             raise WrongDataError(f"{part}_images must be finite")
@@ -110,7 +112,10 @@ def _without_blank_answers(decoded: Decoded) -> Decoded:
         if not asking.any():
             raise WrongDataError(f"{part}_labels must ask for a cell of at least one puzzle")
         if not asking.all():
-            note = f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles ask for no cell and are left out"
+            note = (
+                f"{len(labels) - asking.sum():,} of {len(labels):,} {part} puzzles ask for no cell and are"
+                " left out"
+            )
             decoded = decoded.taking(part, np.flatnonzero(asking))._replace(notes=(*decoded.notes, note))
     return decoded
 

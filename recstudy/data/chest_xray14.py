@@ -65,8 +65,10 @@ class ChestFindings(DataConfig):
 
     findings: Literal["multilabel", "single"] = Field(
         "multilabel",
-        description="every finding of an image; or one: only the images with exactly one known finding, which is the class "
-        "(a single classification token needs that: contradiction HRM-ChestXRay-2)",
+        description=(
+            "every finding of an image; or one: only the images with exactly one known finding, which is the"
+            " class (a single classification token needs that: contradiction HRM-ChestXRay-2)"
+        ),
     )
 
     @property
@@ -309,7 +311,8 @@ def _columns(rows: Rows) -> Labels:
     for name in rows.header:
         if name not in OTHER_COLUMNS and (finding := near_finding(name)):
             raise DataError(
-                f"{rows.file} has a column {name!r}, which is no finding. Did you mean {finding!r}? Rename or remove it."
+                f"{rows.file} has a column {name!r}, which is no finding. Did you mean {finding!r}? Rename or"
+                " remove it."
             )
     labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
     names = [name for name in FINDINGS if name in rows.header]

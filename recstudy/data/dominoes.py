@@ -61,8 +61,8 @@ class Dominoes(DataConfig):
         most = 2 * self.columns - len(COLOURS) - 1  # one more leads to the other colour
         if not self.least_steps <= self.most_steps <= most:
             raise ValueError(
-                f"least_steps <= most_steps <= {most} must hold on {2 * self.columns} dominoes, but got {self.least_steps} and "
-                f"{self.most_steps}"
+                f"least_steps <= most_steps <= {most} must hold on {2 * self.columns} dominoes, but got"
+                f" {self.least_steps} and {self.most_steps}"
             )
         return self
 

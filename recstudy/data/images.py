@@ -147,9 +147,10 @@ def _scaled(image: Image.Image, file: Path, bits: int) -> tuple[Image.Image, str
             "Save it with 8 or 16 bits."
         )
     depth = next(depth for depth in DEPTHS if values.max() < 2**depth)
-    return Image.fromarray(
-        np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)
-    ), f"{depth}-bit"
+    return (
+        Image.fromarray(np.round(values * (255 / (2**bits - 1))).clip(0, 255).astype(np.uint8)),
+        f"{depth}-bit",
+    )
 
 
 def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
@@ -233,18 +234,19 @@ class ImageFolderReader(Reader):
         for name in sorted(train ^ test):
             has, lacks = ("train", "test") if name in train else ("test", "train")
             raise DataError(
-                f"{place / lacks / name} is missing: class {name!r} is in {has} only. Give both the same class folders."
+                f"{place / lacks / name} is missing: class {name!r} is in {has} only. Give both the same"
+                " class folders."
             )
         if count != self.config.class_count:
             raise DataError(
-                f"{place / 'train'} has {count} class folders, but data.class_count is {self.config.class_count}. "
-                f"Set it to {count}."
+                f"{place / 'train'} has {count} class folders, but data.class_count is"
+                f" {self.config.class_count}. Set it to {count}."
             )
         for part in ("train", "test"):
             for name in sorted(train - {file.partition("/")[0] for file, _ in self._files(folder, part)}):
                 raise DataError(
-                    f"{place / part / name} has no images. Put those of its class there, in no folder below it, or remove the "
-                    "class from train and test."
+                    f"{place / part / name} has no images. Put those of its class there, in no folder below"
+                    " it, or remove the class from train and test."
                 )
 
     def _classes(self, folder: Path, part: str) -> list[str]:

@@ -92,7 +92,8 @@ class Maze(GeneratedPuzzles, Mazes):
         most = 2 * (self.side - 1)  # from corner to corner with no detour
         if self.least_steps > most:
             raise ValueError(
-                f"least_steps <= {most} must hold on {self.side}x{self.side} cells, but got {self.least_steps}"
+                f"least_steps <= {most} must hold on {self.side}x{self.side} cells, but got"
+                f" {self.least_steps}"
             )
         return self
 
@@ -124,8 +125,9 @@ def make_set(config: Maze) -> Decoded:
             mazes[walls], tries = (given, answer), 0
         if tries == TRIES:
             raise DataError(
-                f"{config.title} has too few mazes: after {len(mazes):,}, {TRIES:,} in a row were known or had no single "
-                "shortest path of least_steps. Lower puzzles, test_puzzles, least_steps or openings, or raise side."
+                f"{config.title} has too few mazes: after {len(mazes):,}, {TRIES:,} in a row were known or"
+                " had no single shortest path of least_steps. Lower puzzles, test_puzzles, least_steps or"
+                " openings, or raise side."
             )
     given, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
     return Decoded.cut(config.puzzles, images=given.reshape(-1, *config.shape), labels=answers)

@@ -69,8 +69,9 @@ def description(folder: Path) -> Description:
             str(entry["loc"][0]) for entry in error.errors() if entry["type"] == "missing" and entry["loc"]
         ]:
             raise DataError(
-                f"{file} is in another layout than that of HRM's and TRM's authors, perhaps nano-trm's: it lacks "
-                f"{', '.join(missing)}. Build the folder with the authors' code (dataset/build_*_dataset.py)."
+                f"{file} is in another layout than that of HRM's and TRM's authors, perhaps nano-trm's: it"
+                f" lacks {', '.join(missing)}. Build the folder with the authors' code"
+                " (dataset/build_*_dataset.py)."
             ) from None
         raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
 
@@ -142,8 +143,8 @@ def _check(about: Description, file: Path, config: Puzzles) -> None:
         )
     if about.seq_len != config.cells:
         raise DataError(
-            f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have {config.cells} cells. "
-            "Set data.rows and data.columns to those of its grids."
+            f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have"
+            f" {config.cells} cells. Set data.rows and data.columns to those of its grids."
         )
     if about.pad_id != 0:
         raise DataError(f"{file} has a pad_id of {about.pad_id}, but it must be 0. {FIX}")
@@ -221,8 +222,8 @@ def _tokens(
         if wrong.any():
             row, cell = np.argwhere(wrong)[0]
             raise DataError(
-                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {least} to "
-                f"{vocabulary - 1}. {FIX}"
+                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {least}"
+                f" to {vocabulary - 1}. {FIX}"
             )
         if not same:
             tokens[start : start + PIECE] = part if ignored is None else np.where(part == ignored, 0, part)

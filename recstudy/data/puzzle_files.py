@@ -44,7 +44,9 @@ class PuzzleFiles(Puzzles):
     train_puzzles: int | None = Field(
         None,
         ge=16,
-        description="so many of the training puzzles, drawn once for all; the papers take 1,000. By default all",
+        description=(
+            "so many of the training puzzles, drawn once for all; the papers take 1,000. By default all"
+        ),
     )
     drawing_seed: int = Field(0, ge=0, description="draws them")
 
@@ -148,13 +150,14 @@ class PuzzleReader(Reader):
         if has_layout:
             if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != wanted:
                 raise DataError(
-                    f"{place / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is {wanted:,}. "
-                    f"Set it to {groups}, or build the folder with so many."
+                    f"{place / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is"
+                    f" {wanted:,}. Set it to {groups}, or build the folder with so many."
                 )
             return decoded
         if wanted > (count := len(decoded.train_labels)):
             raise DataError(
-                f"{place / 'train.csv'} has {count:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer."
+                f"{place / 'train.csv'} has {count:,} puzzles, but data.train_puzzles is {wanted:,}. Set it"
+                " to fewer."
             )
         rows = np.sort(np.random.default_rng(config.drawing_seed).choice(count, wanted, replace=False))
         return decoded.taking("train", rows)
@@ -191,9 +194,11 @@ def _faults(given: Pixels, answers: Pixels, config: Puzzles) -> Iterator[tuple[i
             contradicts = config.solutions(given[row]) == 0
             yield (
                 row,
-                "what is given has no solution"
-                if contradicts
-                else "the answer breaks a rule, or changes what is given",
+                (
+                    "what is given has no solution"
+                    if contradicts
+                    else "the answer breaks a rule, or changes what is given"
+                ),
             )
     for row in np.linspace(0, len(given) - 1, SAMPLE).astype(int).tolist():
         if config.solutions(given[row]) == 2:

@@ -35,8 +35,10 @@ class Puzzles(DataConfig):
     augmentations: int | None = Field(
         None,
         ge=0,
-        description="symmetries under which a training puzzle is shown: by default another one each time; or itself and so many, "
-        "drawn once a puzzle; 0 for none",
+        description=(
+            "symmetries under which a training puzzle is shown: by default another one each time; or itself"
+            " and so many, drawn once a puzzle; 0 for none"
+        ),
     )
     rounds: int = Field(1, ge=1, description="how often an epoch goes over the training puzzles")
 

@@ -149,8 +149,8 @@ class Reader(ABC):
             with open(folder / name, "rb") as file:
                 if hashlib.file_digest(file, "md5").hexdigest() != md5:
                     raise DataError(
-                        f"{folder / name} is damaged: its md5 is not the official one of {self.config.title}. "
-                        "Delete it and unpack or download it again."
+                        f"{folder / name} is damaged: its md5 is not the official one of {self.config.title}."
+                        " Delete it and unpack or download it again."
                     )
         decoded = checked(self.decode(folder), self.config)
         return (

@@ -18,15 +18,16 @@ from recstudy.data.reader import Decoded, DrawingReader, Reader, np
 from recstudy.errors import DataError
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
-CIFAR100_NAMES = (
-    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
-    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish "
-    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
-    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
-    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar "
-    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree "
-    "wolf woman worm"
-)  # both in the order of their labels, which is that of `batches.meta` and `meta`
+CIFAR100_NAMES = (  # both in the order of their labels, which is that of `batches.meta` and `meta`
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel"
+    " can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur"
+    " dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion"
+    " lizard lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree"
+    " pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea"
+    " seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table"
+    " tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman"
+    " worm"
+)
 CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of ViTRM
 # By torchvision's classes: the md5s of the unpacked files, which are those of its tables but for MNIST's
 # archives.
@@ -106,7 +107,8 @@ class TorchvisionReader(Reader):
         except (OSError, RuntimeError) as error:
             reason = str(error).splitlines()[0].rstrip(":")
             raise DataError(
-                f"cannot download {self.config.title} into {folder}: {reason}. Unpack it there yourself, or pass --data DIR."
+                f"cannot download {self.config.title} into {folder}: {reason}. Unpack it there yourself, or"
+                " pass --data DIR."
             ) from None
 
     def decode(self, folder: Path) -> Decoded:
@@ -142,7 +144,10 @@ class Mnist(DataConfig):
 class _Cifar(DataConfig):
     statistics: Literal["own", "cifar10"] = Field(
         "own",
-        description="mean and deviation that standardise the images; the ViTRM paper uses CIFAR-10's for CIFAR-100 too",
+        description=(
+            "mean and deviation that standardise the images; the ViTRM paper uses CIFAR-10's for"
+            " CIFAR-100 too"
+        ),
     )
     train_size: ClassVar[int | None] = 50_000
     shape: ClassVar[Shape] = (3, 32, 32)

@@ -49,7 +49,8 @@ class Rows:
         for line, row in self.rows:
             if place >= len(row):
                 raise DataError(
-                    f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns."
+                    f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)}"
+                    " columns."
                 )
             yield line, row[place].strip()
 
@@ -148,7 +149,8 @@ def find_column(file: Path, header: Sequence[str], name: str, aliases: Sequence[
     if not positions:
         other_names = f" (or {choices(aliases)})" if aliases else ""
         raise DataError(
-            f"{file} has no column {name!r}{other_names}: there are {choices(header)[:300]}.{nearest(name, header)}"
+            f"{file} has no column {name!r}{other_names}: there are"
+            f" {choices(header)[:300]}.{nearest(name, header)}"
         )
     return positions[0]
 

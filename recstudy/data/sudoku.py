@@ -118,7 +118,10 @@ class Sudoku(GeneratedPuzzles, Sudokus):
     givens: int | None = Field(
         None,
         ge=1,
-        description="cells that stay given, or more; by default as few as leave one solution when emptied in a random order",
+        description=(
+            "cells that stay given, or more; by default as few as leave one solution when emptied in a random"
+            " order"
+        ),
     )
 
     @model_validator(mode="after")

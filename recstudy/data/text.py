@@ -232,8 +232,8 @@ def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
     cached = [try_to_load_from_cache(REPOSITORY, name) for name in FILES]
     if not all(isinstance(file, str) for file in cached):
         raise DataError(
-            f"CLIP's tokenizer not found: neither {given} nor the Hugging Face cache has {' and '.join(FILES)}. "
-            f"Put both, from {REPOSITORY}, into {given}, or set data.clip_files."
+            f"CLIP's tokenizer not found: neither {given} nor the Hugging Face cache has"
+            f" {' and '.join(FILES)}. Put both, from {REPOSITORY}, into {given}, or set data.clip_files."
         )
     return Path(str(cached[0])), Path(str(cached[1]))
 
@@ -255,7 +255,8 @@ def read_clip(vocab: Path, merges: Path) -> Tokenizer:
         ) from None
     if tokenizer.size > CLIP_VOCABULARY:
         raise DataError(
-            f"{vocab} has {tokenizer.size:,} ids, but CLIP has {CLIP_VOCABULARY:,}. Take it from {REPOSITORY}."
+            f"{vocab} has {tokenizer.size:,} ids, but CLIP has {CLIP_VOCABULARY:,}. Take it from"
+            f" {REPOSITORY}."
         )
     return tokenizer
 
@@ -370,7 +371,8 @@ def with_tokens(
         ids = [token for caption in firsts for token in tokenizer.encode(caption)]
         share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
         noted.append(
-            f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own"
+            f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of"
+            " their own"
         )
     decoded = Decoded.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
     return decoded._replace(train_held=held, notes=tuple(noted), tokenizer=tokenizer.stored())

@@ -143,8 +143,8 @@ def _check_number(name: str, value: Any) -> None:
             is_number = False
         if not is_number:
             raise ConfigError(
-                f"the metric {name!r} gives {number!r} on the selection split, but must give a finite number. "
-                "Raise NotAvailable with the reason if there is none"
+                f"the metric {name!r} gives {number!r} on the selection split, but must give a finite number."
+                " Raise NotAvailable with the reason if there is none"
             )
 
 

@@ -58,8 +58,11 @@ class FuseLIPBackboneConfig(Config):
     )
     mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
         "prefix_causal",
-        description="what stands at a token: the feature of the image and the tokens before; of the image alone; or of the whole "
-        "caption, which tells the answer (the bug of the ImageHRM/ImageTRM paper, to be shown and not compared)",
+        description=(
+            "what stands at a token: the feature of the image and the tokens before; of the image alone; or"
+            " of the whole caption, which tells the answer (the bug of the ImageHRM/ImageTRM paper, to be"
+            " shown and not compared)"
+        ),
     )
     epochs: int = Field(20, ge=1, description="of the alignment")
     batch_size: int = Field(64, ge=2, description="pairs that are told apart at once")
@@ -85,7 +88,10 @@ class CaptionModel(ModelConfig):
     )
     decode: Literal["beam", "greedy", "official_quirk"] = Field(
         "beam",
-        description="how captions are written at test: beam search, the likeliest token, or MicarVLMoE's published search",
+        description=(
+            "how captions are written at test: beam search, the likeliest token, or MicarVLMoE's published"
+            " search"
+        ),
     )
     beam: int = Field(3, ge=1, le=32, description="beams an image")
     length_normalisation: float = Field(
@@ -184,11 +190,13 @@ class CaptionModel(ModelConfig):
             )
         if data.shape[0] != 3:
             raise ValueError(
-                f"model.backbone {self.backbone!r} needs images of 3 channels, but {data.title} has {data.shape[0]}"
+                f"model.backbone {self.backbone!r} needs images of 3 channels, but {data.title} has"
+                f" {data.shape[0]}"
             )
         if backbone.side is not None and data.shape[1:] != (backbone.side, backbone.side):
             raise ValueError(
-                f"data.size must be {backbone.side} for model.backbone {self.backbone!r}, but got {data.shape[1]}x{data.shape[2]}"
+                f"data.size must be {backbone.side} for model.backbone {self.backbone!r}, but got"
+                f" {data.shape[1]}x{data.shape[2]}"
             )
 
 
@@ -208,13 +216,17 @@ class RecursiveCaptionModel(CaptionModel):
     )
     halt_read: Literal["mean", "last"] = Field(
         "mean",
-        description="what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one has seen "
-        "no token but BOS",
+        description=(
+            "what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one"
+            " has seen no token but BOS"
+        ),
     )
 
     halt_target: Literal["soft", "exact"] = Field(
         "soft",
-        description="halting is learned from the share of a caption's tokens that are right, or from all of them",
+        description=(
+            "halting is learned from the share of a caption's tokens that are right, or from all of them"
+        ),
     )
 
     @property
@@ -229,7 +241,8 @@ class RecursiveCaptionModel(CaptionModel):
             )
         if self.image_norm and self.fuselip is not None:
             raise ValueError(
-                "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of their own"
+                "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of"
+                " their own"
             )
 
 
@@ -258,8 +271,10 @@ class ImageHRM(RecursiveCaptionModel):
     )
     top_down: Literal["literal", "chain", "full"] = Field(
         "chain",
-        description="what a level hears from above: nothing (the paper's Algorithm 1 as printed); the next level (its text: "
-        "H to M to L); or the sum of all levels",
+        description=(
+            "what a level hears from above: nothing (the paper's Algorithm 1 as printed); the next level (its"
+            " text: H to M to L); or the sum of all levels"
+        ),
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step",
@@ -295,7 +310,9 @@ class ImageTRM(RecursiveCaptionModel):
     latent_steps: Annotated[int, Tunable(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates a cycle")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "full_bptt",
-        description="through every update (paper); the last cycle (TRM's code); the last z- and the last y-update",
+        description=(
+            "through every update (paper); the last cycle (TRM's code); the last z- and the last y-update"
+        ),
     )
 
     @property
@@ -370,7 +387,9 @@ class ShowAttendTell(ReportModel):
     alpha_c: float = Field(
         1.0,
         ge=0,
-        description="weight of the doubly stochastic penalty: over a caption each place is looked at once; 0 is off",
+        description=(
+            "weight of the doubly stochastic penalty: over a caption each place is looked at once; 0 is off"
+        ),
     )
 
 

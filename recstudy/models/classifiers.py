@@ -49,7 +49,10 @@ class ResNet(ModelConfig):
     depth: Literal[18, 34, 50] = Field(18, description="layers")
     stem: Literal["imagenet", "cifar"] = Field(
         "imagenet",
-        description="7x7 convolution with stride 2 and max-pooling, or 3x3 with stride 1: 15 times the FLOPs on 32x32 images",
+        description=(
+            "7x7 convolution with stride 2 and max-pooling, or 3x3 with stride 1: 15 times the FLOPs on 32x32"
+            " images"
+        ),
     )
 
     @property
@@ -75,7 +78,8 @@ class DenseNet(ModelConfig):
         height, width = data.shape[1:]
         if min(height, width) < 32:
             raise ValueError(
-                f"DenseNet-121 halves an image five times and needs 32x32 pixels or more, but got {height}x{width}"
+                "DenseNet-121 halves an image five times and needs 32x32 pixels or more, but got"
+                f" {height}x{width}"
             )
 
 
@@ -213,12 +217,15 @@ class HRMImage(ModelConfig):
     expansion: int = Field(4, ge=1, description="hidden width of the GEGLU, in widths")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step",
-        description="through the last L- and the last H-update (the paper); the last high cycle; every update",
+        description=(
+            "through the last L- and the last H-update (the paper); the last high cycle; every update"
+        ),
     )
 
     def check(self, data: DataConfig) -> None:
         patches_and_heads(data.shape, self.patch, self.width, self.heads)
         if self.width // self.heads % 2:
             raise ValueError(
-                f"model.width / model.heads must be even for rotary positions, but got {self.width // self.heads}"
+                "model.width / model.heads must be even for rotary positions, but got"
+                f" {self.width // self.heads}"
             )

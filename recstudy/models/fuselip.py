@@ -182,8 +182,11 @@ class Aligner(ModelConfig):
     )
     files: str = Field(
         "",
-        description="a folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin): the encoder "
-        "begins with them, and the image tokenizer is theirs. Empty: drawn ones, and a tokenizer trained here",
+        description=(
+            "a folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin): the"
+            " encoder begins with them, and the image tokenizer is theirs. Empty: drawn ones, and a tokenizer"
+            " trained here"
+        ),
     )
 
     @property
@@ -200,12 +203,13 @@ class Aligner(ModelConfig):
         fits(self.encoder, self.tokenizer, data)
         if self.files and not Path(self.files).is_absolute():
             raise ValueError(
-                f"model.files must be an absolute path, as workers have folders of their own, but got {self.files!r}"
+                "model.files must be an absolute path, as workers have folders of their own, but got"
+                f" {self.files!r}"
             )
         if self.files and not (Path(self.files) / "config.json").is_file():
             raise ValueError(
-                f"model.files must be a folder with FuseLIP's config.json and weights, but {self.files} has none. Download them: "
-                f"`hf download chs20/FuseLIP-S-CC3M-MM --local-dir {self.files}`"
+                f"model.files must be a folder with FuseLIP's config.json and weights, but {self.files} has"
+                f" none. Download them: `hf download chs20/FuseLIP-S-CC3M-MM --local-dir {self.files}`"
             )
 
 
@@ -223,8 +227,8 @@ def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> 
     if data.tokens + beside > encoder.context:
         codes = f" and {beside} codes of the image" if beside else ""
         raise ValueError(
-            f"the encoder's context must hold the {data.tokens:,} tokens of data.length{codes}, but got {encoder.context:,}. "
-            "A shorter data.length cuts captions and counts those it cut"
+            f"the encoder's context must hold the {data.tokens:,} tokens of data.length{codes}, but got"
+            f" {encoder.context:,}. A shorter data.length cuts captions and counts those it cut"
         )
     side = data.shape[1]
     if side != tokenizer.size:
@@ -237,7 +241,8 @@ def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> 
     ):
         if has != wanted:
             raise ValueError(
-                f"the encoder's {name} must be {wanted:,}, as the data set and the image tokenizer have it, but got {has:,}"
+                f"the encoder's {name} must be {wanted:,}, as the data set and the image tokenizer have it,"
+                f" but got {has:,}"
             )
     special = encoder.pad, encoder.bos, encoder.eos
     if special != data.special_tokens:

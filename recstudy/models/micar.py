@@ -36,8 +36,10 @@ class MicarVLMoE(ReportModel):
     )
     msve: Literal["pyramid", "one_scale", "off"] = Field(
         "pyramid",
-        description="the image's features: of the stages C2 to C5, added up and convolved at C2's resolution; of C5 alone, "
-        "enlarged and convolved there too (as many FLOPs to 3 %, and no scales); or C5 itself",
+        description=(
+            "the image's features: of the stages C2 to C5, added up and convolved at C2's resolution; of C5"
+            " alone, enlarged and convolved there too (as many FLOPs to 3 %, and no scales); or C5 itself"
+        ),
     )
     pyramid_width: int = Field(2048, ge=1, description="d_v: channels of the pyramid")
     width: int = Field(512, ge=8, description="d_model: dimensions of a token and of a place of the image")
@@ -51,12 +53,18 @@ class MicarVLMoE(ReportModel):
     )
     scale: Literal["head", "latent"] = Field(
         "head",
-        description="scores are divided by the root of a head's width (published code: 96) or of d_latent (paper: 768)",
+        description=(
+            "scores are divided by the root of a head's width (published code: 96) or of d_latent (paper:"
+            " 768)"
+        ),
     )
     rope_dims: int = Field(
         24,
         ge=2,
-        description="dimensions of a head that rotary positions turn, of its second half: 24 (published code) or 48 (paper)",
+        description=(
+            "dimensions of a head that rotary positions turn, of its second half: 24 (published code) or 48"
+            " (paper)"
+        ),
     )
     encoder_layers: Annotated[int, Tunable(1, 4)] = Field(
         2, ge=0, le=48, description="layers of the latent encoder; 0: none"
@@ -112,8 +120,9 @@ class MicarVLMoE(ReportModel):
         super().check(data)
         if self.msve != "off" and not self.tuned:
             raise ValueError(
-                f"model.tuned must be true with model.msve {self.msve!r}, which reads the backbone's stages at every step: of a "
-                "frozen backbone only the pooled last map is kept. Set model.msve 'off' for a frozen one"
+                f"model.tuned must be true with model.msve {self.msve!r}, which reads the backbone's stages"
+                " at every step: of a frozen backbone only the pooled last map is kept. Set model.msve 'off'"
+                " for a frozen one"
             )
         if self.top_k > self.experts:
             raise ValueError(
@@ -125,17 +134,17 @@ class MicarVLMoE(ReportModel):
             )
         if self.latent % (2 * self.heads):
             raise ValueError(
-                "model.latent must be a multiple of twice model.heads, because a head has two branches, but got "
-                f"{self.latent} and {self.heads}"
+                "model.latent must be a multiple of twice model.heads, because a head has two branches, but"
+                f" got {self.latent} and {self.heads}"
             )
         branch = self.latent // self.heads // 2
         if self.rope_dims % 2 or self.rope_dims > branch:
             raise ValueError(
-                f"model.rope_dims must be even and at most {branch}, half of a head (model.latent / model.heads / 2), but got "
-                f"{self.rope_dims}"
+                f"model.rope_dims must be even and at most {branch}, half of a head (model.latent /"
+                f" model.heads / 2), but got {self.rope_dims}"
             )
         if self.width % ALIGNED or self.ffn_width % ALIGNED:
             raise ValueError(
-                f"model.width and model.ffn_width must be multiples of {ALIGNED}, which a GPU's grouped product needs, but got "
-                f"{self.width} and {self.ffn_width}"
+                f"model.width and model.ffn_width must be multiples of {ALIGNED}, which a GPU's grouped"
+                f" product needs, but got {self.width} and {self.ffn_width}"
             )

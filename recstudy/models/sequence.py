@@ -30,8 +30,10 @@ class SequenceModel(ModelConfig):
 
     tokens: Literal["pixel", "patch", "cell"] = Field(
         "pixel",
-        description="a token a pixel, by its grey level; a linear patch each; or, of puzzles, a cell each, in which an answer is "
-        "read as well, from the tokens of the data",
+        description=(
+            "a token a pixel, by its grey level; a linear patch each; or, of puzzles, a cell each, in which"
+            " an answer is read as well, from the tokens of the data"
+        ),
     )
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels, with patch tokens")
     vocabulary: int = Field(
@@ -52,7 +54,9 @@ class SequenceModel(ModelConfig):
     )
     mixing: Literal["attention", "mlp"] = Field(
         "attention",
-        description="how tokens mix; 'mlp' is TRM-MLP's SwiGLU over the sequence, which knows places by itself",
+        description=(
+            "how tokens mix; 'mlp' is TRM-MLP's SwiGLU over the sequence, which knows places by itself"
+        ),
     )
     positions: Literal["rotary", "learned"] = Field("rotary", description="how a token knows its place")
     prefix: int = Field(
@@ -63,12 +67,17 @@ class SequenceModel(ModelConfig):
     )
     head: Literal["single_token", "multilabel"] = Field(
         "single_token",
-        description="the class is a token of the vocabulary (HRM-ChestXRay), or one logit a class for data of several labels",
+        description=(
+            "the class is a token of the vocabulary (HRM-ChestXRay), or one logit a class for data of several"
+            " labels"
+        ),
     )
     puzzle_emb: Literal["none", "pathology_query", "patient", "puzzle"] = Field(
         "none",
-        description="what the prefix knows: nothing; which finding is asked for, one pass a finding; whose image it is; or which "
-        "puzzle it is",
+        description=(
+            "what the prefix knows: nothing; which finding is asked for, one pass a finding; whose image it"
+            " is; or which puzzle it is"
+        ),
     )
     identifiers: int = Field(
         0, ge=0, description="rows of the puzzle table: at least the patients or puzzles of the data"
@@ -78,8 +87,10 @@ class SequenceModel(ModelConfig):
     )
     start: Literal["fixed", "random"] = Field(
         "fixed",
-        description="where states start: at one vector, the same everywhere; or, in training, at Gaussian ones, drawn anew for "
-        "each puzzle and place (EqR), and at test at that vector",
+        description=(
+            "where states start: at one vector, the same everywhere; or, in training, at Gaussian ones, drawn"
+            " anew for each puzzle and place (EqR), and at test at that vector"
+        ),
     )
     noise: float = Field(
         0.0,
@@ -91,7 +102,10 @@ class SequenceModel(ModelConfig):
     )
     halves: Literal["whole", "carry", "no_carry"] = Field(
         "whole",
-        description="read the image whole; or its left half, then its right half, with the states carried over or started anew",
+        description=(
+            "read the image whole; or its left half, then its right half, with the states carried over or"
+            " started anew"
+        ),
     )
     half_steps: int = Field(1, ge=1, le=64, description="supervision steps on the left half")
     half_loss: Literal["last", "both"] = Field(
@@ -169,19 +183,21 @@ class SequenceModel(ModelConfig):
             raise ConfigError(f"model.puzzle_emb must not be 'patient' for {data}, which names no patients")
         if self.identifiers < count:
             raise ConfigError(
-                f"model.identifiers must be at least {count:,}, the {self.puzzle_emb}s of {data}, but got {self.identifiers:,}"
+                f"model.identifiers must be at least {count:,}, the {self.puzzle_emb}s of {data}, but got"
+                f" {self.identifiers:,}"
             )
 
     def _check_shapes(self, shape: Shape) -> None:
         if self.puzzle_emb == "pathology_query" and self.head == "single_token":
             raise ValueError(
-                "model.puzzle_emb 'pathology_query' with model.head 'single_token' leaks the label: the finding's id at the "
-                "input is the answer (001-3). Use model.head 'multilabel', which asks about each finding in turn"
+                "model.puzzle_emb 'pathology_query' with model.head 'single_token' leaks the label: the"
+                " finding's id at the input is the answer (001-3). Use model.head 'multilabel', which asks"
+                " about each finding in turn"
             )
         if (self.puzzle_emb in ("patient", "puzzle")) != (self.identifiers > 0):
             raise ValueError(
-                "model.identifiers must be the number of patients or puzzles with model.puzzle_emb 'patient' or 'puzzle', and 0 "
-                f"otherwise, but got {self.identifiers} with {self.puzzle_emb!r}"
+                "model.identifiers must be the number of patients or puzzles with model.puzzle_emb 'patient'"
+                f" or 'puzzle', and 0 otherwise, but got {self.identifiers} with {self.puzzle_emb!r}"
             )
         if not (own := self.width // self.heads) or own % 2:
             given = f"{self.width} // {self.heads} = {own}"
@@ -195,7 +211,8 @@ class SequenceModel(ModelConfig):
             )
         if self.tokens == "patch" and (height % self.patch or width % self.patch):
             raise ValueError(
-                f"model.patch must divide the {height}x{width} pixels that are read at once, but got {self.patch}"
+                f"model.patch must divide the {height}x{width} pixels that are read at once, but got"
+                f" {self.patch}"
             )
         if self.tokens == "pixel" and shape[0] != 1:
             raise ValueError(
@@ -236,7 +253,9 @@ class HRM(SequenceModel):
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step",
-        description="through the last L- and the last H-update (the paper); the last high cycle; every update",
+        description=(
+            "through the last L- and the last H-update (the paper); the last high cycle; every update"
+        ),
     )
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
@@ -299,16 +318,23 @@ class TRM(SequenceModel):
     )
     states: Literal["answer and latent", "single", "multi-scale"] = Field(
         "answer and latent",
-        description="y and z; one state that is both; or y and a z of its own for each of the n updates (Table 2)",
+        description=(
+            "y and z; one state that is both; or y and a z of its own for each of the n updates (Table 2)"
+        ),
     )
     act: Literal["halt only", "continue"] = Field(
         "halt only",
-        description="what the halting head learns: whether the answer is right; also HRM's value of going on (Table 1)",
+        description=(
+            "what the halting head learns: whether the answer is right; also HRM's value of going on"
+            " (Table 1)"
+        ),
     )
     curriculum: Literal["none", "thirds"] = Field(
         "none",
-        description="recursion deepens in training: T and n are a third of theirs, from 30 % of the updates on two thirds, from "
-        "60 % on whole (CGAR)",
+        description=(
+            "recursion deepens in training: T and n are a third of theirs, from 30 % of the updates on two"
+            " thirds, from 60 % on whole (CGAR)"
+        ),
     )
 
     @property

@@ -64,11 +64,13 @@ def published(
     if bool(margin) != bool(why):
         given = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
         raise ConfigError(
-            f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'"
+            f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between"
+            " ...'"
         )
     if str(table).startswith("bundle:"):
         raise ConfigError(
-            f"published({table!r}): bundles are no targets. Write their values to a CSV: published('theirs.csv')"
+            f"published({table!r}): bundles are no targets. Write their values to a CSV:"
+            " published('theirs.csv')"
         )
     texts: dict[str, str] = {}
     if isinstance(table, Path) or table.endswith(".csv"):

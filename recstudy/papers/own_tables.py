@@ -168,9 +168,15 @@ def with_settings(target: Target, configs: Sequence[RunSettings], fields: Mappin
             names = [path.removeprefix(prefix) for path in fields]
             why = f"no config has such a field.{nearest(name, names)}"
             if prefix:
-                why = f"no setting is called so: there are {choices(names)}.{nearest(name, names) or nearest(column, COLUMNS)}"
+                why = (
+                    "no setting is called so: there are"
+                    f" {choices(names)}.{nearest(name, names) or nearest(column, COLUMNS)}"
+                )
             elif "." not in column:
-                why = f"no column is called so: there are {choices(COLUMNS)}, and config fields.{nearest(column, COLUMNS)}"
+                why = (
+                    f"no column is called so: there are {choices(COLUMNS)}, and config"
+                    f" fields.{nearest(column, COLUMNS)}"
+                )
             row.refuse(column, why, line=1)
         value = None if text in ("", BLANK) else text
         if value and not prefix:

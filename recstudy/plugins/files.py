@@ -291,7 +291,8 @@ def check_call(function: Callable[..., Any], *arguments: str) -> None:
         ]
         hint = nearest(missing[0], methods)
         raise ConfigError(
-            f"{_defined(function)}{name} lacks {choices(missing)}: it has {choices(methods) or 'no methods'}.{hint}"
+            f"{_defined(function)}{name} lacks {choices(missing)}: it has"
+            f" {choices(methods) or 'no methods'}.{hint}"
         )
     try:
         taken = signature(function)
@@ -355,4 +356,7 @@ def _check_guarded(file: Path) -> None:
 
 def unguarded(file: str, line: int | None = None) -> str:
     at = f", line {line}," if line else ""
-    return f'{file}{at} calls main(...) whenever it is imported, as every worker does. Put it under: if __name__ == "__main__":'
+    return (
+        f"{file}{at} calls main(...) whenever it is imported, as every worker does. Put it under: if __name__"
+        ' == "__main__":'
+    )

@@ -178,7 +178,10 @@ def _where(first: str, second: str) -> str:
         return f" in {first}"
     file, other_file = (getattr(sys.modules.get(module), "__file__", None) for module in (first, second))
     if file is not None and file == other_file:
-        return f": {file} runs as the study and is imported by another module too. Move what both need to a third"
+        return (
+            f": {file} runs as the study and is imported by another module too. Move what both need to a"
+            " third"
+        )
     return f", by {first} and by {second}"
 
 

@@ -247,7 +247,8 @@ class CommandProgram(TrainingProgram):
         if self.has_seed:
             return []
         return [
-            f"The command of {self.title} has no {{seed}}: the runs of a variant differ only if {self.title} is random."
+            f"The command of {self.title} has no {{seed}}: the runs of a variant differ only if {self.title}"
+            " is random."
         ]
 
     def user_files(self) -> dict[str, str]:
@@ -303,11 +304,14 @@ class CommandProgram(TrainingProgram):
         """Return why a command must be stopped; empty if it may run on."""
         minutes, silent_minutes, now = self.command.minutes, place.silent_minutes, time.monotonic()
         if minutes and now - process.began > 60 * minutes:
-            return f"ran into its time limit of {minutes:g} minutes and was stopped: raise minutes of its Command"
+            return (
+                f"ran into its time limit of {minutes:g} minutes and was stopped: raise minutes of its"
+                " Command"
+            )
         if not minutes and silent_minutes and now - process.printed > 60 * silent_minutes:
             return (
-                f"printed nothing for {silent_minutes:g} minutes (place.silent_minutes) and was stopped. If that is normal, give "
-                "its Command a time limit, such as minutes=60"
+                f"printed nothing for {silent_minutes:g} minutes (place.silent_minutes) and was stopped. If"
+                " that is normal, give its Command a time limit, such as minutes=60"
             )
         return ""
 

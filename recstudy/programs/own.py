@@ -201,8 +201,8 @@ class OwnProgram(Program):
             raise ConfigError(f"two programs are called {self.name!r}. Give one of them another name")
         elif (known.defaults, known.metrics) != (self.defaults, self.metrics):
             raise ConfigError(
-                f"two studies give {self.name} other settings or metrics. Give one of the programs another name, such as "
-                f"{type(self.spec).__name__}(..., name={self.title + '2'!r})"
+                f"two studies give {self.name} other settings or metrics. Give one of the programs another"
+                f" name, such as {type(self.spec).__name__}(..., name={self.title + '2'!r})"
             )
 
     def same_as(self, other: Program) -> bool:
@@ -241,7 +241,8 @@ def measured(name: str, given: Any, metrics: Iterable[str]) -> dict[str, float]:
     """
     if not isinstance(given, Mapping):
         raise ConfigError(
-            f"{name} must return its metrics, such as {{{next(iter(metrics))!r}: 91.3}}, but it returned {given!r}"
+            f"{name} must return its metrics, such as {{{next(iter(metrics))!r}: 91.3}}, but it returned"
+            f" {given!r}"
         )
     values: dict[str, float] = {}
     for metric in metrics:
@@ -309,7 +310,8 @@ def _schema(name: str, given: Any) -> tuple[Any, dict[str, Any]]:
         defaults = {} if schema is given else {field: getattr(given, field) for field in _fields(schema)}
     else:
         raise ConfigError(
-            f"the settings of {name} must be a dictionary with defaults, a dataclass or a pydantic model, but got {given!r}"
+            f"the settings of {name} must be a dictionary with defaults, a dataclass or a pydantic model, but"
+            f" got {given!r}"
         )
     for field in _fields(schema):
         if field in RESERVED:

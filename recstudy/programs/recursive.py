@@ -219,11 +219,13 @@ def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
             cost(config)  # counting it checks its outputs
         if config.model.reads_pixels and not is_8_bit:
             raise ConfigError(
-                f"{config.model.title} reads 8-bit grey levels, but the images of {title} are float32 or uint16"
+                f"{config.model.title} reads 8-bit grey levels, but the images of {title} are float32 or"
+                " uint16"
             )
         if config.train.augment.randaugment_ops and not is_8_bit:
             raise ConfigError(
-                f"train.augment.randaugment_ops must be 0: its operations are for 8-bit images, but those of {title} are not"
+                "train.augment.randaugment_ops must be 0: its operations are for 8-bit images, but those of"
+                f" {title} are not"
             )
 
 
@@ -242,8 +244,9 @@ def _hints(config: RunConfig) -> Iterator[str]:
     # A run of ten spans ends with an average that has forgotten its initial weights to exp(-10).
     if steps is not None and steps < 10 * span and not config.train.imported:
         yield (
-            f"Note: train.ema_decay={config.train.ema_decay:g} averages the weights over {span:,.0f} of the run's "
-            f"{steps:,} updates. The average lags behind the trained weights. Set train.ema_decay=0 to evaluate these."
+            f"Note: train.ema_decay={config.train.ema_decay:g} averages the weights over {span:,.0f} of the"
+            f" run's {steps:,} updates. The average lags behind the trained weights. Set train.ema_decay=0 to"
+            " evaluate these."
         )
 
 

@@ -235,7 +235,9 @@ class Place(Config):
     workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
     trainer: Literal["auto", "inline", "train"] = Field(
         "auto",
-        description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a whole GPU",
+        description=(
+            "in Tune's process, or on Ray Train workers; auto: Train for several workers or a whole GPU"
+        ),
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto",
@@ -297,8 +299,8 @@ class Place(Config):
             )
         if device == "mps" and (self.workers_per_run > 1 or self.uses_train or self.compile == "on"):
             raise ValueError(
-                "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that are not compiled. "
-                "Leave workers_per_run, trainer and compile out"
+                "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that"
+                " are not compiled. Leave workers_per_run, trainer and compile out"
             )
         if self.trainer == "inline" and self.workers_per_run > 1:
             raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")

@@ -220,7 +220,10 @@ def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
                 lines.append(line)
                 rows.append([cell.strip() for cell in cells])
                 if len(cells) != len(rows[0]):
-                    problem = f"it has {len(cells)} cells, but the head has {len(rows[0])}. Put a cell with the separator in quotes"
+                    problem = (
+                        f"it has {len(cells)} cells, but the head has {len(rows[0])}. Put a cell with the"
+                        " separator in quotes"
+                    )
                     raise ConfigError(f"{name}, line {line}: {problem}")
             line = reader.line_num + 1
     except csv.Error as error:
@@ -230,7 +233,8 @@ def _cells(name: str, text: str) -> tuple[list[int], list[list[str]]]:
     if len(rows) < 2:
         what = "has a head and no run" if rows else "is empty"
         raise ConfigError(
-            f"{name} {what}. It needs a line with the names of settings, seed and metrics, and a line for each run"
+            f"{name} {what}. It needs a line with the names of settings, seed and metrics, and a line for"
+            " each run"
         )
     for head, count in Counter(filter(None, rows[0])).items():
         if count > 1:
@@ -292,7 +296,8 @@ def assign(
     if problem := _problem(table, bool(settings or metrics)):
         taken = f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
         raise ConfigError(
-            f"{table.file.name}: {taken}; {problem}. Say which columns are which: --settings A,B --metrics C,D --seed S"
+            f"{table.file.name}: {taken}; {problem}. Say which columns are which: --settings A,B --metrics"
+            " C,D --seed S"
         )
 
 
@@ -347,7 +352,10 @@ def _problem(table: RunTable, is_stated: bool) -> str:
     """Return why the roles of the columns cannot be right; empty if they can."""
     settings, metrics, unclear = table.of(SETTING), table.of(METRIC), table.of(UNCLEAR)
     if sum(column.name.isdigit() for column in metrics) > 1:
-        return "columns called by numbers look like seeds, but each run needs a line of its own, as pandas.melt makes it"
+        return (
+            "columns called by numbers look like seeds, but each run needs a line of its own, as pandas.melt"
+            " makes it"
+        )
     are_unique = not is_stated and bool(settings) and _count(settings) == len(table.lines)
     if are_unique and len(metrics) > 1:  # a number that differs from row to row may then be a setting
         unclear += [
@@ -413,9 +421,9 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
         if before and "failed" not in (before.status, run.status):
             same = ", ".join(f"{name}={value}" for name, value in settings.items())
             raise ConfigError(
-                f"{table.file.name}, lines {before.line} and {line}: the same settings and seed ({same}, seed {run.seed}). "
-                "Remove one, such as all but the last epoch of a run. If another column tells them apart, name it too: "
-                f"--settings {','.join(column.name for column in columns)},COLUMN"
+                f"{table.file.name}, lines {before.line} and {line}: the same settings and seed ({same}, seed"
+                f" {run.seed}). Remove one, such as all but the last epoch of a run. If another column tells"
+                f" them apart, name it too: --settings {','.join(column.name for column in columns)},COLUMN"
             )
         left_out["failed, and repeated"] += before is not None
         runs[run_id] = before if before and run.status == "failed" else run

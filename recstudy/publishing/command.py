@@ -56,7 +56,8 @@ class Publish:
         )  # fmt: skip
         say(*(f"Left out: {line}" for line in left_out))
         say(
-            f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify {self.out}.zip"
+            f"{self.out} and {self.out}.zip: verified. Check them anywhere with: recstudy verify"
+            f" {self.out}.zip"
         )
         return 0
 

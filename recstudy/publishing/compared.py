@@ -110,7 +110,8 @@ def compare(theirs: StudyRecords, here: StudyRecords, name: str) -> bool:
         return False
     if common:
         say(
-            f"Not bit-equal: {same} of {plural(len(common), 'run')} gave every metric to the last digit; {machines}."
+            f"Not bit-equal: {same} of {plural(len(common), 'run')} gave every metric to the last digit;"
+            f" {machines}."
         )
         groups = [
             {(row.provenance.workers, row.provenance.threads) for row in rows.values()}

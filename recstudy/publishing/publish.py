@@ -243,9 +243,9 @@ def refuse_private(root: Path, machine: Private) -> None:
         if match := machine.remaining(text):
             what, start = match
             raise ConfigError(
-                f"{file.relative_to(root)}, line {text.count(chr(10), 0, start) + 1}, names {what!r}, which is of this machine "
-                "or a secret. Take it out of the study and run its command again, or pass --allow for a name that may be "
-                "published."
+                f"{file.relative_to(root)}, line {text.count(chr(10), 0, start) + 1}, names {what!r}, which"
+                " is of this machine or a secret. Take it out of the study and run its command again, or"
+                " pass --allow for a name that may be published."
             )
 
 

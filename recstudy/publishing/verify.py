@@ -281,7 +281,10 @@ def check_records(bundle: Bundle, verified: Verified) -> Iterator[str]:
         for name, value in selected.scores.items():
             score = lines.get(selected.epoch, {}).get(f"selection_{name}")
             if score != value:
-                yield f"{folder.epochs}: {name} of epoch {selected.number} is {score}, but {value} in result.json"
+                yield (
+                    f"{folder.epochs}: {name} of epoch {selected.number} is {score}, but {value} in"
+                    " result.json"
+                )
 
 
 def check_dates(bundle: Bundle, verified: Verified) -> Iterator[str]:
@@ -367,7 +370,10 @@ def table_differences(published: Path, drawn: Path, is_same_version: bool) -> It
     """
     ours, theirs = (pd.read_csv(file, dtype=str, keep_default_na=False) for file in (published, drawn))
     if len(ours) != len(theirs) or (is_same_version and [*ours] != [*theirs]):
-        yield f": has {len(ours)} rows and {ours.shape[1]} columns, but the records give {len(theirs)} and {theirs.shape[1]}"
+        yield (
+            f": has {len(ours)} rows and {ours.shape[1]} columns, but the records give {len(theirs)} and"
+            f" {theirs.shape[1]}"
+        )
         return
     cells: list[tuple[int, str]] = []
     for column in ours.columns.intersection(theirs.columns):

@@ -89,7 +89,8 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     studies_in_use = [study for study in studies if held(study / "lock")]
     if orphans and studies_in_use:
         raise StorageError(
-            f"{studies_in_use[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans."
+            f"{studies_in_use[0]} is in use, and its runs may be named at any moment. Wait for it, or leave"
+            " out --orphans."
         )
     named_ids: set[str] = set()
     damaged: list[StorageError] = []

@@ -141,7 +141,10 @@ def _remedy(path: Path, error: OSError) -> str:
     if error.errno in GONE:
         return "Bring its file system back; the same command then goes on from what was kept."
     with suppress(OSError):
-        free = f"{megabytes(shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free)} are free there. "
+        free = (
+            f"{megabytes(shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free)}"
+            " are free there. "
+        )
         for root in (folder for folder in path.parents if (folder / MARKER).exists()):
             taken = megabytes(sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt")))
             free += (

@@ -110,7 +110,8 @@ class Mirror:
         path = self.root / info.path.removeprefix(f"{self.base}/")
         if ".." in path.parts or not path.is_relative_to(self.root):
             raise StorageError(
-                f"the results' store has an object {info.path!r}, which is in no folder of results. Remove it."
+                f"the results' store has an object {info.path!r}, which is in no folder of results."
+                " Remove it."
             )
         # weights and pages may be larger
         if _travels(path.name, RECORDS) and (info.size or 0) > largest(path):
@@ -182,7 +183,8 @@ class Mirror:
             call,
             may_pass=lambda error: not isinstance(error, FileNotFoundError),
             failure=lambda error: (
-                f"the results' store fails at {key}: {first_line(error)}. The same command goes on from what it holds."
+                f"the results' store fails at {key}: {first_line(error)}. The same command goes on from what"
+                " it holds."
             ),
         )
 
@@ -200,9 +202,10 @@ def _order(path: Path) -> tuple[int, str]:
     """Order what is sent: a resumed run drops log lines that its checkpoint does not know, but cannot make up
     missing ones.
     """
-    return max(
-        (rank for rank, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0
-    ), path.name
+    return (
+        max((rank for rank, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0),
+        path.name,
+    )
 
 
 def _state(path: Path) -> tuple[int, int]:

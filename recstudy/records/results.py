@@ -300,4 +300,7 @@ class Results:
 
 
 def _foreign(place: object) -> str:
-    return f"{place} holds files of another program ({MARKER} is missing). Give an empty or new folder with --results."
+    return (
+        f"{place} holds files of another program ({MARKER} is missing). Give an empty or new folder with"
+        " --results."
+    )

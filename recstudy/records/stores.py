@@ -54,8 +54,8 @@ def filesystem(uri: str) -> tuple[Any, str]:
     """
     if (shown := without_secrets(uri)) != uri:
         raise ConfigError(
-            f"a results URI must not hold a password or a key, because the records name it: {shown}. "
-            "Give credentials as the store's own variables, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+            f"a results URI must not hold a password or a key, because the records name it: {shown}. Give"
+            " credentials as the store's own variables, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         )
     from pyarrow import fs
 
@@ -71,7 +71,8 @@ def filesystem(uri: str) -> tuple[Any, str]:
         raise ConfigError(f"results at {uri}: {first_line(error)}") from None
     if not path:
         raise ConfigError(
-            f"results at {uri}: it names no bucket or folder, such as {uri.partition('://')[0]}://bucket/results"
+            f"results at {uri}: it names no bucket or folder, such as"
+            f" {uri.partition('://')[0]}://bucket/results"
         )
     ask(uri, lambda: store.get_file_info(path))
     return store, path
@@ -107,8 +108,8 @@ def ask(uri: str, question: Callable[[], object]) -> None:
 
 def _refused(uri: str, reason: str) -> str:
     return (
-        f"cannot use the results store {uri} ({reason}). Give a bucket or folder that exists, and credentials that may write "
-        f"to it, as the {urlsplit(uri).scheme} client expects them in the environment."
+        f"cannot use the results store {uri} ({reason}). Give a bucket or folder that exists, and credentials"
+        f" that may write to it, as the {urlsplit(uri).scheme} client expects them in the environment."
     )
 
 

@@ -192,8 +192,10 @@ class Rule(NamedTuple):
 RULES = {  # in the order of the report
     "selection on the test set": Rule(
         check_selection,
-        "These scores are optimistic, because the best of many epochs or settings on the test set is partly luck.",
-        "Select on a validation split (train.selection=validation; a search by `score`), and score the test set once.",
+        "These scores are optimistic, because the best of many epochs or settings on the test set is partly"
+        " luck.",
+        "Select on a validation split (train.selection=validation; a search by `score`), and score the test"
+        " set once.",
     ),
     "the number of seeds": Rule(
         check_seeds,
@@ -204,7 +206,8 @@ RULES = {  # in the order of the report
     "equal training FLOPs": Rule(
         check_flops,
         "A better score of the more expensive variant may come from its compute and not from its idea.",
-        "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or a table with the costs.",
+        "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or a table with the"
+        " costs.",
     ),
     "data checksums": Rule(
         check_data,
@@ -213,13 +216,16 @@ RULES = {  # in the order of the report
     ),
     "noted repeats of data": Rule(
         check_repeats,
-        "A network may have memorized a test item that is a training item too. An item with several labels has no right answer.",
+        "A network may have memorized a test item that is a training item too. An item with several labels"
+        " has no right answer.",
         "Remove the copies from one split, and run again with another --results.",
     ),
     "commits, versions and machines": Rule(
         check_origins,
-        "A difference between rows may come from another version of the code or packages, and one in time from the machine.",
-        "Check that the change does not touch the runs (git diff), or run everything again with another --results.",
+        "A difference between rows may come from another version of the code or packages, and one in time"
+        " from the machine.",
+        "Check that the change does not touch the runs (git diff), or run everything again with another"
+        " --results.",
         is_general=True,
     ),
 }

@@ -88,7 +88,8 @@ class Claim:
             object.__setattr__(self, "metric", named[0])
         if self.within is not None and self.by:
             raise ConfigError(
-                f"the claim {self.text!r}: by is a direction's margin and within that of no difference: give one"
+                f"the claim {self.text!r}: by is a direction's margin and within that of no difference:"
+                " give one"
             )
 
     @property

@@ -183,7 +183,10 @@ def describe_damage(path: Path, error: Exception) -> str:
     if isinstance(error, StorageError):
         return str(error)
     reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-    return f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the study again."
+    return (
+        f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the"
+        " study again."
+    )
 
 
 def _read_images(path: Path) -> list[Json]:

@@ -120,7 +120,8 @@ def find(records: StudyRecords, name: str) -> NamedNumber:
     parts = {part.name: part for part in records.parts if part.explained}
     if not parts or not place.strip(":"):
         raise ConfigError(
-            f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}: {choices(parts) or 'none'}."
+            f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}:"
+            f" {choices(parts) or 'none'}."
         )
     part = parts[match("table", wanted, list(parts), numbered=False)]
     try:

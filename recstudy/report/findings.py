@@ -30,9 +30,10 @@ from recstudy.report.trials import Best
 
 MOST = 5
 HOW = (
-    f"Findings: at most {MOST} sentences, made from verdicts and intervals. First decided claims, then differences and effects "
-    "with p below 0.05 (Holm); a study that asks for none of these names the best variant of its first table. Then one sentence "
-    "each for what is undecided and the seeds that it needs, for published values, and for failed or missing runs."
+    f"Findings: at most {MOST} sentences, made from verdicts and intervals. First decided claims, then"
+    " differences and effects with p below 0.05 (Holm); a study that asks for none of these names the best"
+    " variant of its first table. Then one sentence each for what is undecided and the seeds that it needs,"
+    " for published values, and for failed or missing runs."
 )
 NOTHING = "Nothing is known yet"
 NO_DIFFERENCE = "No significant difference"
@@ -282,7 +283,8 @@ def _published(records: StudyRecords) -> list[Sentence]:
     if not values:
         return []
     differing = [
-        f"{value.label}, {inline(value.cell.metric)}: {value.placed.text} published, {cell_text(value.cell)} here"
+        f"{value.label}, {inline(value.cell.metric)}: {value.placed.text} published, {cell_text(value.cell)}"
+        " here"
         for value in values
         if value.answer.verdict is Verdict.DIFFERS
     ]
@@ -373,7 +375,10 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
     for value in published_values(records):
         if not value.placed.reasons and not metric(value.cell.metric).computed:
             name, cell = value.placed.target.metric, value.cell
-            text = f"{value.label}: {inline(name)} {quantity(name, value.placed.value)}, {value.placed.target.cited}"
+            text = (
+                f"{value.label}: {inline(name)} {quantity(name, value.placed.value)},"
+                f" {value.placed.target.cited}"
+            )
             verdict = outcome_words(value.placed, value.answer)
             questions.append(_open_question(text, cell.variants, verdict, value.answer, cell.left, cell.n))
     return list({(question.text, question.variants): question for question in questions}.values())

@@ -92,7 +92,10 @@ def _read_scores(program: Program, file: Path, changed: int, name: str) -> ItemS
 
 
 UNKNOWN = 1000  # questions of a test split whose size no run states
-SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
+SPLIT = (
+    "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval"
+    " of the share"
+)
 MAY_SPLIT = "seeds of other variants split, so these few seeds may all be of one kind"
 WHY_NOTES: dict[Why | None, str] = {Why.SPLIT: SPLIT, Why.MAY_SPLIT: MAY_SPLIT}
 APART = "spread several times that of the others"

@@ -155,7 +155,8 @@ class Loaded:
         if isinstance(part, BesidePublished) and any(target.read_from for target in part.targets):
             if self.records.is_own:
                 raise ConfigError(
-                    f"{part.name!r} has a published table of yours: put it into the study's report, which reads it"
+                    f"{part.name!r} has a published table of yours: put it into the study's report, which"
+                    " reads it"
                 )
             part = replace(part, targets=of_program(part.targets))
         made = self._shown(part)
@@ -175,9 +176,11 @@ class Loaded:
     def _repr_html_(self) -> str:
         with self.records.standing():
             rows = [
-                (name, "not drawable", part.reason)
-                if isinstance(part, Undrawable)
-                else (name, type(part).__name__, heading(part))
+                (
+                    (name, "not drawable", part.reason)
+                    if isinstance(part, Undrawable)
+                    else (name, type(part).__name__, heading(part))
+                )
                 for name, part in self.parts.items()
             ]
             head = question(self.records) + answer(self.records) + overview(self.records)
@@ -185,7 +188,10 @@ class Loaded:
 
     def __repr__(self) -> str:
         plan = self.records.plan
-        return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
+        return (
+            f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs;"
+            f" {', '.join(self.parts)}"
+        )
 
 
 def _answer_values(label: str, name: str, answer: Answer[Any]) -> tuple[Any, ...]:

@@ -119,7 +119,8 @@ class Part(_Declared):
         figure nor table.
         """
         raise ConfigError(
-            f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define shown(records)"
+            f"the part {self.name!r} is neither figure nor table: {type(self).__name__} must define"
+            " shown(records)"
         )
 
     def scored_by(self, score: str) -> Self:
@@ -171,7 +172,8 @@ class FigurePart(Part):
     def data(self, records: "StudyRecords") -> "pd.DataFrame":
         """Return what the figure shows, a row per point. It is written as CSV beside the figure."""
         raise ConfigError(
-            f"the figure {self.name!r} has no data of its own: {type(self).__name__} must define data(records)"
+            f"the figure {self.name!r} has no data of its own: {type(self).__name__} must define"
+            " data(records)"
         )
 
     @abstractmethod
@@ -232,9 +234,11 @@ def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
         ConfigError: one is no part, or of a kind that is not registered.
     """
     return [
-        part.entry
-        if isinstance(part, Undrawable)
-        else {"kind": kind_of(part), **TypeAdapter(type(part)).dump_python(part, mode="json")}
+        (
+            part.entry
+            if isinstance(part, Undrawable)
+            else {"kind": kind_of(part), **TypeAdapter(type(part)).dump_python(part, mode="json")}
+        )
         for part in parts
     ]
 
@@ -263,7 +267,8 @@ def check_report(parts: Iterable[Part], have: Collection[str], is_own: bool = Fa
         wanted = [name for name in part.needs if not registered(name)]
         for name in (name for name in wanted if name not in have):
             raise ConfigError(
-                f"the {kind} {part.name!r} names {name!r}, but the study has {choices(have)}.{nearest(name, have)}"
+                f"the {kind} {part.name!r} names {name!r}, but the study has"
+                f" {choices(have)}.{nearest(name, have)}"
             )
         metrics = [*part.shows, *([] if is_own and part.live else part._words("reads_in"))]
         for name in (name for name in metrics if not _is_metric(name)):
@@ -284,7 +289,10 @@ def kind_of(part: Part) -> str:
         raise ConfigError(
             f"a report is made of parts, but got {part!r}."
             if not isinstance(part, Part)
-            else f'the report part {kind.__name__} is not registered: write @PARTS.add("{kind.__name__.lower()}") over its class.'
+            else (
+                f"the report part {kind.__name__} is not registered: write"
+                f' @PARTS.add("{kind.__name__.lower()}") over its class.'
+            )
         )
     return found
 

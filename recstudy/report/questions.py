@@ -319,7 +319,8 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
     bases = {index: reference for index, reference in variants if reference is not None}
     if not bases:
         raise ConfigError(
-            f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out."
+            f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use"
+            " leave_one_out."
         )
     return bases
 

@@ -275,8 +275,8 @@ DENSITY = 300  # pixels an inch of a PNG
 # A PDF without the margins of 0.1 inches that Kaleido asks Chrome for, which then shrinks the figure by 5 %.
 FLUSH = "<style>@page { margin: 0 } body { margin: 0 } img { display: block }</style>"
 NO_BROWSER = (
-    "figures were not exported as {formats}: no Chrome or Chromium answers ({reason}). Install one (on Debian: "
-    "apt-get install chromium) or set BROWSER_PATH to it. The HTML and CSV files are there."
+    "figures were not exported as {formats}: no Chrome or Chromium answers ({reason}). Install one (on"
+    " Debian: apt-get install chromium) or set BROWSER_PATH to it. The HTML and CSV files are there."
 )
 
 

@@ -147,5 +147,6 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
         if found:
             return found
     raise ConfigError(
-        f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET."
+        f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its"
+        " studies/NAME/PRESET."
     )

@@ -42,7 +42,8 @@ class Price:
         found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]{3})", text.strip())
         if found is None:
             raise ConfigError(
-                f"--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got {text!r}"
+                "--price is what a GPU hour costs, with its currency, such as 2.5EUR or 3USD, but got"
+                f" {text!r}"
             )
         return cls(float(found[1]), found[2])
 
@@ -96,14 +97,16 @@ OF_RECURSIVE = tuple(  # resources that mean something to the recursive models a
 )
 ANSWER = 2  # sentences beside the question
 INTERVALS = (
-    "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own variance is "
-    "moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is significantly better."
+    "Intervals are 95 % confidence intervals over seeds, for a single look at the results. Each variant's own"
+    " variance is moderated by up to 2 degrees of freedom from the other variants. Bold: no other variant is"
+    " significantly better."
 )
 ON_P = (
-    "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims, differences, effects and "
-    "published values. It decides the verdict. Supported, higher or lower: p below 0.05. Smaller than claimed: the stated "
-    "margin is refuted, and the sign is not. Agrees: our mean lies within the margin of the published value. Differs: it does "
-    "not, and one more run of ours would not give the published value."
+    "p (Holm): the p value of a two-sided t test, adjusted for all questions of this report: claims,"
+    " differences, effects and published values. It decides the verdict. Supported, higher or lower: p below"
+    " 0.05. Smaller than claimed: the stated margin is refuted, and the sign is not. Agrees: our mean lies"
+    " within the margin of the published value. Differs: it does not, and one more run of ours would not give"
+    " the published value."
 )
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
@@ -186,7 +189,10 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     shared = len(records.rows) - len(runs)
     # variants may have different numbers of seeds
     seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))
-    planned = f"{plural(len(records.variants), 'variant')}, {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
+    planned = (
+        f"{plural(len(records.variants), 'variant')},"
+        f" {f'{seeds[0]} to ' * (len(seeds) > 1)}{plural(len(plan.seeds), 'seed')}"
+    )
     planned += f"; {plural(shared, 'run')} under a second label" if shared else ""
     notes = dict.fromkeys(note for row in runs for note in row.found.notes)
     return [
@@ -295,9 +301,11 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
         ("Search", f"{search.sampler}, {search.budget}{stopping}"),
         (
             "Trials",
-            f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in ends)
-            if ends
-            else "none yet",
+            (
+                f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in ends)
+                if ends
+                else "none yet"
+            ),
         ),
         ("Best so far", f"{metric(name).title} {best[0]}" if best else ""),
     ]

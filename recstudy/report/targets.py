@@ -331,10 +331,9 @@ def _reasons(
         "another machine": metric(name).timed,
         f"only {limit} images of each split": limit not in (None, stated.get("data.limit")),
         SHARDS: max(workers, default=1) > 1 and records.variants[index].batch_norm,
-        "data of several checksums: " + " and ".join(checksum[:SHORT] for checksum in checksums): len(
-            checksums
-        )
-        > 1,
+        "data of several checksums: " + " and ".join(checksum[:SHORT] for checksum in checksums): (
+            len(checksums) > 1
+        ),
         "smoke run": plan.smoke,
     }
     return [*reasons, *(reason for reason, holds in checks.items() if holds)]

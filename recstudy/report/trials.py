@@ -30,8 +30,8 @@ def search_of(records: StudyRecords, part: str) -> SearchRecord:
     """
     if records.plan.search is None:
         raise ConfigError(
-            f"{part!r} shows a search, but {records.plan.study} is a study of given variants. Take it out of `report`, "
-            "or make the study a Search."
+            f"{part!r} shows a search, but {records.plan.study} is a study of given variants. Take it out of"
+            " `report`, or make the study a Search."
         )
     return records.plan.search
 
@@ -86,8 +86,9 @@ def direction_of(name: str, objectives: Mapping[str, str]) -> str:
 
 
 LUCKY = (
-    "Scores of fresh seeds leave out the seed that the search used: the best of many trials is also the luckiest of them "
-    "(winner's curse). Of several fresh means the best is again a little lucky, so none is marked"
+    "Scores of fresh seeds leave out the seed that the search used: the best of many trials is also the"
+    " luckiest of them (winner's curse). Of several fresh means the best is again a little lucky, so none is"
+    " marked"
 )
 PARETO = "Rows are ordered by the first objective, those on the Pareto front before all others"
 
@@ -137,7 +138,10 @@ class Best(TablePart):
             metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics
         ]
         seeds = ", ".join(map(str, search.confirm.seeds))
-        luck = f"{LUCKY}. The best {search.confirm.best} are run again with {'seeds' if ',' in seeds else 'seed'} {seeds}"
+        luck = (
+            f"{LUCKY}. The best {search.confirm.best} are run again with"
+            f" {'seeds' if ',' in seeds else 'seed'} {seeds}"
+        )
         notes = [*text_notes(records, variants, self.metrics), *spread_notes(records, variants, self.metrics)]
         notes += [PARETO] if len(search.objectives) > 1 else []
         notes += [luck if seeds else "No fresh seeds are planned, so no score here is free of luck"]

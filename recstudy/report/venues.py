@@ -52,7 +52,8 @@ def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) ->
     """
     if venue and width:
         raise ConfigError(
-            f"a paper has the widths of a venue or one of its own, but got --venue {venue} and --width {width}"
+            f"a paper has the widths of a venue or one of its own, but got --venue {venue} and --width"
+            f" {width}"
         )
     if venue and venue not in VENUES:
         raise ConfigError(f"no venue {venue!r}: there are {choices(VENUES)}.{nearest(venue, VENUES)}")

@@ -124,7 +124,8 @@ def check_drawable(plan: PlanRecord) -> list[str]:
                 raise
             what = f"{type(error).__name__}: {error}".partition("\n")[0]
             said.append(
-                f"The part {part.name!r} of the report cannot be drawn without a run: {what}. It is tried again with runs."
+                f"The part {part.name!r} of the report cannot be drawn without a run: {what}. It is tried"
+                " again with runs."
             )
     return said
 
@@ -146,7 +147,8 @@ def write_files(
     for part, file in zip(records.parts, files, strict=True):
         if part in figures:
             tell(
-                f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}"
+                f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}:"
+                f" {part.name}"
             )
         write = partial(Shown.write, out=out, file=file, export=export, paper=paper)
         sections.append(section(records, part, write))

@@ -35,7 +35,8 @@ class Budget:
         match = BUDGET.fullmatch(text) if isinstance(text, str) else None
         if match is None or not float(match[1]):
             raise ConfigError(
-                f"a budget is a number of runs, hours or GPU hours, such as 24, 90min, 2h or 40gpuh, but got {text!r}"
+                "a budget is a number of runs, hours or GPU hours, such as 24, 90min, 2h or 40gpuh, but got"
+                f" {text!r}"
             )
         amount, unit = float(match[1]), match[2]
         if unit == "min":

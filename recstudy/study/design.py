@@ -252,7 +252,8 @@ def _both(own: Variant, new: Variant, several: bool) -> Variant:
     for short, path in new.axes.items():
         if own.axes.get(short, path) != path:
             raise ConfigError(
-                f"--vary {path}: {short!r} of this study is {own.axes[short]!r}; one of them needs a study of its own"
+                f"--vary {path}: {short!r} of this study is {own.axes[short]!r}; one of them needs a study of"
+                " its own"
             )
     return replace(
         own,

@@ -173,7 +173,10 @@ def price_lines(
         time = f"{at_cores} on the {plural(cores, 'core')} of this machine, {at_gpu} on a GPU ({GUESS})"
     most = max(program.memory(run.config) or 0 for run in todo) / 1e9
     memory = f"{most:,.2g} GB" if most >= 1 else f"{float(f'{1000 * most:.2g}'):g} MB"
-    yield f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about {time}."
+    yield (
+        f"{price}, at most {flops(left)} of training (halting saves some), {memory} of memory each; about"
+        f" {time}."
+    )
 
 
 def _times(pflop: float, cores: int = 1, start: float = 0.0) -> list[str]:
@@ -195,7 +198,10 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
         asked = open_questions(records)
         variants = sorted({variant for question in asked for variant in question.variants})
         seeds = [max(0, until.maximum - plan.seeds_each[variant]) for variant in variants]
-        runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.maximum} seeds of"
+        runs = (
+            f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to"
+            f" {until.maximum} seeds of"
+        )
         pflop = [plan.base.program.pflop(plan.configs[variant]) for variant in variants]
         known = [spend * count for spend, count in zip(pflop, seeds, strict=True) if spend is not None]
         time = (

@@ -336,13 +336,14 @@ def _with_variants(plan: Plan, study: Study, seeds_at_most: int | None = None) -
     most = study.by_preset(study.seeds_at_most, plan.preset, 0) if seeds_at_most is None else seeds_at_most
     if most and plan.seeds > most:
         raise ConfigError(
-            f"{plan.seeds} seeds are more than the {most} that {study.name} may have: raise its seeds_at_most, or "
-            f"--seeds-at-most {plan.seeds}. Tests are stricter where that is stated after the first run has finished"
+            f"{plan.seeds} seeds are more than the {most} that {study.name} may have: raise its"
+            f" seeds_at_most, or --seeds-at-most {plan.seeds}. Tests are stricter where that is stated after"
+            " the first run has finished"
         )
     if len(variants) * plan.seeds > MOST_RUNS:
         raise ConfigError(
-            f"{study.name} would have {len(variants)} variants x {plan.seeds:,} seeds, but a study plans {MOST_RUNS:,} runs at "
-            "most: lower --seeds, or split the study"
+            f"{study.name} would have {len(variants)} variants x {plan.seeds:,} seeds, but a study plans"
+            f" {MOST_RUNS:,} runs at most: lower --seeds, or split the study"
         )
     return replace(plan, variants=variants, configs=configs, seeds_at_most=most)
 
@@ -355,7 +356,8 @@ def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = ""
     for path in plan.changes:
         if any(path in ranges for ranges in space.ranges.values()):
             raise ConfigError(
-                f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of `vary`"
+                f"{setting_name(path)!r} is searched by {search.name}: give it no value, or take it out of"
+                " `vary`"
             )
     for family, ranges in space.ranges.items():
         for path, stated in ranges.items():
@@ -425,8 +427,8 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
     for variant in variants:
         if variant.base and variant.base not in labels:
             raise ConfigError(
-                f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are {choices(labels, most=6)}."
-                + nearest(variant.base, labels)
+                f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are"
+                f" {choices(labels, most=6)}." + nearest(variant.base, labels)
             )
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
@@ -445,8 +447,8 @@ def check_variants(study: Study, preset: str, changes: Changes) -> None:
             )
         if changed in apart:
             raise ConfigError(
-                f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be true any more. "
-                "Choose variants with --only, or change its value in the study"
+                f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be"
+                " true any more. Choose variants with --only, or change its value in the study"
             )
         for path in (*swept, *apart):
             if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
@@ -463,7 +465,8 @@ def _check_deviations(study: Study, configs: Iterable[RunSettings]) -> None:
         values = dict.fromkeys(repr(fields[stated.field]) for fields in settings if stated.field in fields)
         if stated.of_config and repr(stated.ours) not in values:
             raise ConfigError(
-                f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its preset {PAPER} "
+                f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its"
+                f" preset {PAPER} "
                 + (f"it is {choices(values)}" if values else "no model or data set has this field")
             )
 

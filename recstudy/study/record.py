@@ -195,9 +195,11 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
         stated=first_dates(record, definitions),
-        dropped=dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
-        if newest
-        else {},
+        dropped=(
+            dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
+            if newest
+            else {}
+        ),
         registered=registration(record)[1]
         or next((plan.registered for plan in definitions if plan.registered), None),
         created=(last and last.created) or record.created,
@@ -232,8 +234,9 @@ def namesake_note(plan: Plan, results: Results) -> str:
     ):
         return ""
     return (
-        f"Note: {last.file} and {file.path} both have a study {plan.study.name!r} in {results.root}. The report of the "
-        "study that runs last replaces the other's. Rename one of the studies, or give another folder with --results."
+        f"Note: {last.file} and {file.path} both have a study {plan.study.name!r} in {results.root}. The"
+        " report of the study that runs last replaces the other's. Rename one of the studies, or give"
+        " another folder with --results."
     )
 
 
@@ -275,7 +278,10 @@ def _readable(file: Path) -> PlanRecord | None:
     return None
 
 
-HEAD = "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit registers it.\n"
+HEAD = (
+    "# What {} states before it runs, by digests; written by `recstudy register`. Commit it: the commit"
+    " registers it.\n"
+)
 
 
 def register(plan: PlanRecord) -> str:
@@ -299,8 +305,8 @@ def register(plan: PlanRecord) -> str:
         return f"{file}: {plural(len(stated.stated), 'statement')}"
     if changed := differences(plan, before):
         raise ConfigError(
-            f"{file} was registered on {before.date} and stays: {'; '.join(changed)}. Run the study as it was registered, or "
-            "remove the file to register it anew"
+            f"{file} was registered on {before.date} and stays: {'; '.join(changed)}. Run the study as it was"
+            " registered, or remove the file to register it anew"
         )
     return f"{file}: registered on {before.date}, unchanged"
 

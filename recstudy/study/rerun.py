@@ -31,8 +31,8 @@ class Outdated:
         fix = "" if self.again else " Repeat them with --rerun changed."
         lines = [f"{line}.{fix}" for line in change_lines(self.changes)]
         lines += [
-            f"The files of {name} were not read here as they are now, so it is not known whether finished runs are of them. "
-            "--rerun changed reads them."
+            f"The files of {name} were not read here as they are now, so it is not known whether finished"
+            " runs are of them. --rerun changed reads them."
             for name in self.unread
         ]
         if self.earlier:

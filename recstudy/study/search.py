@@ -94,7 +94,8 @@ class Search(Stated):
             or not self.objectives
         ):
             raise ConfigError(
-                f"the objectives of {self.name} are {{name: 'max' or 'min'}}, but got {brief(self.objectives)}"
+                f"the objectives of {self.name} are {{name: 'max' or 'min'}}, but got"
+                f" {brief(self.objectives)}"
             )
         self._check_ranges(self.ranges)
         for name, conditions in self.when.items() if isinstance(self.when, Mapping) else (("when", None),):
@@ -102,7 +103,8 @@ class Search(Stated):
                 isinstance(values, list | tuple) for values in conditions.values()
             ):
                 raise ConfigError(
-                    f"the `when` of {self.name} is {{field: {{other field: [values]}}}}, but got {name!r}: {conditions!r}"
+                    f"the `when` of {self.name} is {{field: {{other field: [values]}}}}, but got {name!r}:"
+                    f" {conditions!r}"
                 )
         self._name_fields()
 
@@ -272,7 +274,8 @@ def _check_when(search: Search, ranges: Ranges) -> None:
             for value in values:
                 if value not in varied[other]:
                     raise ConfigError(
-                        f"{search.name} searches {path!r} where {other} is {value!r}, which is not in its range ({varied[other]})"
+                        f"{search.name} searches {path!r} where {other} is {value!r}, which is not in its"
+                        f" range ({varied[other]})"
                     )
 
 
@@ -317,7 +320,8 @@ def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping:
     """
     if stopping != "none" and len(search.objectives) > 1:
         raise ConfigError(
-            f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"
+            f"--stopping {stopping} ranks runs by one objective, but {search.name} has"
+            f" {choices(search.objectives)}"
         )
     known = ("score", *(search.metrics or COSTS))
     for name in search.objectives:

@@ -54,7 +54,8 @@ class Stated:
         for seeds in self.each("seeds"):
             if not is_count(seeds, self.fewest_seeds):
                 raise ConfigError(
-                    f"the seeds of {self.name} must be a whole number of at least {self.fewest_seeds}, but got {seeds!r}"
+                    f"the seeds of {self.name} must be a whole number of at least {self.fewest_seeds}, but"
+                    f" got {seeds!r}"
                 )
         self.check_lists("report", Part)
 
@@ -86,8 +87,8 @@ class Stated:
         presets = self.presets
         if not isinstance(presets, Mapping) or not presets:
             raise ConfigError(
-                f"{self.name} has no presets: give {{NAME: RunConfig(...)}}, or program=train with its settings and metrics, "
-                f"but got {brief(presets)}"
+                f"{self.name} has no presets: give {{NAME: RunConfig(...)}}, or program=train with its"
+                f" settings and metrics, but got {brief(presets)}"
             )
         presets = dict(presets)
         for name, settings in presets.items():
@@ -99,8 +100,8 @@ class Stated:
         for what, name in (("study", self.name), *(("preset", preset) for preset in presets)):
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise ConfigError(
-                    f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and "
-                    f"last, but got {name!r}"
+                    f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter"
+                    f" or digit first and last, but got {name!r}"
                 )
         folders = Counter(
             folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True))
@@ -115,7 +116,8 @@ class Stated:
             elif not isinstance(settings, RunSettings):
                 fix = ". Write the other configs as variants" if isinstance(settings, list | tuple) else ""
                 raise ConfigError(
-                    f"the preset {preset!r} of {self.name} must be a RunConfig, but got {brief(settings)}{fix}"
+                    f"the preset {preset!r} of {self.name} must be a RunConfig, but got"
+                    f" {brief(settings)}{fix}"
                 )
 
     def preset_named(self, name: str = "") -> str:
@@ -218,7 +220,8 @@ class Study(Stated):
             seeds, most = self.by_preset(self.seeds, preset), self.by_preset(self.seeds_at_most, preset, 0)
             if most != 0 and not is_count(most, seeds):
                 raise ConfigError(
-                    f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds, but got {most!r}"
+                    f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds,"
+                    f" but got {most!r}"
                 )
         if not isinstance(self.paired, bool):
             raise ConfigError(
@@ -233,7 +236,8 @@ class Study(Stated):
                 low, high = METRICS[name].bounds or (-inf, inf)
                 if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
                     raise ConfigError(
-                        f"`learned` of {self.name}: {name} must be a number between {low:g} and {high:g}, but got {value!r}"
+                        f"`learned` of {self.name}: {name} must be a number between {low:g} and {high:g}, but"
+                        f" got {value!r}"
                     )
         self.check_lists("variants", Variant)
         self.check_lists("claims", Claim, whole=False)

@@ -118,8 +118,9 @@ def with_maximum(plan: Plan, results: Results) -> Plan:
     ids = {run.id for run in plan.runs}
     if any(not ids.isdisjoint(look.runs) for look in read_looks(results, plan_record(plan))):
         raise ConfigError(
-            f"--until decided needs the maximum number of seeds of {plan.study.name}, which states none, and its verdicts have "
-            "been read: add --seeds-at-most N, such as 10. Verdicts beyond the first look are then stricter"
+            f"--until decided needs the maximum number of seeds of {plan.study.name}, which states none, and"
+            " its verdicts have been read: add --seeds-at-most N, such as 10. Verdicts beyond the first look"
+            " are then stricter"
         )
     return replace(plan, seeds_at_most=DEFAULT_MAXIMUM * plan.seeds)
 
@@ -154,8 +155,8 @@ class Until:
             return cls(maximum, limit, Meter(log, limit))
         if (runs := len({run.id for run in plan.runs})) > limit.amount:
             raise ConfigError(
-                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {runs:,} runs, but the budget is {limit}: give "
-                "more, or lower --seeds"
+                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {runs:,} runs, but the budget is"
+                f" {limit}: give more, or lower --seeds"
             )
         return cls(maximum, limit)
 
@@ -189,12 +190,18 @@ class Until:
         records = load_study(results, plan.study.name, plan.folder)
         asked, spent = open_questions(records), self.budget_left(plan) <= 0
         if not asked:
-            yield f"Nothing to decide: {plan.study.name} states no claim here, and no published value is comparable."
+            yield (
+                f"Nothing to decide: {plan.study.name} states no claim here, and no published value is"
+                " comparable."
+            )
             return
         seeds = plan.seeds_each
         endings = [ending(question, seeds, self.maximum, spent) for question in asked]
         counts = Counter(endings)
-        yield f"{plural(len(asked), 'question')}: {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
+        yield (
+            f"{plural(len(asked), 'question')}:"
+            f" {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
+        )
         for question, end in zip(asked, endings, strict=True):
             yield f"- {end}: {question.text}: {_outlook(question, seeds, self.maximum)}"
         # What the runs cost against the most seeds for every variant, at the mean device time of its runs.
@@ -202,7 +209,10 @@ class Until:
         # each variant once, whatever its labels
         first = distinct(row for rows in records.by_variant for row in rows[:1])
         hours = [_hours(records.by_variant[row.variant], wall=False) for row in first]
-        fixed = f"{plural(self.maximum, 'seed')} of every variant would be {plural(self.maximum * len(first), 'run')}"
+        fixed = (
+            f"{plural(self.maximum, 'seed')} of every variant would be"
+            f" {plural(self.maximum * len(first), 'run')}"
+        )
         if None not in hours:
             fixed += f", about {duration(3600 * self.maximum * sum(filter(None, hours)))}"
         used = duration(sum(float(row.value("device_seconds") or 0.0) for row in made))

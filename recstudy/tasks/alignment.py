@@ -28,7 +28,8 @@ class ImageCaptionPairs(OfCaptions):
     def check_score(cls, config: RunConfig) -> None:
         if config.train.score not in (None, cls.score):
             raise ValueError(
-                f"train.score must be left out for {config.model.title}, which is judged by {METRICS[cls.score].title} alone"
+                f"train.score must be left out for {config.model.title}, which is judged by"
+                f" {METRICS[cls.score].title} alone"
             )
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":

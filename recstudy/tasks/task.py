@@ -139,7 +139,8 @@ class Task(ABC):
             )
         if not cls.registered_loss and train.loss != type(train).model_fields["loss"].default:
             raise ValueError(
-                f"train.loss {train.loss!r} is for one label an image or token, but {title} has a loss of its own"
+                f"train.loss {train.loss!r} is for one label an image or token, but {title} has a loss of"
+                " its own"
             )
         if train.at_test.on:
             raise ValueError(f"train.at_test must be off for {title}: it is for puzzles")

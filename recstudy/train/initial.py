@@ -80,7 +80,8 @@ def taken_from(given: str, results: Results) -> Weights:
         if not file.is_file():
             place = results.store or results.root
             raise ConfigError(
-                f"no weights {given!r}: it is neither a run of {place} nor a file of weights, nor a folder that has one"
+                f"no weights {given!r}: it is neither a run of {place} nor a file of weights, nor a folder"
+                " that has one"
             )
     settings = read_json(file.parent / "config.json") or {}
     data = settings.get("recstudy", settings).get("data")
@@ -127,8 +128,9 @@ def check_rows(weights: Weights, config: RunConfig, count: int) -> None:
     trained_here = weights.data is not None and decisive.items() <= weights.data.items()
     if rows and rows != max(count, 1) and not trained_here:
         raise ConfigError(
-            f"{weights.about.source} has a table of {rows:,} rows, but {config.data.title} has {max(count, 1):,} ids: "
-            "the rows stand for other puzzles or patients. Give the data set that the weights were trained on"
+            f"{weights.about.source} has a table of {rows:,} rows, but {config.data.title} has"
+            f" {max(count, 1):,} ids: the rows stand for other puzzles or patients. Give the data set that"
+            " the weights were trained on"
         )
 
 

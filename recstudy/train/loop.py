@@ -344,7 +344,8 @@ class Training:
         loss, reached = self.task.select(self.state.evaluated, self._selection, self.data)
         if not np.isfinite(loss):
             raise Diverged(
-                f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update {self.state.updates}"
+                f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update"
+                f" {self.state.updates}"
             )
         if self._sign * reached > self._sign * self.state.best.score:  # never, where it is not a number
             weights = {
@@ -372,11 +373,9 @@ class Training:
             found["tokenizer"] = found.get("tokenizer", {}) | self.facts
         selected = {
             "split": "" if config.train.imported else config.train.selection,
-            "epoch": None
-            if config.train.imported
-            else state.best.epoch
-            if state.best.weights
-            else state.epoch - 1,
+            "epoch": (
+                None if config.train.imported else state.best.epoch if state.best.weights else state.epoch - 1
+            ),
             **({self.config.score: state.best.score} if state.best.weights else {}),
         }
         state.spent["evaluation_seconds"] = time.perf_counter() - started
@@ -425,7 +424,10 @@ def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int
     elif not compile:
         reason = "the network is not compiled. Leave place.compile out, or set it to on"
     elif rest:
-        reason = f"the last batch of an epoch has {rest} images, not {config.train.batch_size}. Choose another train.batch_size"
+        reason = (
+            f"the last batch of an epoch has {rest} images, not {config.train.batch_size}. Choose another"
+            " train.batch_size"
+        )
     if reason:
         log.warning("place.compile_mode %s is ignored: %s", mode, reason)
     return not reason

@@ -79,7 +79,8 @@ def loss_of(config: TrainConfig) -> Loss:
         if found.shape != logits.shape[:1]:
             shape = tuple(found.shape)
             raise ConfigError(
-                f"the loss {config.loss!r} must give one number a sample, {len(logits)} in all, but gives {shape}"
+                f"the loss {config.loss!r} must give one number a sample, {len(logits)} in all, but gives"
+                f" {shape}"
             )
         return found
 

@@ -48,7 +48,8 @@ def learning_rate(config: TrainConfig, done: int, length: int) -> float:
     rate = SCHEDULES[config.schedule](config, done, length, **config.schedule_options.model_dump())
     if not 0 <= rate < math.inf:
         raise ConfigError(
-            f"the schedule {config.schedule!r} must give a finite number from 0, but gives {rate} at {done} of {length}"
+            f"the schedule {config.schedule!r} must give a finite number from 0, but gives {rate} at {done}"
+            f" of {length}"
         )
     return rate
 
@@ -216,8 +217,8 @@ def muon(
     rate = config.learning_rate if matrix_learning_rate is None else matrix_learning_rate
     if not (0 < rate < math.inf and 0 <= momentum < 1 and 1 <= steps < 100):
         raise ConfigError(
-            "train.optimizer_options of muon: matrix_learning_rate must be above 0, momentum from 0 to below 1, "
-            f"steps 1 to 99, but got {rate}, {momentum} and {steps}"
+            "train.optimizer_options of muon: matrix_learning_rate must be above 0, momentum from 0 to below"
+            f" 1, steps 1 to 99, but got {rate}, {momentum} and {steps}"
         )
     scale = rate / config.learning_rate
     matrices = [dict(group) for group in groups if group.get("hidden")]
@@ -225,7 +226,8 @@ def muon(
         group["lr"] = scale * group.get("lr", config.learning_rate)
     if not any(group["params"] for group in matrices):
         raise ConfigError(
-            "optimizer 'muon' needs linear layers between embedding and head, but this model has none; choose 'adamw'"
+            "optimizer 'muon' needs linear layers between embedding and head, but this model has none; choose"
+            " 'adamw'"
         )
     others = [group for group in groups if not group.get("hidden")]
     return _MuonAndAdamW(

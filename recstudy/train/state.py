@@ -30,7 +30,10 @@ KEPT = 2
 DIGEST = 32  # bytes of a sha256
 MOST = 200  # characters of what torch says
 OTHER_CAPTIONS = "the captions have changed since. Put the old ones back"
-OTHER_CODES = "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began, or go on there"
+OTHER_CODES = (
+    "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began,"
+    " or go on there"
+)
 
 
 def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
@@ -149,8 +152,8 @@ def _check(path: Path, kind: str, own: str | None, place: str, found: str, fix: 
     """Refuse a checkpoint of other words or codes; one from before they were kept says nothing (None)."""
     if own is not None and own != found:
         raise DataError(
-            f"{path} was trained with the {kind} tokenizer {own or 'none'}, but that of {place} is {found or 'none'}: {fix}, "
-            f"or remove {path.parent} to train anew."
+            f"{path} was trained with the {kind} tokenizer {own or 'none'}, but that of {place} is"
+            f" {found or 'none'}: {fix}, or remove {path.parent} to train anew."
         )
 
 

@@ -65,7 +65,8 @@ class Meter(View):
             megabytes = int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
             rate, busy = self.every / (now - self.began), 1000 * (used - self.used) / self.every
             print(
-                f"{self.ended_runs:>8,} runs {rate:8.1f} runs/s {busy:8.2f} ms of a core a run {megabytes:8.0f} MB",
+                f"{self.ended_runs:>8,} runs {rate:8.1f} runs/s {busy:8.2f} ms of a core a run"
+                f" {megabytes:8.0f} MB",
                 flush=True,
             )
             self.began, self.used = now, used
@@ -92,7 +93,8 @@ def main(options: Options) -> None:
         run_plan(plan, Results(Path(folder) / "results"), where, meter, plan.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{options.runs:,} runs in {time.perf_counter() - began:.0f} s, peak of the driver's memory {peak:.0f} MB"
+        f"{options.runs:,} runs in {time.perf_counter() - began:.0f} s, peak of the driver's memory"
+        f" {peak:.0f} MB"
     )
     cluster.shutdown()
 

@@ -87,9 +87,9 @@ def _timm(name: str, pretrained: bool) -> Any:
         source = timm.get_pretrained_cfg(model)
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"pretrained weights of {name} cannot be loaded ({reason}). timm takes them from {source and source.hf_hub_id} "
-            "on the Hugging Face hub: load them once where there is a network and copy that machine's Hugging Face cache to "
-            "HF_HOME, or set model.weights 'random'."
+            f"pretrained weights of {name} cannot be loaded ({reason}). timm takes them from"
+            f" {source and source.hf_hub_id} on the Hugging Face hub: load them once where there is a network"
+            " and copy that machine's Hugging Face cache to HF_HOME, or set model.weights 'random'."
         ) from None
 
 

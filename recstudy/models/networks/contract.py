@@ -89,7 +89,8 @@ def build(model: ModelConfig, data: DataConfig) -> Network:
     network = model.build(data.shape, data.classes)
     if not isinstance(network, Network):
         raise ConfigError(
-            f"the family {model.family!r} gives a {type(network).__name__}, which is no recstudy.models.networks.contract.Network"
+            f"the family {model.family!r} gives a {type(network).__name__}, which is no"
+            " recstudy.models.networks.contract.Network"
         )
     check_call(network.start, "images", "told")
     check_call(network.forward, "images", "carry")

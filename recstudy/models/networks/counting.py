@@ -73,8 +73,8 @@ def check_outputs(
         if output.logits.shape != (len(images), data.classes):
             outputs = "x".join(map(str, output.logits.shape[1:]))
             raise ConfigError(
-                f"the network of {model.title} gives {outputs} outputs for the {data.classes} classes of {data.title}. "
-                f"Its logits must be (images, {data.classes})"
+                f"the network of {model.title} gives {outputs} outputs for the {data.classes} classes of"
+                f" {data.title}. Its logits must be (images, {data.classes})"
             )
 
 

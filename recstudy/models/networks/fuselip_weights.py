@@ -96,7 +96,8 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
     public = read_json(folder / "config.json")
     if public is None:
         raise DataError(
-            f"no config.json in {folder}. Download the weights: `hf download chs20/FuseLIP-S-CC3M-MM --local-dir {folder}`"
+            f"no config.json in {folder}. Download the weights: `hf download chs20/FuseLIP-S-CC3M-MM"
+            f" --local-dir {folder}`"
         )
     text = public.get("text_config", {})
     width, heads, layers = config.dimensions
@@ -118,8 +119,8 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
             )
     if (vq.codes, vq.codebook) != (config.codes, config.vocabulary - config.first_code):
         raise ConfigError(
-            f"{config.title} needs {config.codes} codes an image of {config.vocabulary - config.first_code:,}, "
-            f"but {vq.name} gives {vq.codes} of {vq.codebook:,}"
+            f"{config.title} needs {config.codes} codes an image of"
+            f" {config.vocabulary - config.first_code:,}, but {vq.name} gives {vq.codes} of {vq.codebook:,}"
         )
 
 

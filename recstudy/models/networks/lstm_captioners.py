@@ -129,9 +129,10 @@ class ShowAttendTellNetwork(PlainCaptioner):
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
         h_BTD, alpha_BTP, _ = self._unrolled(tokens, self.begin(images))
-        return Output(
-            self.answer(h_BTD), extra=self.penalty(alpha_BTP, tokens) if self.alpha_c else None
-        ), carry
+        return (
+            Output(self.answer(h_BTD), extra=self.penalty(alpha_BTP, tokens) if self.alpha_c else None),
+            carry,
+        )
 
     def trace(self, images: Tensor, tokens: Tensor) -> AttentionTrace:
         """Return the attention maps of these captions; arguments as of `start`."""

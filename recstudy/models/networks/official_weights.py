@@ -127,7 +127,8 @@ def read_arch(path: Path | None, family: Family) -> Arch:
     for name, value in FIXED.items():
         if getattr(arch, name) != value:
             raise ConfigError(
-                f"{path}: arch.{name} must be {value}, but got {getattr(arch, name)}: our layers have no other"
+                f"{path}: arch.{name} must be {value}, but got {getattr(arch, name)}: our layers have no"
+                " other"
             )
     others = {name: value for name, value in (arch.model_extra or {}).items() if value and name not in UNREAD}
     if others:
@@ -148,7 +149,8 @@ def official_model(family: Family, arch: Arch, found: Mapping[str, Tensor]) -> H
     if table is None or table.ndim != 2 or table.shape[1] > arch.hidden_size:
         shape = "is missing" if table is None else f"is of shape {tuple(table.shape)}"
         raise DataError(
-            f"puzzle_emb.weights {shape}, but must be (puzzles, 1 to {arch.hidden_size}): our sequences begin with one such row"
+            f"puzzle_emb.weights {shape}, but must be (puzzles, 1 to {arch.hidden_size}): our sequences begin"
+            " with one such row"
         )
     if arch.expansion != int(arch.expansion):
         raise ConfigError(f"arch.expansion must be a whole number, but got {arch.expansion}")
@@ -268,7 +270,8 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
     model = config.model
     if not isinstance(model, HRM | TRM) or model.family != family:
         raise ConfigError(
-            f"a run of {model.title} cannot be written as --as {family}. Of a run of HRM or TRM give its own family"
+            f"a run of {model.title} cannot be written as --as {family}. Of a run of HRM or TRM give its own"
+            " family"
         )
     arch: dict[str, Any] = {
         "hidden_size": model.width,
@@ -283,9 +286,9 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
         "forward_dtype": config.train.precision,
         "loss": {
             "name": "losses@ACTLossHead",
-            "loss_type": "stablemax_cross_entropy"
-            if config.train.loss == "stablemax"
-            else "softmax_cross_entropy",
+            "loss_type": (
+                "stablemax_cross_entropy" if config.train.loss == "stablemax" else "softmax_cross_entropy"
+            ),
         },
     }
     if isinstance(model, HRM):
@@ -318,7 +321,7 @@ def official_arch(config: RunConfig, family: Family) -> dict[str, Any]:
     for name in set(type(model).model_fields) - LEARNING:
         if (ours := getattr(compared, name)) != getattr(theirs, name):
             raise ConfigError(
-                f"model.{name} is {ours!r}, but the network of the authors' code has {getattr(theirs, name)!r}: "
-                "these weights would compute something else there"
+                f"model.{name} is {ours!r}, but the network of the authors' code has"
+                f" {getattr(theirs, name)!r}: these weights would compute something else there"
             )
     return arch

@@ -85,15 +85,21 @@ def _describe_fault(path: Path, head: bytes, reason: str) -> str:
         return "is empty. Download it again."
     if unsafe := re.search(r"GLOBAL (\S+)", reason):
         return (
-            f"holds Python objects beside weights ({unsafe[1]}). They are not read, because that could run code. "
-            "Save the state dict alone: torch.save(network.state_dict(), FILE)."
+            f"holds Python objects beside weights ({unsafe[1]}). They are not read, because that could run"
+            " code. Save the state dict alone: torch.save(network.state_dict(), FILE)."
         )
     if head.startswith(b"PK") and zipfile.is_zipfile(path):
         return "is an archive that torch.save did not write. Unpack it and give the file of weights."
     if head.startswith(b"\x80") and not head.startswith(LEGACY) and path.read_bytes().endswith(pickle.STOP):
-        return "is a pickle that torch.save did not write. Save the state dict with torch.save(network.state_dict(), FILE)."
+        return (
+            "is a pickle that torch.save did not write. Save the state dict with"
+            " torch.save(network.state_dict(), FILE)."
+        )
     if head.startswith((b"PK", b"\x80")) or head[8:9] == b"{":
-        return f"is damaged or cut off: it has {path.stat().st_size:,} bytes. Download it again and compare its size."
+        return (
+            f"is damaged or cut off: it has {path.stat().st_size:,} bytes. Download it again and compare its"
+            " size."
+        )
     if all(byte in string.printable.encode() for byte in head):
         return f"is a text, not weights: it begins with {head[:20].decode()!r}. Give the file of weights."
     return "is no file of weights: neither torch.save nor safetensors wrote it. Give the file of weights."

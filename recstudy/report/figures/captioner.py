@@ -100,8 +100,11 @@ class AttentionMaps(FigurePart, OfVariants):
         head = f"head {self.head} of {heads}" if self.head else f"the mean of all {heads} heads"
         sentences = [
             f"{trace.title}; {layer} and {head}" if layers * heads > 1 else trace.title,
-            f"Over each word: where the model looked as it wrote it, {trace.side}x{trace.side} places; orange where it is more "
-            f"than even attention, which is {even:.3g} %, and full at {full:.3g} %",
+            (
+                f"Over each word: where the model looked as it wrote it, {trace.side}x{trace.side} places;"
+                f" orange where it is more than even attention, which is {even:.3g} %, and full at"
+                f" {full:.3g} %"
+            ),
         ]
         if trace.self_attention is not None:
             sentences.append(
@@ -247,8 +250,9 @@ class FeatureMaps(FigurePart, OfVariants):
         trace, coarsest = data["_trace"].iloc[0], data["map"].iloc[-2]
         height, width = trace.features.shape[1:]
         return (
-            f"{trace.title}. Each map is the mean over channels, {height}x{width} places, from its least value (dark) to its "
-            f"largest (light). {coarsest} is the coarsest level. F is the fusion of all levels, which the decoder reads."
+            f"{trace.title}. Each map is the mean over channels, {height}x{width} places, from its least"
+            f" value (dark) to its largest (light). {coarsest} is the coarsest level. F is the fusion of all"
+            " levels, which the decoder reads."
         )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
@@ -331,7 +335,10 @@ class ExpertPath(FigurePart, OfVariants):
             if count == 1
             else f"{numbers} mark the experts that ran on it, by preference"
         )
-        return f"{data['_trace'].iloc[0].title}. A row is a token that the model reads of its own caption; {marks}."
+        return (
+            f"{data['_trace'].iloc[0].title}. A row is a token that the model reads of its own caption;"
+            f" {marks}."
+        )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         """Draw a row per token, a column per layer and expert."""
@@ -411,9 +418,10 @@ class ExpertLoad(FigurePart, OfVariants):
         experts = sorted(data.groupby("variant")["expert"].max().unique())
         counts = ", ".join(f"{math.log(count):.2f} of {count}" for count in experts)
         return (
-            "Percent of the tokens that a layer's experts ran on, each as often as it has experts; true captions are read, "
-            f"no PAD; {lost}. Beside each layer: the router's mean entropy in nats; no preference would be {counts} experts. "
-            "Experts of two seeds or layers have nothing in common but their number."
+            "Percent of the tokens that a layer's experts ran on, each as often as it has experts; true"
+            f" captions are read, no PAD; {lost}. Beside each layer: the router's mean entropy in nats; no"
+            f" preference would be {counts} experts. Experts of two seeds or layers have nothing in common"
+            " but their number."
         )
 
     def finding(self, data: pd.DataFrame) -> str:

@@ -185,7 +185,10 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
 
     def caption(self, data: pd.DataFrame) -> str:
         counts = data.groupby("variant").size()
-        caption = f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed, its box the quartiles"
+        caption = (
+            f"Each shape is the distribution over {span(counts, ',')} test pairs of one seed, its box the"
+            " quartiles"
+        )
         return f"{caption}, its line the mean." + " Diamonds: the pairs that the paper prints." * bool(
             data["published"].any()
         )

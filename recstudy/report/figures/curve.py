@@ -52,8 +52,8 @@ BAND_SEEDS = 3  # the interval of two seeds says more of its own spread than of 
 DOTS = "Small dots: the seeds. Shaded: 95 % intervals, from three seeds on"
 HOLLOW = "Hollow: published, with its margin"
 DROP = (
-    "Each point minus the best one of its line, with its 95 % interval; of published points, of two numbers. The best is "
-    "chosen from the same runs, so drops are a little too large"
+    "Each point minus the best one of its line, with its 95 % interval; of published points, of two numbers."
+    " The best is chosen from the same runs, so drops are a little too large"
 )
 HOVER = {"line": False, "value": ":.6g", "low": ":.6g", "high": ":.6g", "n": True, "expected": True}
 Points = dict[tuple[str, Any, str], list[int]]  # (line, x, metric there) -> variants
@@ -122,8 +122,9 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         missing = ours["value"].isna().sum()
         incomparable = (published["verdict"] == Verdict.NOT_COMPARABLE).sum()
         notes = {
-            f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": pooled
-            > 1,
+            f"points pool up to {pooled} variants; intervals go by the spread of seeds within them": (
+                pooled > 1
+            ),
             f"{missing} of {len(ours)} points not run yet": missing,
             f"{incomparable} of {plural(len(published), 'published point')} not comparable": incomparable,
         }

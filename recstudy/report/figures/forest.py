@@ -112,8 +112,9 @@ class Forest(FigurePart):
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]
 HOW = (
-    "Filled circles: independent retrainings, the values of the mean; hollow: not in it, and why. Bars: 95 % by test items and "
-    "printed digits alone. Last rows: the mean with its 95 % interval, and where one more retraining would fall"
+    "Filled circles: independent retrainings, the values of the mean; hollow: not in it, and why. Bars: 95 %"
+    " by test items and printed digits alone. Last rows: the mean with its 95 % interval, and where one more"
+    " retraining would fall"
 )
 Z = 1.96
 # of the columns of a forest
@@ -231,8 +232,8 @@ def summarize(mean: Combined | None) -> str:
         else ""
     )
     return (
-        f"Random effects over {mean.k} independent retrainings, without the published run and ours: {mean.mean:.1f} % "
-        f"[{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{more}"
+        f"Random effects over {mean.k} independent retrainings, without the published run and ours:"
+        f" {mean.mean:.1f} % [{low:.1f}, {high:.1f}], tau {mean.tau:.1f}{more}"
     )
 
 

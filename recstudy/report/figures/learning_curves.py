@@ -251,7 +251,10 @@ class LossTrace(FigurePart, OfVariants):
         return f"it ends at {ends} {metric('train_loss').unit}".strip()
 
     def caption(self, data: pd.DataFrame) -> str:
-        words = f"Light: the recorded losses. Dark: their moving average, centred, over {plural(self.window, 'point')}."
+        words = (
+            "Light: the recorded losses. Dark: their moving average, centred, over"
+            f" {plural(self.window, 'point')}."
+        )
         return f"{words} One seed a variant." + f" {THINNED}" * bool(
             data["variant"].value_counts().max() > POINTS
         )

@@ -42,8 +42,8 @@ STATES = {
     "stopped": "stopped early",
 }
 BEST_SO_FAR = (
-    "Line: best finished trial so far. A trial that was stopped early is drawn at its last score, which does not count. "
-    "A trial without a value is drawn at the bottom."
+    "Line: best finished trial so far. A trial that was stopped early is drawn at its last score, which does"
+    " not count. A trial without a value is drawn at the bottom."
 )
 
 
@@ -366,7 +366,8 @@ class Pareto(FigurePart):
         search = records.plan.search
         if self.y is None and search is None:
             raise ConfigError(
-                f"{self.name!r} needs y: {records.plan.study} is no search, whose first objective it could show"
+                f"{self.name!r} needs y: {records.plan.study} is no search, whose first objective it could"
+                " show"
             )
         objectives, trials = (search.objectives, search.trials) if search else ({}, ())
         # the first trial that proposed a setting
@@ -391,7 +392,10 @@ class Pareto(FigurePart):
             if search
             else "a variant, the mean of its finished runs"
         )
-        better = f"{'up' if directions[1] == 'max' else 'down'} and to the {'right' if directions[0] == 'max' else 'left'}"
+        better = (
+            f"{'up' if directions[1] == 'max' else 'down'} and to the"
+            f" {'right' if directions[0] == 'max' else 'left'}"
+        )
         labels = f", from the left: {some(best, '; ', 6)}" if best and not search else ""
         data.attrs["caption"] = (
             f"One point is {point}; {len(data)} of {len(records.variants)} drawn. Better: {better}. "

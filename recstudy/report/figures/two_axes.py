@@ -21,7 +21,10 @@ from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
-CAPTION = "In each cell the mean over seeds, its 95 % interval and the number of runs; without colour: no finished run"
+CAPTION = (
+    "In each cell the mean over seeds, its 95 % interval and the number of runs; without colour: no"
+    " finished run"
+)
 ROW = 75  # pixels of a cell's height: four lines of text
 MOST_COLUMNS = 8  # whose cells have room for text
 Cells = dict[tuple[Any, Any], list[int]]  # (level of x, level of y) -> variants
@@ -68,7 +71,10 @@ class HeatMap(FigurePart, OfVariants):
         if means.empty:
             return ""
         value, x, y = means[["value", "x", "y"]].iloc[-1]
-        return f"best mean {quantity(self.metric, value)} at {axis_title(self.x)} {plain(x)}, {axis_title(self.y)} {plain(y)}"
+        return (
+            f"best mean {quantity(self.metric, value)} at {axis_title(self.x)} {plain(x)},"
+            f" {axis_title(self.y)} {plain(y)}"
+        )
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         columns, rows = (list(map(plain, ordered(data[axis]))) for axis in ("x", "y"))

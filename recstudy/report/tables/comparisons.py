@@ -194,5 +194,8 @@ def improvement_notes(spec: Table) -> tuple[str, ...]:
     """Say what the deltas of a table are, if it has any."""
     titles = [metric(name).title for name in spec.metrics if improved(name)]
     ours = ", ".join(map(plain, spec.improvement.values()))
-    how = f"by how much {ours} is better than the row, in percent of the row's score; no interval if the score may be 0"
+    how = (
+        f"by how much {ours} is better than the row, in percent of the row's score; no interval if the score"
+        " may be 0"
+    )
     return (f"{', '.join(titles)}: {how}",) if titles else ()

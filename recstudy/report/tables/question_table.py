@@ -29,8 +29,14 @@ HEADS = [
     "published difference", "verdict",
 ]  # fmt: skip
 LABELS = {Claims: "claim", Differences: "variant", Effects: "effect"}  # what each line is
-TESTS = "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 % interval is for one look"
-SIZE = "size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis adds to the other's"
+TESTS = (
+    "p (Holm): two-sided t test, adjusted for all {} of this report; it decides the verdict. The 95 %"
+    " interval is for one look"
+)
+SIZE = (
+    "size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis"
+    " adds to the other's"
+)
 DETECTABLE = "detectable: the least true difference that such a test shows in 4 of 5 repetitions"
 OF_TWO = "a published difference is of two published numbers, whose seeds and spread are unknown"
 LUCKY = "undecided, because the runs that have a value may be the lucky ones"
@@ -107,9 +113,11 @@ def _line(records: StudyRecords, row: QuestionRow) -> dict[str, TableEntry]:
     ]
     return {
         "label": TableEntry(row.label),
-        "score": cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric))
-        if row.group
-        else TableEntry(""),
+        "score": (
+            cell_entry(cell(records, [next(iter(answer.question.weights))], row.metric))
+            if row.group
+            else TableEntry("")
+        ),
         "metric": TableEntry(metric(row.metric).heading),
         "contrast": TableEntry(row.words),
         "size": numeric(size),

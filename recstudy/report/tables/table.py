@@ -67,7 +67,8 @@ class Tuned(TablePart, OfVariants):
         if self.by not in metrics:
             names = choices(metrics)
             raise ConfigError(
-                f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are {names}"
+                f"tuned {self.name!r}: by must be a metric of data that no other metric is of: there are"
+                f" {names}"
             )
         return super().of_metrics(metrics)
 
@@ -174,7 +175,8 @@ class Table(TablePart, OfVariants, BesidePublished):
         for field in (field for field in ("group", "settings", "improvement") if getattr(self, field)):
             if self.across or crossed:
                 raise ConfigError(
-                    f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns nor across"
+                    f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns"
+                    " nor across"
                 )
         if self.across and crossed:
             raise ConfigError(
@@ -182,12 +184,13 @@ class Table(TablePart, OfVariants, BesidePublished):
             )
         if self.published_only and self.group != "data":
             raise ConfigError(
-                f"table {self.name!r}: published_only goes with group='data', which says where its rows belong"
+                f"table {self.name!r}: published_only goes with group='data', which says where its rows"
+                " belong"
             )
         if bool(self.improvement) != any(map(improved, self.metrics)):
             raise ConfigError(
-                f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
-                "but only one of them is given"
+                f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta"
+                " go together, but only one of them is given"
             )
 
     def cells(self, records: StudyRecords) -> TableData:
@@ -229,7 +232,10 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         rows = (_grouped if spec.group else _listed)(records, spec, variants, placement)
     rows = rows if spec.group else marked(records, spec, variants, rows)
     if registered(spec.group or ""):
-        bands = f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a group"
+        bands = (
+            f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a"
+            " group"
+        )
         notes.insert(0, f"{bands}; the best is that of a group")
     data = TableData(
         name=spec.name,
@@ -317,9 +323,11 @@ def _listed(
     rows = []
     for index in variants:
         cells = [
-            improvement_cell(records, spec, index, name, placement)
-            if improved(name)
-            else cell(records, [index], name, placement)
+            (
+                improvement_cell(records, spec, index, name, placement)
+                if improved(name)
+                else cell(records, [index], name, placement)
+            )
             for name in spec.metrics
         ]
         settings = [

@@ -158,7 +158,10 @@ def _codes(
             aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
         )
         facts, tokenizer = header["facts"], network.tokenizer
-        quality = f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,} codes used"
+        quality = (
+            f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,}"
+            " codes used"
+        )
         stated = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
 
     def read(split: Split) -> Split:

@@ -137,8 +137,9 @@ def _check(images: Tensor, config: VQ) -> None:
     wanted = (3, config.size, config.size)
     if images.dtype != torch.uint8 or tuple(images.shape[1:]) != wanted:
         raise DataError(
-            f"{config.name} needs 8-bit images of 3x{config.size}x{config.size}, but got {images.dtype} of "
-            f"{'x'.join(map(str, images.shape[1:]))}. Decode the data at size={config.size}, or set the tokenizer's size"
+            f"{config.name} needs 8-bit images of 3x{config.size}x{config.size}, but got {images.dtype} of"
+            f" {'x'.join(map(str, images.shape[1:]))}. Decode the data at size={config.size}, or set the"
+            " tokenizer's size"
         )
     if len(images) < 2:
         raise DataError(

@@ -14,8 +14,9 @@ from recstudy.report import Curve, LearningCurves, Table
 EVALUATION = r"step (?P<step>\d+): exact_accuracy (?P<exact_accuracy>\S+)"
 
 program = Command(
-    "python pretrain.py arch=trm data_paths=[rows] evaluators=[] epochs={epochs} eval_interval=10 arch.L_layers=2 "
-    "arch.H_cycles={arch.H_cycles} arch.L_cycles={arch.L_cycles} seed={seed} +checkpoint_path={folder} ema=True",
+    "python pretrain.py arch=trm data_paths=[rows] evaluators=[] epochs={epochs} eval_interval=10"
+    " arch.L_layers=2 arch.H_cycles={arch.H_cycles} arch.L_cycles={arch.L_cycles} seed={seed}"
+    " +checkpoint_path={folder} ema=True",
     folder=".",  # of this file
     metrics=LastLine(EVALUATION),
     progress=EVALUATION,

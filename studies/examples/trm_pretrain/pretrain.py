@@ -42,7 +42,8 @@ def read_config(overrides):
         key, _, value = override.partition("=")
         if not key.startswith("+") and key not in config:
             sys.exit(
-                f"Could not override '{key}'. Key is not in the config. To append to your config use +{override}"
+                f"Could not override '{key}'. Key is not in the config. To append to your config use"
+                f" +{override}"
             )
         key = key.removeprefix("+")
         is_number = isinstance(config.get(key), (int, float)) and not isinstance(config.get(key), bool)
