@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from recstudy.programs.command import Command, JsonFile, LastLine
     from recstudy.programs.function import Function, RunContext
     from recstudy.programs.metric import Metric
-    from recstudy.programs.settings import Place, Tunable
+    from recstudy.programs.settings import Resources, Tunable
     from recstudy.records.study_schema import Deviation
     from recstudy.report import Claim, Gain
     from recstudy.report.loaded import Loaded
@@ -43,7 +43,7 @@ __all__ = [
     "JsonFile",
     "LastLine",
     "Metric",
-    "Place",
+    "Resources",
     "RunConfig",
     "RunContext",
     "Search",
@@ -71,7 +71,7 @@ _MODULES = {
     "recstudy.programs.command": "Command JsonFile LastLine",
     "recstudy.programs.function": "Function RunContext",
     "recstudy.programs.metric": "Metric",
-    "recstudy.programs.settings": "Place Tunable",
+    "recstudy.programs.settings": "Resources Tunable",
     "recstudy.records.study_schema": "Deviation",
     "recstudy.report": "Claim Gain",
     "recstudy.study.design": "Shared Variant factorial grid leave_one_out one_at_a_time",

@@ -13,8 +13,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.options import Amount, File, Folder, ForPaper, Name, Names, ResultsPlace, Several, data_folder
 from recstudy.plugins import UserFiles, loaded, module_files
-from recstudy.programs.settings import Config
-from recstudy.programs.settings import Place as PlaceConfig
+from recstudy.programs.settings import Config, Resources
 from recstudy.publishing.command import Imports, studies_of
 from recstudy.records import Results
 from recstudy.records.plans import record_look
@@ -22,14 +21,14 @@ from recstudy.shipped import new, question, run, shipped
 from recstudy.terminal import console, say
 
 T = TypeVar("T")
-Place = Positional[ResultsPlace]
+ResultsArgument = Positional[ResultsPlace]
 
 
 @dataclass(frozen=True)
 class Report:
     """Draw tables, figures and the page of studies again, from their records alone."""
 
-    path: Place
+    path: ResultsArgument
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was
     given.
     """
@@ -58,7 +57,7 @@ class Report:
 class Status:
     """How far each study of a results folder is."""
 
-    path: Place = "results"
+    path: ResultsArgument = "results"
     """A results folder, or the URI that --results was given."""
 
     def run(self) -> int:
@@ -92,7 +91,7 @@ class Board:
     nothing.
     """
 
-    path: Place = "results"
+    path: ResultsArgument = "results"
     """A results folder, or the URI that --results was given."""
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
     """Where to listen. Any other address than this machine's own wants a token."""
@@ -122,7 +121,7 @@ class Audit:
     contradict.
     """
 
-    path: Place = "results"
+    path: ResultsArgument = "results"
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was
     given.
     """
@@ -146,7 +145,7 @@ class Explain:
 
     cell: Positional[Annotated[str, arg(metavar="TABLE:ROW:COLUMN")]]
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
-    path: Place = "results"
+    path: ResultsArgument = "results"
     """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table,
     or its URI.
     """
@@ -168,7 +167,7 @@ class Evaluate:
     and torch.
     """
 
-    path: Place
+    path: ResultsArgument
     """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was
     given.
     """
@@ -305,7 +304,7 @@ class Fields:
         with loaded(UserFiles() if self.plugin is None else module_files(self.plugin)):
             kinds: dict[str, tuple[type[Config], str]] = {
                 "train": (TrainConfig, "train."),
-                "place": (PlaceConfig, "place."),
+                "resources": (Resources, "resources."),
             }
             kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
             kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
@@ -322,7 +321,7 @@ class Fields:
             for title, names in (
                 ("model families", FAMILIES),
                 ("data sets", DATASETS),
-                ("of every run", ("train", "place")),
+                ("of every run", ("train", "resources")),
             ):
                 say(f"{title}: {choices(sorted(names), most)}")
             say("Their fields: recstudy fields NAME")

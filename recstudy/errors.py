@@ -16,7 +16,7 @@ from types import TracebackType
 FAILURES = {
     "diverged": "the loss or the answers are no longer finite; a result, which is not tried again",
     "out of memory": "the device or the node has too little memory for it",
-    "hung": "it showed no sign of life for place.silent_minutes and was stopped",
+    "hung": "it showed no sign of life for resources.hang_timeout_minutes and was stopped",
     "data": "a data set is missing or damaged",
     "storage": "the results folder is full, read-only or gone",
     "code": "anything else that was raised: its traceback tells",

@@ -112,11 +112,11 @@ class CommonOptions:
     init_from: Annotated[str, arg(metavar="RUN|FILE|DIR")] = ""
     """Start from these weights: a run's of the results folder, a file of safetensors, or a folder that holds
     one. Their digest is part of a run's id (train.init_from); with train.epochs=0 nothing is trained."""
-    cpus_per_run: Count = None
+    cpus: Count = None
     """CPU cores a worker may use."""
-    gpus_per_run: Annotated[float | None, arg(metavar="N")] = None
+    gpus: Annotated[float | None, arg(metavar="N")] = None
     """GPUs a worker gets; a fraction shares one."""
-    workers_per_run: Annotated[str | None, arg(metavar="N")] = None
+    workers: Annotated[str | None, arg(metavar="N")] = None
     """Workers that share each batch of one run."""
     rerun: Annotated[str, arg(metavar="changed|all|GLOB")] = ""
     """Run finished runs again: those made with different code or data, all of them, or those whose label
@@ -241,10 +241,7 @@ def changes_of(options: CommonOptions, base: RunSettings | None = None) -> dict[
     """
     changes = of_file(options.config, base) if options.config and base else {}
     changes |= settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
-    flags = {
-        f"place.{flag}": getattr(options, flag)
-        for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer")
-    }
+    flags = {f"resources.{flag}": getattr(options, flag) for flag in ("cpus", "gpus", "workers", "trainer")}
     flags["data.allow_missing"] = options.allow_missing or None
     return changes | {field: value for field, value in flags.items() if value is not None}
 
@@ -325,7 +322,7 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
                 "data": f"data.name={text} chooses a data set, data.limit=300",
                 "model": f"model.family={text} chooses a family, model.width=64",
                 "train": "train.epochs=5",
-                "place": "place.gpus_per_run=1",
+                "resources": "resources.gpus=1",
             }[field]
             raise ConfigError(f"{field}={text}: {field} has fields. {fix} sets a field of it")
     return changes

@@ -230,7 +230,7 @@ def answers_again(
 
     config = config.drawn
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.set_num_threads(config.place.cpus_per_run)  # sums in another order differ in their last bits
+    torch.set_num_threads(config.resources.cpus)  # sums in another order differ in their last bits
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
     data = load(config.data, folder, hold_out=config.train.selection == "validation")
     task = TASKS[config.task](config)

@@ -31,6 +31,9 @@ OPTIONS = {
         "Export the weights of a run instead: recstudy weights export RUN DIR --results RESULTS"
     ),
     "--control": "Press Ctrl-C to stop a study, and run the same command to resume it.",
+    "--cpus-per-run": "It is --cpus now.",
+    "--gpus-per-run": "It is --gpus now.",
+    "--workers-per-run": "It is --workers now.",
     "--notify": "Run a command afterwards instead: python studies/NAME.py; curl -d finished URL",
 }
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, RunConfig, TrainConfig
 from recstudy.data import Digits
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Trial
 from recstudy.records import Failure, Json, Result, Results
 from recstudy.records.reading import record_of
@@ -94,7 +94,7 @@ def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, *
     model = model or tiny_model(width=8, layers=1, patch=4, latent_tokens=2, latent_steps=1)
     train = {"epochs": 3, "batch_size": 16, "ema_decay": 0.9, **train}
     return RunConfig(
-        data=data or Digits(limit=32), model=model, train=TrainConfig(**train), place=Place(gpus_per_run=0)
+        data=data or Digits(limit=32), model=model, train=TrainConfig(**train), resources=Resources(gpus=0)
     )
 
 
@@ -185,7 +185,7 @@ def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
     """
     folder = Path(root) / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
-    settings = config.with_changes({"place.gpus_per_run": 0}).model_dump(mode="json")
+    settings = config.with_changes({"resources.gpus": 0}).model_dump(mode="json")
     names: Json = {"study": "tiny", "label": "only", "config": settings, "run_id": config.run_id}
     where = {
         "folder": str(folder),

@@ -17,7 +17,18 @@ shows that the whole path holds, from the files to the attempts. Cost: quick (th
     python studies/arc_agi.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import (
+    Claim,
+    Deviation,
+    Resources,
+    RunConfig,
+    Study,
+    TrainConfig,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
@@ -127,7 +138,7 @@ study = Study(
     name="arc_agi",
     presets={
         "quick": RunConfig(
-            data=SUBSET, model=SMALL_TRM, train=SLOTS.model_copy(update=QUICK), place=Place(gpus_per_run=0)
+            data=SUBSET, model=SMALL_TRM, train=SLOTS.model_copy(update=QUICK), resources=Resources(gpus=0)
         ),
         "standard": RunConfig(data=LARGER, model=TRM(**KNOWN), train=FULL),
         "paper": RunConfig(data=ARC_1, model=TRM(**KNOWN), train=FULL),

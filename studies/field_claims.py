@@ -27,7 +27,18 @@ at matched compute. recursion_or_depth asks that of images and Sudokus. Cost: qu
 
 from typing import Any
 
-from recstudy import AtTest, Claim, Gain, Place, RunConfig, Study, TrainConfig, Variant, leave_one_out, main
+from recstudy import (
+    AtTest,
+    Claim,
+    Gain,
+    Resources,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    leave_one_out,
+    main,
+)
 from recstudy.data import Sudoku
 from recstudy.models import TRM
 from recstudy.report import Curve, LearningCurves, Part, Table
@@ -161,7 +172,7 @@ study = Study(
             data=Sudoku(side=6, givens=10, rounds=8),
             model=SMALL,
             train=SLOTS.model_copy(update=QUICK),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Sudoku(side=9, rounds=500), model=TRM(**SIZE), train=SLOTS.model_copy(update=STANDARD)

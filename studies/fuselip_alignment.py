@@ -15,7 +15,7 @@ Quick asks it of synthetic captions. Cost: quick, 7 minutes on 2 cores; standard
     python studies/fuselip_alignment.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Resources, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import FUSELIP_ON_BYTES, VQ, Aligner, FuseLIP
 from recstudy.report import Alignment, LearningCurves, Table
@@ -72,7 +72,7 @@ study = Study(
                 tokenizer_epochs=6,
             ),
             train=TRAIN,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(data=MedPix(), model=FUSELIP_ON_BYTES, train=PAPER),
         "paper": RunConfig(data=RocoV2(), model=FUSELIP_ON_BYTES, train=PAPER),

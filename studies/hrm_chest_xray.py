@@ -26,7 +26,7 @@ hours in total.
     python studies/hrm_chest_xray.py --preset paper --dry-run
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Resources, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import ChestXray14, PhantomXray
 from recstudy.models import HRM, DenseNet, ResNet, parameter_growth
 from recstudy.report import Arithmetic, Curve, LearningCurves, Part, Table
@@ -116,7 +116,7 @@ study = Study(
             data=PhantomXray(limit=600),
             model=HRM(**QUICK, halves="carry"),
             train=TRAIN,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(data=ChestXray14(), model=HRM(**STANDARD, halves="carry"), train=TRAIN),
         "paper": RunConfig(
@@ -192,7 +192,7 @@ study = Study(
                         "model": HRM(halves="carry", head="multilabel", **ASKED),
                         "data.findings": "multilabel",
                         # an image has 18 passes, and a GPU holds those of one image
-                        "place.workers_per_run": 8,
+                        "resources.workers": 8,
                     },
                 }
             }

@@ -21,7 +21,7 @@ from recstudy import (
     Claim,
     Deviation,
     Gain,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -162,7 +162,7 @@ study = Study(
             data=Sudoku(side=6, givens=14, puzzles=200, rounds=90),
             model=SMALL,
             train=SLOTS.model_copy(update=QUICK),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Sudoku(side=9, rounds=500), model=FULL, train=SLOTS.model_copy(update=PAPER)

@@ -15,7 +15,7 @@ small networks), 2 hours on 2 cores; paper, 16 PFLOP a seed: minutes of an H200.
     python studies/hrm_small_images.py --preset paper --data DIR --download
 """
 
-from recstudy import Claim, Gain, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Gain, Resources, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import Cifar10, Cifar100, Digits, Mnist
 from recstudy.models import CNN, HRMImage
 from recstudy.report import Arithmetic, Curve, LearningCurves, LossTrace, Mistakes, Table
@@ -109,7 +109,7 @@ study = Study(
             train=CIFAR.model_copy(
                 update={"epochs": 15, "batch_size": 32, "learning_rate": 1e-3, "schedule": "update"}
             ),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "cpu": RunConfig(
             data=Cifar10(),
@@ -117,7 +117,7 @@ study = Study(
             train=CIFAR.model_copy(
                 update={"epochs": 10, "learning_rate": 1e-3, "warmup": 0.1, "schedule": "update"}
             ),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(data=Mnist(), model=HRMImage(), train=CIFAR).with_changes(MNIST),
         "paper": RunConfig(data=Cifar10(), model=HRMImage(), train=CIFAR),

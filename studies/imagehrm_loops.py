@@ -19,7 +19,18 @@ cores; standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
 
 from collections.abc import Iterable
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import (
+    Claim,
+    Deviation,
+    Resources,
+    RunConfig,
+    Study,
+    TrainConfig,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import FUSELIP_ON_BYTES, FuseLIPBackboneConfig, ImageHRM, ImageLSTM
 from recstudy.papers import Target
@@ -199,7 +210,7 @@ study = Study(
             data=PhantomCaptions(),
             model=ImageHRM(**TRAINED, **SMALL),
             train=TRAIN,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(data=MedPix(), model=ImageHRM(), train=PAPER),
         "paper": RunConfig(data=RocoV2(), model=ImageHRM(), train=PAPER),

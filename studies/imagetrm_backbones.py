@@ -19,7 +19,18 @@ asked by the preset standard. "~7M" parameters are counted: 7,345,154. Cost: qui
     python studies/imagetrm_backbones.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import (
+    Claim,
+    Deviation,
+    Resources,
+    RunConfig,
+    Study,
+    TrainConfig,
+    deviations,
+    grid,
+    main,
+    published,
+)
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import (
     FUSELIP_ON_BYTES,
@@ -213,13 +224,13 @@ study = Study(
             data=PhantomCaptions(),
             model=ImageTRM(**TRAINED, **SMALL),
             train=TRAIN,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "cpu": RunConfig(
             data=REPORTS,
             model=ImageTRM(**TRAINED, **GREEDY, **SMALL),
             train=TRAIN,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(data=MedPix(), model=ImageTRM(), train=PAPER),
         "paper": RunConfig(data=RocoV2(), model=ImageTRM(), train=PAPER),

@@ -30,7 +30,7 @@ from recstudy.config.fields import described
 from recstudy.errors import ConfigError, nearest
 from recstudy.papers import Target, by_name, named
 from recstudy.papers.replications import CELLS
-from recstudy.programs.settings import Place, flatten
+from recstudy.programs.settings import Resources, flatten
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table, writers
 from recstudy.report.family import family, published_answers
@@ -437,7 +437,7 @@ def others() -> str:
 def fields() -> str:
     """docs/api/fields.md: what can be set, part by part."""
     groups = {
-        "Every run": {"train": (TrainConfig, "train."), "place": (Place, "place.")},
+        "Every run": {"train": (TrainConfig, "train."), "resources": (Resources, "resources.")},
         "Model families": {name: (kind, "model.") for name, kind in sorted(FAMILIES.complete().items())},
         "Data sets": {name: (kind, "data.") for name, kind in sorted(DATASETS.complete().items())},
     }

@@ -23,7 +23,7 @@ from dataclasses import replace
 from recstudy import (
     Claim,
     Deviation,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -136,7 +136,7 @@ ALL_ROWS = leave_one_out({**TABLE_III_ROWS, **AS_IN_TEXT, "all four as in the te
 study = Study(
     name="micar_components",
     presets={
-        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
+        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, resources=Resources(gpus=0)),
         "standard": RunConfig(
             data=MedPix(**REPORTS, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN
         ),

@@ -20,7 +20,7 @@ with the preset standard. Cost: quick, 10 minutes on 2 cores (measured); standar
 from recstudy import (
     Claim,
     Deviation,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -174,7 +174,7 @@ study = Study(
             data=PhantomCaptions(),
             model=SMALL["MicarVLMoE"]["model"],
             train=QUICK,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=MedPix(**SET, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN

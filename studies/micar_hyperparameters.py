@@ -16,7 +16,18 @@ runs); standard (MedPix 2.0), hours of a GPU; paper (100 epochs), see --dry-run.
 
 from dataclasses import replace
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, grid, main
+from recstudy import (
+    Claim,
+    Deviation,
+    Resources,
+    RunConfig,
+    Study,
+    TrainConfig,
+    Variant,
+    deviations,
+    grid,
+    main,
+)
 from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
 from recstudy.models import MicarVLMoE
 from recstudy.report import Curve, Interactions, Table
@@ -136,7 +147,7 @@ def claims(
 study = Study(
     name="micar_hyperparameters",
     presets={
-        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
+        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, resources=Resources(gpus=0)),
         "standard": RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
         "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=SELECTED),
     },

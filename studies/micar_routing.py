@@ -16,7 +16,7 @@ margin is 1. Cost: quick, 17 minutes on 2 cores (measured); standard (MedPix 2.0
 from recstudy import (
     Claim,
     Deviation,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -96,7 +96,7 @@ REPORT = [
 study = Study(
     name="micar_routing",
     presets={
-        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
+        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, resources=Resources(gpus=0)),
         "standard": RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
         "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=SELECTED),
     },

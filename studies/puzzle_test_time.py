@@ -20,7 +20,7 @@ from recstudy import (
     AtTest,
     Claim,
     Deviation,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -111,7 +111,7 @@ study = Study(
             data=Sudoku(side=6, givens=10, rounds=8),
             model=SMALL,
             train=SLOTS.model_copy(update=QUICK),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)

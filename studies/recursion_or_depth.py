@@ -18,7 +18,7 @@ transformer of TRM's layers. Cost: quick, 6 minutes on 2 cores (measured); puzzl
     python studies/recursion_or_depth.py --preset paper --address auto
 """
 
-from recstudy import Augment, Claim, Gain, Place, RunConfig, Study, TrainConfig, Variant, main
+from recstudy import Augment, Claim, Gain, Resources, RunConfig, Study, TrainConfig, Variant, main
 from recstudy.config import ModelConfig
 from recstudy.data import Cifar10, Dominoes, Sudoku
 from recstudy.models import TRM, Transformer, ViT, ViTRM
@@ -121,13 +121,13 @@ study = Study(
             train=TrainConfig(
                 epochs=14, warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98, halt_weight=0.0
             ),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "puzzles": RunConfig(
             data=Sudoku(side=6, givens=10, rounds=8),
             model=TINY,
             train=SLOTS,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),

@@ -20,7 +20,7 @@ where the budget allows. Cost: quick, 5 minutes on 2 cores; standard (MNIST, Med
     auto
 """
 
-from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy import Resources, RunConfig, Search, TrainConfig, Tunable, main
 from recstudy.data import Cifar10, CovCtr, Digits, MedPix, Mnist, PhantomCaptions, RocoV2, Sudoku
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, MicarVLMoE, ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
@@ -72,7 +72,7 @@ study = Search(
     presets={
         "quick": (
             [
-                RunConfig(data=Digits(limit=600), model=model, train=QUICK, place=Place(gpus_per_run=0))
+                RunConfig(data=Digits(limit=600), model=model, train=QUICK, resources=Resources(gpus=0))
                 for model in (
                     ViTRM(**SMALL, layers=1, patch=2, latent_tokens=8, dropout=0.0),
                     HRMImage(**SMALL, patch=2, low_layers=1, high_layers=1),
@@ -85,9 +85,9 @@ study = Search(
                     data=PhantomCaptions(),
                     model=ImageHRM(**EYES, **LOOPS, **SMALL),
                     train=CAPTIONS,
-                    place=Place(gpus_per_run=0),
+                    resources=Resources(gpus=0),
                 ),
-                RunConfig(data=PhantomCaptions(), model=MIXTURE, train=WORDS, place=Place(gpus_per_run=0)),
+                RunConfig(data=PhantomCaptions(), model=MIXTURE, train=WORDS, resources=Resources(gpus=0)),
             ]
         ),
         "puzzles": [
@@ -95,7 +95,7 @@ study = Search(
                 data=Sudoku(side=6, givens=10, rounds=8),
                 model=model,
                 train=PUZZLES,
-                place=Place(gpus_per_run=0),
+                resources=Resources(gpus=0),
             )
             for model in (
                 TRM(**CELLS, mixing="mlp", prefix=1, cycles=1, latent_steps=1),

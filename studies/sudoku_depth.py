@@ -17,7 +17,7 @@ paper, 2.1 EFLOP a row of T=3; fast, a third of that.
 from recstudy import (
     Claim,
     Gain,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -137,7 +137,7 @@ study = Study(
             data=Sudoku(side=6, givens=10, rounds=7),
             model=SMALL,
             train=SLOTS.model_copy(update=QUICK),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)
@@ -151,7 +151,7 @@ study = Study(
             data=SudokuExtreme(train_puzzles=1000, augmentations=1000, rounds=5000),
             model=MLP,
             train=SLOTS.model_copy(update=FAST),
-            place=Place(compile="on", compile_mode="reduce-overhead"),
+            resources=Resources(compile="on", compile_mode="reduce-overhead"),
         ),
     },
     variants={

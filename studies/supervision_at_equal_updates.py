@@ -14,7 +14,7 @@ Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard and pa
 
 from itertools import product
 
-from recstudy import Augment, Claim, Gain, Place, RunConfig, Study, TrainConfig, Variant, main
+from recstudy import Augment, Claim, Gain, Resources, RunConfig, Study, TrainConfig, Variant, main
 from recstudy.data import Cifar10, Dominoes
 from recstudy.models import ViTRM
 from recstudy.report import Curve, LearningCurves, Table
@@ -84,7 +84,7 @@ study = Study(
             train=TrainConfig(
                 warmup=0.05, schedule="update", learning_rate=2e-3, ema_decay=0.98, halt_weight=0.1
             ),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),

@@ -20,7 +20,7 @@ on 2 cores (measured); standard (synthetic 9x9), a day of one GPU; paper, 2.1 EF
 from recstudy import (
     Claim,
     Deviation,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -146,7 +146,7 @@ study = Study(
             data=Sudoku(side=6, givens=12, rounds=8),
             model=SMALL,
             train=SLOTS.model_copy(update=QUICK),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)

@@ -20,7 +20,7 @@ from recstudy import (
     Augment,
     Claim,
     Gain,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -159,7 +159,7 @@ study = Study(
             train=TrainConfig(
                 epochs=24, warmup=0.1, learning_rate=5e-3, ema_decay=0.98, augment=Augment(mixup=0.4)
             ),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),

@@ -19,7 +19,7 @@ from recstudy import (
     Augment,
     Claim,
     Gain,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -115,7 +115,7 @@ study = Study(
             data=Dominoes(),
             model=ViTRM(width=64, heads=4, layers=1, latent_tokens=1, patch=6, dropout=0.0),
             train=QUICK,
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "cpu": RunConfig(
             data=Cifar10(),
@@ -129,7 +129,7 @@ study = Study(
                 learning_rate=1e-3,
                 augment=Augment(crop=4, flip=True),
             ),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),

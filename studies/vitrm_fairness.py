@@ -28,7 +28,7 @@ from recstudy import (
     Augment,
     Claim,
     Deviation,
-    Place,
+    Resources,
     RunConfig,
     Study,
     TrainConfig,
@@ -131,7 +131,7 @@ study = Study(
             # no average of weights: of the six updates that the shortest row makes it would be half the
             # initial weights
             train=TrainConfig(epochs=24, warmup=0.1, augment=Augment(mixup=0.4)),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         ),
         "standard": RunConfig(
             data=Cifar10(),

@@ -11,7 +11,7 @@ from recstudy.data import Cifar10, Digits, ImageFolder
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViT, ViTRM
 from recstudy.plugins import Registry
-from recstudy.programs.settings import Place, configure
+from recstudy.programs.settings import Resources, configure
 
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
 
@@ -45,7 +45,7 @@ def shuffled(values, random):
 @given(configs, st.randoms())
 def test_the_id_ignores_place_and_field_order(config, random):
     elsewhere = configure(
-        RunConfig, {**shuffled(config.values, random), "place": {"cpus_per_run": 7, "trainer": "inline"}}
+        RunConfig, {**shuffled(config.values, random), "resources": {"cpus": 7, "trainer": "inline"}}
     )
 
     assert elsewhere.run_id == config.run_id
@@ -103,20 +103,20 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
             {"model": ViT(), "train.supervision_steps": 2, "model.patch": 2},
             "supervision_steps must be 1 for ViT-Small.* but got 2",
         ),
-        ({"place.trainer": "inline", "place.workers_per_run": 2}, "trainer 'inline' runs one worker"),
+        ({"resources.trainer": "inline", "resources.workers": 2}, "trainer 'inline' runs one worker"),
         (
-            {"place.device": "mps", "place.workers_per_run": 2},
+            {"resources.device": "mps", "resources.workers": 2},
             "device 'mps' is for one worker in Tune's process, or with --no-ray",
         ),
         (
-            {"place.device": "mps", "place.compile": "on"},
-            r"networks that are not compiled\. Leave workers_per_run",
+            {"resources.device": "mps", "resources.compile": "on"},
+            r"networks that are not compiled\. Leave workers",
         ),
         (
-            {"place.device": "cpu", "place.compile_mode": "reduce-overhead"},
+            {"resources.device": "cpu", "resources.compile_mode": "reduce-overhead"},
             "compile_mode 'reduce-overhead' is CUDA graphs, which device 'cpu' does not have. Leave compile_mode out",
         ),
-        ({"place.device": "cuda", "place.gpus_per_run": 0}, "device 'cuda' has a GPU, but gpus_per_run is 0"),
+        ({"resources.device": "cuda", "resources.gpus": 0}, "device 'cuda' has a GPU, but gpus is 0"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
         (
             {"train.amsgrad": True, "train.optimizer": "adam_atan2"},
@@ -146,20 +146,20 @@ def test_a_limit_counts_as_the_size_of_a_set_whose_files_alone_tell_it(fields, i
 
 
 def test_train_runs_where_there_are_several_workers_or_a_whole_gpu():
-    assert not Place().uses_train
-    assert Place(workers_per_run=2).uses_train
-    assert Place(gpus_per_run=1).uses_train
-    assert not Place(gpus_per_run=0.5).uses_train
-    assert Place(trainer="train").uses_train
-    assert not Place(gpus_per_run=1, trainer="inline").uses_train
+    assert not Resources().uses_train
+    assert Resources(workers=2).uses_train
+    assert Resources(gpus=1).uses_train
+    assert not Resources(gpus=0.5).uses_train
+    assert Resources(trainer="train").uses_train
+    assert not Resources(gpus=1, trainer="inline").uses_train
 
 
 def test_a_device_says_how_many_gpus_ray_gives():
-    gpus = {device: Place(device=device).gpus_per_run for device in ("auto", "cpu", "cuda", "mps")}
+    gpus = {device: Resources(device=device).gpus for device in ("auto", "cpu", "cuda", "mps")}
 
     assert gpus == {"auto": None, "cpu": 0.0, "cuda": 1.0, "mps": 0.0}
-    assert Place(device="cuda", gpus_per_run=0.25).gpus_per_run == 0.25
-    assert RUN.with_changes({"place.device": "mps"}).run_id == RUN.run_id
+    assert Resources(device="cuda", gpus=0.25).gpus == 0.25
+    assert RUN.with_changes({"resources.device": "mps"}).run_id == RUN.run_id
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,14 @@ def test_an_import_loads_nothing_that_it_does_not_need(modules, absent):
 
 
 def test_workers_are_a_number_and_ranges_of_earlier_versions_are_read():
-    assert RUN.with_changes({"place.workers_per_run": "4"}).place.workers_per_run == 4
-    assert Place.model_validate({"workers_per_run": 1, "max_workers_per_run": 4}) == Place()
+    assert RUN.with_changes({"resources.workers": "4"}).resources.workers == 4
+    assert Resources.model_validate({"workers": 1, "max_workers_per_run": 4}) == Resources()
+    with pytest.raises(ConfigError, match=r"workers must be a number, but got 1-4: ranges were removed$"):
+        RUN.with_changes({"resources.workers": "1-4"})
     with pytest.raises(
-        ConfigError, match=r"workers_per_run must be a number, but got 1-4: ranges were removed$"
+        ConfigError, match=r"resources\.max_workers_per_run was removed. Set resources.workers to a number"
     ):
-        RUN.with_changes({"place.workers_per_run": "1-4"})
-    with pytest.raises(
-        ConfigError, match=r"place\.max_workers_per_run was removed. Set place.workers_per_run to a number"
-    ):
-        RUN.with_changes({"place.max_workers_per_run": 4})
+        RUN.with_changes({"resources.max_workers_per_run": 4})
 
 
 def test_a_registry_takes_a_name_once():

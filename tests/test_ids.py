@@ -54,7 +54,7 @@ def _nested(kind: type[Config], found: dict[str, type[Config]]) -> None:
         for one in within
         if isinstance(one, type) and issubclass(one, Config) and one not in found.values()
     ):
-        if inner.__name__ not in ("ModelConfig", "DataConfig", "Place"):
+        if inner.__name__ not in ("ModelConfig", "DataConfig", "Resources"):
             found[inner.__name__] = inner
             _nested(inner, found)
 
@@ -65,7 +65,7 @@ def unlisted(found: dict[str, type[Config]]) -> dict[str, set[str]]:
     for part, kind in found.items():
         known = {*ids.FIELDS.get(part, "").split(), *ids.YOUNGER.get(part, {})}
         differences[part] = known ^ {
-            name for name in kind.model_fields if (part, name) != ("RunConfig", "place")
+            name for name in kind.model_fields if (part, name) != ("RunConfig", "resources")
         }
     return {part: names for part, names in differences.items() if names}
 

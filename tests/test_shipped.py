@@ -65,5 +65,7 @@ def test_the_fast_recipe_for_sudokus_stands_beside_no_published_value(monkeypatc
     assert any(getattr(part, "targets", ()) for part in paper.report)
     assert not any(getattr(part, "targets", ()) or isinstance(part, Replications) for part in fast.report)
     assert {config.train.optimizer for config in paper.configs} == {"adam_atan2"}
-    assert [(config.train.optimizer, config.place.compiles) for config in fast.configs] == [("muon", True)]
+    assert [(config.train.optimizer, config.resources.compiles) for config in fast.configs] == [
+        ("muon", True)
+    ]
     assert [variant.label for variant in fast.variants] == ["TRM-MLP, fast recipe"]

@@ -29,7 +29,7 @@ trap 'REQUEUE=1; leave' USR1
 
 source "${VENV:-.venv}/bin/activate"
 
-python "$@" --no-ray --cpus-per-run "${SLURM_CPUS_PER_TASK:-1}" &
+python "$@" --no-ray --cpus "${SLURM_CPUS_PER_TASK:-1}" &
 STUDY=$!
 CODE=0
 wait "$STUDY" || CODE=$?

@@ -113,7 +113,7 @@ def settings_table(heads: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
     """Return the settings that differ between configs. The placement of a run changes no result and is left
     out.
     """
-    paths = [path for path in varied_fields(list(map(dict, configs))) if not path.startswith("place.")]
+    paths = [path for path in varied_fields(list(map(dict, configs))) if not path.startswith("resources.")]
     rows = [
         (setting_name(path), *(plain(config[path]) if path in config else DASH for config in configs))
         for path in paths

@@ -19,7 +19,7 @@ from recstudy.cluster.sources import Running, Source
 from recstudy.cluster.view import Outcome
 from recstudy.errors import ClusterError
 from recstudy.programs.base import Program
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import warning
 from recstudy.records.locks import POLL
 from recstudy.study.plan import Run
@@ -32,31 +32,29 @@ class _Enough(BaseException):
     """A pruner stops the run; no error, so that nothing between takes it for one."""
 
 
-def fit_to_process(place: Place, program: Program) -> Place:
-    """Return `place` as this process has it: one worker, with a GPU where the program sees one.
+def fit_to_process(resources: Resources, program: Program) -> Resources:
+    """Return `resources` as this process has it: one worker, with a GPU where the program sees one.
 
     Raises:
         ClusterError: it asks for several workers, or for a GPU that is not there.
     """
-    if place.workers_per_run > 1 or place.trainer == "train":
+    if resources.workers > 1 or resources.trainer == "train":
         raise ClusterError(
-            "--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out"
+            "--no-ray runs one worker, in this process: leave --workers and --trainer train out"
         )
     sees_gpu = program.sees_gpu()
-    gpus = float(sees_gpu) if place.gpus_per_run is None else place.gpus_per_run
+    gpus = float(sees_gpu) if resources.gpus is None else resources.gpus
     if gpus and not sees_gpu:
-        raise ClusterError(
-            f"a run needs {gpus:g} GPU, but there is none on this machine. Leave --gpus-per-run out."
-        )
-    return place.model_copy(update={"gpus_per_run": gpus})
+        raise ClusterError(f"a run needs {gpus:g} GPU, but there is none on this machine. Leave --gpus out.")
+    return resources.model_copy(update={"gpus": gpus})
 
 
 @dataclass
 class Alone(Running):
     """Runs in this process, each after the other."""
 
-    def run(self, place: Place, source: Source, pruning: "PrunedBy | None" = None) -> None:
-        self.begin(place, source, pruning)
+    def run(self, resources: Resources, source: Source, pruning: "PrunedBy | None" = None) -> None:
+        self.begin(resources, source, pruning)
         before = {run.id: self._failure_time(run) for run in source.waiting} if source.shared else {}
         with self.leaving.on_sigterm():
             while not (self.leaving.asked or self.hopeless or source.over):

@@ -24,7 +24,7 @@ from recstudy.cluster.address import MODE, no_cluster
 from recstudy.cluster.nodes import PACKAGE, alive, concurrent_runs, smallest_gpu
 from recstudy.errors import ClusterError
 from recstudy.plugins import sent_files
-from recstudy.programs.settings import Place, RunSettings
+from recstudy.programs.settings import Resources, RunSettings
 from recstudy.records.clean import SESSION
 from recstudy.records.locks import locked
 from recstudy.terminal import stop_on_sigterm
@@ -194,36 +194,36 @@ def _end_started() -> None:
 # ------------------------------------------------------------------------------------------------------------- resources
 
 
-def fitting(place: Place, configs: Sequence[RunSettings]) -> Place:
-    """Return `place` with the number of GPUs decided.
+def fitting(resources: Resources, configs: Sequence[RunSettings]) -> Resources:
+    """Return `resources` with the number of GPUs decided.
 
     Args:
-        place: The resources of each run.
+        resources: The resources of each run.
         configs: The runs, which must fit into a GPU's memory where they share one.
 
     Raises:
         ClusterError: The cluster has fewer resources, which the message lists.
     """
     nodes = alive()
-    resources = [node["Resources"] for node in nodes]
-    if place.gpus_per_run is None:
-        place = place.model_copy(
-            update={"gpus_per_run": float(any(node.get("GPU", 0) >= 1 for node in resources))}
+    capacities = [node["Resources"] for node in nodes]
+    if resources.gpus is None:
+        resources = resources.model_copy(
+            update={"gpus": float(any(node.get("GPU", 0) >= 1 for node in capacities))}
         )
-    gpus = place.gpus_per_run or 0.0
-    if not concurrent_runs(nodes, place):
-        asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
-        has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in resources)
+    gpus = resources.gpus or 0.0
+    if not concurrent_runs(nodes, resources):
+        asked = f"{resources.workers} x ({resources.cpus} CPU, {gpus:g} GPU)"
+        has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in capacities)
         raise ClusterError(
             f"a run needs {asked} but the cluster has {len(nodes)} node{'s' * (len(nodes) > 1)}: {has}. "
-            "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
+            "Lower --gpus, --cpus or --workers."
         )
     needed = [
         bytes for config in configs if 0 < gpus < 1 and (bytes := config.program.memory(config)) is not None
     ]
     if needed and (memory := smallest_gpu(gpus, configs[0].program.free_gpu_bytes)) is not None:
         check_packing(gpus, max(needed), memory)
-    return place
+    return resources
 
 
 def check_packing(gpus: float, needed: int, memory: int) -> None:
@@ -237,13 +237,9 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
     packed, fit = int(1 / gpus), memory // (needed + CONTEXT_BYTES)
     if packed <= fit:
         return
-    lower = (
-        f"--gpus-per-run {int(1000 / fit) / 1000:g} packs {fit}"
-        if fit > 1
-        else "--gpus-per-run 1 gives each its own"
-    )
+    lower = f"--gpus {int(1000 / fit) / 1000:g} packs {fit}" if fit > 1 else "--gpus 1 gives each its own"
     raise ClusterError(
-        f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about"
+        f"--gpus {gpus:g} packs {packed} runs on a GPU, but one needs about"
         f" {(needed + CONTEXT_BYTES) / 1e9:.1f} GB and the smallest GPU has {memory / 1e9:.1f} GB. {lower};"
         " or lower train.batch_size."
     )

@@ -16,7 +16,7 @@ from recstudy.cluster.view import View
 from recstudy.errors import ClusterError
 from recstudy.plugins import import_all, sent_files
 from recstudy.programs.run_folder import locked_run_folder
-from recstudy.programs.settings import Place, RunSettings
+from recstudy.programs.settings import Resources, RunSettings
 from recstudy.programs.trial import Work, run_trial
 from recstudy.records import Results
 from recstudy.records.locks import Held
@@ -102,7 +102,7 @@ def run_plan(
                 resources = opened_sweep(plan.study.name, configs, results, where, view, work)
                 sweep, places = opened.enter_context(resources)
                 if meter := next(iter(step.sources.values())).meter:
-                    if meter.budget.unit == "gpuh" and not all(fit.gpus_per_run for fit in places.values()):
+                    if meter.budget.unit == "gpuh" and not all(fit.gpus for fit in places.values()):
                         raise ClusterError(
                             f"--budget {meter.budget} counts GPU hours, but the runs use no GPU. Give hours"
                             " (2h) or runs"
@@ -118,8 +118,8 @@ def run_plan(
                 begin.keep(results)
             archive(again, results)
             again = ()
-            for place, source in step.sources.items():
-                sweep.run(places[place], source, step.pruning)
+            for requested, source in step.sources.items():
+                sweep.run(places[requested], source, step.pruning)
                 if sweep.hopeless:
                     return plan
         return plan
@@ -172,17 +172,17 @@ def archive(again: Collection[str], results: Results) -> None:
 @contextmanager
 def opened_sweep(
     study: str, configs: Sequence[RunSettings], results: Results, where: Where, view: View, work: Work
-) -> Iterator[tuple["Sweep | Alone", dict[Place, Place]]]:
+) -> Iterator[tuple["Sweep | Alone", dict[Resources, Resources]]]:
     """Give what runs runs, on a cluster that can do the work or in this process, and the places with their
     GPUs decided.
     """
-    program, places = configs[0].program, dict.fromkeys(config.place for config in configs)
-    for place in places:
-        program.check_device(place.device)
+    program, places = configs[0].program, dict.fromkeys(config.resources for config in configs)
+    for resources in places:
+        program.check_device(resources.device)
     if where.alone:
         from recstudy.cluster.alone import Alone, fit_to_process
 
-        fits = {place: fit_to_process(place, program) for place in places}
+        fits = {resources: fit_to_process(resources, program) for resources in places}
         import_all()
         yield Alone(study, results, where, view, work), fits
         return
@@ -195,7 +195,8 @@ def opened_sweep(
         if where.address is not None:
             check_nodes(results)
         fits = {
-            place: fitting(place, [config for config in configs if config.place == place]) for place in places
+            resources: fitting(resources, [config for config in configs if config.resources == resources])
+            for resources in places
         }
         from recstudy.cluster.sweep import Sweep  # it imports Ray Tune, for which there is time later
 

@@ -14,7 +14,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.errors import ClusterError, RecstudyError, StorageError
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import versions_of
 from recstudy.records import Results
 from recstudy.records.files import write_whole
@@ -159,13 +159,13 @@ class ClusterCapacity:
     check.
 
     Args:
-        place: The resources of every run.
+        resources: The resources of every run.
         check: The arguments of `check_this_node`; empty if no node can join.
         say: Called with the reason why a node gets no runs.
         refused: Ids of nodes that get no runs, which a sweep keeps.
     """
 
-    place: Place
+    resources: Resources
     check: tuple[Any, ...]
     say: Callable[[str], None]
     refused: set[str]
@@ -184,7 +184,7 @@ class ClusterCapacity:
                     [node for node in nodes if node["NodeID"] not in self._nodes | self.refused]
                 )
             usable = [node for node in nodes if node["NodeID"] in self._nodes]
-            self._runs = max(1, concurrent_runs(usable, self.place))
+            self._runs = max(1, concurrent_runs(usable, self.resources))
             self._looked = time.monotonic()
         return self._runs
 
@@ -202,16 +202,16 @@ class ClusterCapacity:
                     self.say(f"A node that has come is not counted on: {error}")
 
 
-def concurrent_runs(nodes: list[Node], place: Place) -> int:
+def concurrent_runs(nodes: list[Node], resources: Resources) -> int:
     """Return how many runs these nodes hold at once. A worker's several GPUs are whole; a fraction shares
     one.
     """
-    gpus = place.gpus_per_run or 0.0
+    gpus = resources.gpus or 0.0
     workers = 0
     for node in nodes:
-        fit = int(node["Resources"].get("CPU", 0) // place.cpus_per_run)
+        fit = int(node["Resources"].get("CPU", 0) // resources.cpus)
         if gpus:
             available = int(node["Resources"].get("GPU", 0))
             fit = min(fit, available * int(1 / gpus) if gpus < 1 else int(available // gpus))
         workers += fit
-    return workers // place.workers_per_run
+    return workers // resources.workers

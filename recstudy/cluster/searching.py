@@ -38,7 +38,7 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
     proposals = Proposals(log, view, storage, again)
     view.searching(plan, log.made, missing(runs_of(plan, results), results, again, ENDED))
     pruning = None if plan.stopping == "none" else PrunedBy(log, again)
-    yield Step(plan, {plan.base.place: proposals}, pruning)
+    yield Step(plan, {plan.base.resources: proposals}, pruning)
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
         write_record(importance, proposals.optimizer.importance())
@@ -46,7 +46,7 @@ def search_steps(log: TrialLog, view: View, storage: str = "", again: Collection
         fresh = log.confirm()
         todo = missing(fresh, results)
         view.confirming(fresh, todo)
-        yield Step(plan, {plan.base.place: Source(deque(todo), log.meter)})
+        yield Step(plan, {plan.base.resources: Source(deque(todo), log.meter)})
 
 
 class Proposals(Source):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.programs.run_folder import is_free
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Trial, Work
 from recstudy.records import Results, Stopped, write_record
 from recstudy.study.budget import Meter
@@ -68,23 +68,23 @@ class Running(ABC):
     succeeded: bool = False
 
     @abstractmethod
-    def run(self, place: Place, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def run(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Run what `source` gives until it gives no more, each after the other or side by side.
 
         If the first runs all fail alike, the others are given up. SIGTERM ends it once its runs have left,
         each after its epoch, as Ctrl-C would.
 
         Args:
-            place: of every run, with its GPUs decided.
+            resources: of every run, with its GPUs decided.
             source: of runs; is told what becomes of them.
             pruning: may stop a run early by its epochs; such a run is recorded as stopped.
         """
 
-    def begin(self, place: Place, source: "Source", pruning: "PrunedBy | None" = None) -> None:
+    def begin(self, resources: Resources, source: "Source", pruning: "PrunedBy | None" = None) -> None:
         """Take the runs of a source from now on."""
-        self.place, self.source, self.pruning = place, source, pruning
+        self.resources, self.source, self.pruning = resources, source, pruning
         if source.meter is not None:
-            source.meter.gpus = (place.gpus_per_run or 0) * place.workers_per_run
+            source.meter.gpus = (resources.gpus or 0) * resources.workers
         self.listeners: list[Listener] = [self.view, source, *self.trackers]
         self.runs: dict[str, Run] = {}  # under way
         # runs that other processes work on, and these processes
@@ -191,7 +191,7 @@ class Running(ABC):
         return Trial(
             study=self.name,
             label=run.label,
-            config={**run.config.values, "place": self.place.model_dump()},
+            config={**run.config.values, "resources": self.resources.model_dump()},
             run_id=run.id,
             folder=str(self.results.run(run.id).path),
             data=str(where.data.absolute()),
@@ -251,7 +251,7 @@ class Step(NamedTuple):
     """
 
     plan: Plan
-    sources: Mapping[Place, Source]
+    sources: Mapping[Resources, Source]
     pruning: "PrunedBy | None" = None
 
 
@@ -274,9 +274,11 @@ def study_steps(
     todo = missing(runs, results, again)
     view.planned(runs, todo)
     while True:
-        sources: dict[Place, Source] = {}
+        sources: dict[Resources, Source] = {}
         for run in [] if meter and meter.is_spent else todo:
-            sources.setdefault(run.config.place, Source(deque(), meter, shared=shared)).waiting.append(run)
+            sources.setdefault(run.config.resources, Source(deque(), meter, shared=shared)).waiting.append(
+                run
+            )
         yield Step(plan, sources)
         further = until.further(plan, results) if until else None
         if further is None:

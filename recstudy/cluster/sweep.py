@@ -25,7 +25,7 @@ from recstudy.errors import ConfigError
 from recstudy.plugins import sent_files
 from recstudy.programs.base import Program
 from recstudy.programs.own import OwnProgram
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Trial, failed
 from recstudy.records import Failure
 from recstudy.records.locks import temporary
@@ -54,31 +54,29 @@ class Sweep(Running):
         for tracker in dict.fromkeys(self.where.log):
             self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.where.log_losses))
 
-    def run(self, place: Place, source: Source, pruning: "PrunedBy | None" = None) -> None:
-        self.begin(place, source, pruning)
+    def run(self, resources: Resources, source: Source, pruning: "PrunedBy | None" = None) -> None:
+        self.begin(resources, source, pruning)
         with self.leaving.on_sigterm():
             self._fit()
             if self.starved and not self.hopeless:
                 self.view.again(self.starved)
-                self.begin(place, Source(deque(self.starved)))
+                self.begin(resources, Source(deque(self.starved)))
                 self._fit(alone=True)
         self.give_up()
 
     def _fit(self, alone: bool = False) -> None:
-        place = self.place
+        resources = self.resources
         # Below the results where all nodes see that folder.
         with temporary(
             self.results.root if self.where.address and not self.results.store else None
         ) as folder:
             scratch = str(folder)
-            resources = (
-                COORDINATOR
-                if place.uses_train
-                else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+            request = (
+                COORDINATOR if resources.uses_train else {"cpu": resources.cpus, "gpu": resources.gpus or 0}
             )
             # nobody joins a cluster of our own
             joins = (versions(), self.results.store, scratch) if self.where.address else ()
-            capacity = ClusterCapacity(place, joins, self.view.say, self.refused)
+            capacity = ClusterCapacity(resources, joins, self.view.say, self.refused)
             code, modules = sent_files()
             callback = TuneCallback(self)
 
@@ -86,7 +84,7 @@ class Sweep(Running):
                 return replace(self.trial(run), scratch=scratch, code=code, modules=modules)
 
             tuner = Tuner(
-                tune.with_resources(self._trainable(), resources),
+                tune.with_resources(self._trainable(), request),
                 tune_config=TuneConfig(
                     search_alg=Supply(self, make_trial, lambda: 1 if alone else capacity()),
                     num_samples=-1,
@@ -113,7 +111,7 @@ class Sweep(Running):
     def _trainable(self) -> Any:
         """Return what Tune calls with a trial: once a process it gets what is the same for all."""
         work, messages, sent = self.work, self.leaving.messages, self.sent
-        if self.place.uses_train:
+        if self.resources.uses_train:
             return train_run(self.name, work, messages)
 
         def named(settings: dict[str, Trial]) -> None:

@@ -29,7 +29,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.cluster.messages import ALL, Messages
 from recstudy.programs.base import Group
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Report, Trial, Work, warning, worker_group
 from recstudy.records import Json
 from recstudy.terminal import Draining
@@ -143,8 +143,8 @@ class TrainRun(tune.Trainable):
             # it loads torch, which the driver does not need
             from ray.train.torch import TorchConfig, TorchTrainer
 
-            place = Place.model_validate(self.trial.config["place"])
-            gpus = place.gpus_per_run or 0
+            resources = Resources.model_validate(self.trial.config["resources"])
+            gpus = resources.gpus or 0
             # NCCL wants a GPU a worker. What workers agree on beside gradients are tensors on the CPU.
             backend = "cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"
             TorchTrainer(
@@ -152,9 +152,9 @@ class TrainRun(tune.Trainable):
                 train_loop_config={"load": self.load, "trial": self.trial, "attempt": attempt},
                 torch_config=TorchConfig(backend=backend, timeout_s=PATIENCE_S),
                 scaling_config=ray.train.ScalingConfig(
-                    num_workers=place.workers_per_run,
+                    num_workers=resources.workers,
                     use_gpu=gpus > 0,
-                    resources_per_worker={"CPU": place.cpus_per_run, **({"GPU": gpus} if gpus else {})},
+                    resources_per_worker={"CPU": resources.cpus, **({"GPU": gpus} if gpus else {})},
                 ),
                 run_config=ray.train.RunConfig(name=self.trial.run_id, storage_path=self.trial.scratch),
             ).fit()

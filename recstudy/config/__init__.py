@@ -1,7 +1,7 @@
 """What decides a run: frozen, checked, documented field by field.
 
 A run config has four parts that decide its numbers (`data`, `model`, `train`, `seed`) and one that does not
-(`place`). The run id is a digest of the first four (ids.py), so the same run has the same id in every study,
+(`resources`). The run id is a digest of the first four (ids.py), so the same run has the same id in every study,
 on every machine. Field descriptions use the papers' letters; bounds are checked when the config is read, not
 after an hour.
 """

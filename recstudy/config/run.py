@@ -19,7 +19,7 @@ from recstudy.programs.settings import (
     KINDS,
     Config,
     Description,
-    Place,
+    Resources,
     RunSettings,
     Tunable,
     canonical,
@@ -28,7 +28,7 @@ from recstudy.programs.settings import (
     tunable,
 )
 
-SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
+SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "resources.compile": "off"}
 
 # What a kind of answer (`Task.output`) is called in a message; one of a user's own is called by its name.
 OUTPUTS = {
@@ -63,7 +63,7 @@ class RunConfig(RunSettings):
     model: Annotated[SerializeAsAny[ModelConfig], _from_registry("model", FAMILIES, "family")]
     train: TrainConfig = TrainConfig()
     seed: int = Field(0, ge=0)
-    place: Place = Place()
+    resources: Resources = Resources()
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -236,9 +236,9 @@ class RunConfig(RunSettings):
         fields = dict.fromkeys([*own, *flatten(own)])
         configs = []
         for changes in several:
-            if "place.max_workers_per_run" in changes:
+            if "resources.max_workers_per_run" in changes:
                 raise ConfigError(
-                    "place.max_workers_per_run was removed. Set place.workers_per_run to a number"
+                    "resources.max_workers_per_run was removed. Set resources.workers to a number"
                 )
             values = dict(own)
             for path, value in changes.items():

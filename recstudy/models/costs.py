@@ -82,7 +82,7 @@ def known_pflop(config: RunConfig) -> float | None:
 def training_memory(config: RunConfig) -> int:
     """Return bytes that one worker of a run needs to train, without the libraries' own."""
     train = config.train
-    own = -(-train.batch_size // config.place.workers_per_run)  # images of this worker
+    own = -(-train.batch_size // config.resources.workers)  # images of this worker
     # supervision steps whose activations are kept at once
     joined = 1 if train.detach_carry else steps_a_batch(config)
     half = train.precision == "bfloat16"

@@ -210,7 +210,7 @@ class Program:
         Raises:
             ConfigError: the settings cannot be read here.
         """
-        decided = {name: value for name, value in values.items() if name != "place"}
+        decided = {name: value for name, value in values.items() if name not in ("resources", "place")}
         for path, value in changes.items():
             set_at(decided, path, value)
         return decided

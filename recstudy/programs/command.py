@@ -28,7 +28,7 @@ from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import measured
 from recstudy.programs.process import Process
-from recstudy.programs.settings import Place, RunSettings, flatten
+from recstudy.programs.settings import Resources, RunSettings, flatten
 from recstudy.programs.trial import NO_MEMORY
 from recstudy.records import Results
 
@@ -120,7 +120,7 @@ class Command:
             by name. A search can stop a run early by a group with the name of its first metric.
         environment: Variables that the process gets in addition.
         minutes: The time limit of an attempt; 0: none. Without one, a command that prints nothing for
-            `place.silent_minutes` is stopped.
+            `resources.hang_timeout_minutes` is stopped.
         grace_seconds: Time to save a checkpoint between SIGTERM and SIGKILL, when a run is stopped.
         name: Part of the run ids. By default the name of the script, such as `train.py`.
         title: What tables call it. By default the name.
@@ -205,7 +205,7 @@ class CommandProgram(TrainingProgram):
             )
         if "CUDA_VISIBLE_DEVICES" in self.command.environment:
             raise ConfigError(
-                "leave CUDA_VISIBLE_DEVICES out of the environment: Ray chooses the GPUs, see --gpus-per-run"
+                "leave CUDA_VISIBLE_DEVICES out of the environment: Ray chooses the GPUs, see --gpus"
             )
         try:
             *_, used = self._fill({"seed": 0, "folder": "folder", **values})
@@ -263,7 +263,7 @@ class CommandProgram(TrainingProgram):
         command, settings = self.command, execution.settings
         given = {"seed": settings.seed, "folder": context.folder.resolve(), **flatten(settings.settings)}
         words, variables, _ = self._fill(given)
-        threads = {"OMP_NUM_THREADS": str(settings.place.cpus_per_run), "PYTHONUNBUFFERED": "1"}
+        threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _path(), **variables}
         limit, has_left = "", False
         process = Process(
@@ -274,7 +274,7 @@ class CommandProgram(TrainingProgram):
                 for line in process.lines():
                     if values := read_step(command.progress, line, context.next_step):
                         context.report(**values)
-                    limit = limit or self._limit(settings.place, process)
+                    limit = limit or self._limit(settings.resources, process)
                     has_left = has_left or context.should_stop()
                     if limit or has_left:
                         process.stop()
@@ -300,17 +300,21 @@ class CommandProgram(TrainingProgram):
             ) from None
         return returned
 
-    def _limit(self, place: Place, process: Process) -> str:
+    def _limit(self, resources: Resources, process: Process) -> str:
         """Return why a command must be stopped; empty if it may run on."""
-        minutes, silent_minutes, now = self.command.minutes, place.silent_minutes, time.monotonic()
+        minutes, hang_timeout_minutes, now = (
+            self.command.minutes,
+            resources.hang_timeout_minutes,
+            time.monotonic(),
+        )
         if minutes and now - process.began > 60 * minutes:
             return (
                 f"ran into its time limit of {minutes:g} minutes and was stopped: raise minutes of its"
                 " Command"
             )
-        if not minutes and silent_minutes and now - process.printed > 60 * silent_minutes:
+        if not minutes and hang_timeout_minutes and now - process.printed > 60 * hang_timeout_minutes:
             return (
-                f"printed nothing for {silent_minutes:g} minutes (place.silent_minutes) and was stopped. If"
+                f"printed nothing for {hang_timeout_minutes:g} minutes (resources.hang_timeout_minutes) and was stopped. If"
                 " that is normal, give its Command a time limit, such as minutes=60"
             )
         return ""

@@ -94,7 +94,7 @@ class RunContext:
         append_line(records.epochs, line)
         if not self._is_watched:
             self._is_watched = True
-            minutes = self._execution.settings.place.silent_minutes
+            minutes = self._execution.settings.resources.hang_timeout_minutes
             self.watch.enter_context(watched(60 * minutes, records.hang_log(0)))
         alive()
         with waiting():  # for a driver that may be busy, or stopped, and then resumes
@@ -221,7 +221,7 @@ class FunctionProgram(TrainingProgram):
         return isinstance(other, FunctionProgram) and _identity(self.function) == _identity(other.function)
 
     def execute(self, context: RunContext, execution: Execution) -> Any:
-        reset_process(execution.settings.seed, execution.settings.place.cpus_per_run)
+        reset_process(execution.settings.seed, execution.settings.resources.cpus)
         busy = time.process_time()
         try:
             return self.function(context)

@@ -20,7 +20,7 @@ from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import (
     PREFIX,
     Description,
-    Place,
+    Resources,
     RunSettings,
     Tunable,
     configure,
@@ -33,7 +33,7 @@ from recstudy.records.files import Json
 STEPS = ("epochs", "steps")  # settings that say how many steps a run reports; a smoke run makes two
 RESERVED = {
     "seed": "run.seed has the seed of a run; --seeds sets how many there are",
-    "place": "place.cpus_per_run and its neighbors are the resources of a run",
+    "resources": "resources.cpus and its neighbors are the resources of a run",
 }
 
 
@@ -45,11 +45,11 @@ class OwnSettings(RunSettings):
     program_name: str = Field(alias="program")
     settings: dict[str, Any]
     seed: int = Field(0, ge=0)
-    place: Place = Place(trainer="inline")
+    resources: Resources = Resources(trainer="inline")
 
     @model_validator(mode="after")
     def _runs_in_one_process(self) -> Self:
-        if self.place.uses_train:
+        if self.resources.uses_train:
             raise ValueError(f"{self.program_name} runs in one process: leave --trainer train out")
         return self
 
@@ -95,7 +95,7 @@ class OwnSettings(RunSettings):
         return next(iter(self.counts.values()), None)
 
     def path(self, name: str) -> str:
-        return name if name.startswith((PREFIX, "place.")) else PREFIX + name
+        return name if name.startswith((PREFIX, "resources.")) else PREFIX + name
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["OwnSettings"]:
         return [self._changed(changes) for changes in several]
@@ -105,15 +105,19 @@ class OwnSettings(RunSettings):
         return {path: 2 for path, count in counts.items() if path not in changes and count > 2}
 
     def _changed(self, changes: Mapping[str, Any]) -> "OwnSettings":
-        settings, place = dict(self.settings), self.place.model_dump()
+        settings, resources = dict(self.settings), self.resources.model_dump()
         for name, value in changes.items():
             path = self.path(name)
             part, _, rest = path.partition(".")
-            if path == "place.workers_per_run" and value != 1:
-                raise ConfigError(f"{self.program_name} runs in one process: leave --workers-per-run out")
-            set_at(place if part == "place" else settings, rest, json_value(value, f"the setting {rest!r}"))
+            if path == "resources.workers" and value != 1:
+                raise ConfigError(f"{self.program_name} runs in one process: leave --workers out")
+            set_at(
+                resources if part == "resources" else settings,
+                rest,
+                json_value(value, f"the setting {rest!r}"),
+            )
         return self.program.read(
-            {"program": self.program_name, "settings": settings, "seed": self.seed, "place": place}
+            {"program": self.program_name, "settings": settings, "seed": self.seed, "resources": resources}
         )
 
 

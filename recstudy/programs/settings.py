@@ -225,14 +225,35 @@ def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:
     return ranges
 
 
-class Place(Config):
-    """Where and with how much a run runs. Never part of the run id."""
+# of resources in records and configs of version 0.1, where they are under `place`
+EARLIER_NAMES = {
+    "cpus_per_run": "cpus",
+    "gpus_per_run": "gpus",
+    "workers_per_run": "workers",
+    "silent_minutes": "hang_timeout_minutes",
+}
 
-    cpus_per_run: int = Field(1, ge=1, description="CPU cores a worker may use")
-    gpus_per_run: float | None = Field(
+
+def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with the resources of a record of version 0.1 under their present names."""
+    if "place" not in values:
+        return dict(values)
+    resources = {EARLIER_NAMES.get(name, name): value for name, value in values["place"].items()}
+    return {name: value for name, value in values.items() if name != "place"} | {"resources": resources}
+
+
+class Resources(Config):
+    """The resources of a run. They never change its id.
+
+    Fields: `cpus`, `gpus` and `workers` of each run, how it is executed (`trainer`, `device`, `compile`,
+    `compile_mode`), and when it is saved or stopped (`checkpoint_seconds`, `hang_timeout_minutes`).
+    """
+
+    cpus: int = Field(1, ge=1, description="CPU cores a worker may use")
+    gpus: float | None = Field(
         None, ge=0, description="GPUs a worker gets; a fraction shares one; by default 1 where there are any"
     )
-    workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
+    workers: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
     trainer: Literal["auto", "inline", "train"] = Field(
         "auto",
         description=(
@@ -253,59 +274,57 @@ class Place(Config):
     checkpoint_seconds: float = Field(
         30.0, ge=0, description="least time between two checkpoints; 0: one each epoch"
     )
-    silent_minutes: float = Field(
+    hang_timeout_minutes: float = Field(
         30.0, ge=0, description="a run that shows no sign for so long is stopped and marked hung; 0: never"
     )
 
     @property
     def uses_train(self) -> bool:
         if self.trainer == "auto":
-            return self.workers_per_run > 1 or (self.gpus_per_run or 0) >= 1
+            return self.workers > 1 or (self.gpus or 0) >= 1
         return self.trainer == "train"
 
     @property
     def compiles(self) -> bool:
-        return self.compile == "on" or (self.compile == "auto" and bool(self.gpus_per_run))
+        return self.compile == "on" or (self.compile == "auto" and bool(self.gpus))
 
     @model_validator(mode="before")
     @classmethod
     def _stated(cls, values: Any) -> Any:
-        """Refuse a range of workers, and add the GPUs that a device means: one of CUDA's, else none that Ray
-        gives out.
+        """Add the GPUs that a device means: one for CUDA, none for the others. Refuse a range of workers.
 
-        Earlier records may have a range, in two fields, and are read as its first number.
+        Records of version 0.1 have longer names, and may have a range of workers, whose first number counts.
         """
         if not isinstance(values, Mapping):
             return values
-        workers = values.get("workers_per_run")
+        values = {EARLIER_NAMES.get(name, name): value for name, value in values.items()}
+        workers = values.get("workers")
         if isinstance(workers, str) and workers[:1].isdigit() and "-" in workers:
-            raise ValueError(f"workers_per_run must be a number, but got {workers}: ranges were removed")
+            raise ValueError(f"workers must be a number, but got {workers}: ranges were removed")
         means = {"cpu": 0.0, "mps": 0.0, "cuda": 1.0}.get(str(values.get("device")))
-        stated = {} if means is None or values.get("gpus_per_run") is not None else {"gpus_per_run": means}
+        stated = {} if means is None or values.get("gpus") is not None else {"gpus": means}
         return {name: value for name, value in values.items() if name != "max_workers_per_run"} | stated
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        gpus, device = self.gpus_per_run, self.device
+        gpus, device = self.gpus, self.device
         if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
             has = "no GPU of CUDA" if gpus else "a GPU"
-            raise ValueError(
-                f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out"
-            )
+            raise ValueError(f"device {device!r} has {has}, but gpus is {gpus:g}. Leave one of them out")
         if device in ("cpu", "mps") and self.compile_mode != "default":
             raise ValueError(
                 f"compile_mode {self.compile_mode!r} is CUDA graphs, which device {device!r} does not have. "
                 "Leave compile_mode out"
             )
-        if device == "mps" and (self.workers_per_run > 1 or self.uses_train or self.compile == "on"):
+        if device == "mps" and (self.workers > 1 or self.uses_train or self.compile == "on"):
             raise ValueError(
                 "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that"
-                " are not compiled. Leave workers_per_run, trainer and compile out"
+                " are not compiled. Leave workers, trainer and compile out"
             )
-        if self.trainer == "inline" and self.workers_per_run > 1:
+        if self.trainer == "inline" and self.workers > 1:
             raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
         if gpus is not None and gpus > 1 and gpus != int(gpus):
-            raise ValueError(f"gpus_per_run must be a whole number above 1, but got {gpus}")
+            raise ValueError(f"gpus must be a whole number above 1, but got {gpus}")
         return self
 
 
@@ -343,11 +362,16 @@ class Description:
 
 
 class RunSettings(Config):
-    """Everything that decides one run of a program, and the resources that it gets (`place`)."""
+    """Everything that decides one run of a program, and the resources that it gets (`resources`)."""
 
     if TYPE_CHECKING:  # fields of the subclasses, which state them in the order that their records have
         seed: int
-        place: Place
+        resources: Resources
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        return current_names(values) if isinstance(values, Mapping) else values
 
     @property
     @abstractmethod
@@ -402,7 +426,7 @@ class RunSettings(Config):
     @property
     def values(self) -> dict[str, Any]:
         """What decides the numbers, as plain JSON values."""
-        return self.model_dump(mode="json", exclude={"place"})
+        return self.model_dump(mode="json", exclude={"resources"})
 
     @property
     def deciding(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from recstudy.errors import ConfigError, DataError, RunError, StorageError, user
 from recstudy.plugins import import_sent
 from recstudy.programs.base import Execution, Group, load_program, program_of
 from recstudy.programs.run_folder import beside, locked_run_folder
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.watchdog import watched
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, read_log, write_json
 from recstudy.records.locks import Held
@@ -80,7 +80,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
     this function does not wait for it.
     """
     group = worker_group(trial)  # asked now: Ray Train takes the group apart as soon as one worker is lost
-    minutes = trial.config["place"]["silent_minutes"]
+    minutes = trial.config["resources"]["hang_timeout_minutes"]
     # Training, and a user's program that has reported a step, set their own watchdogs.
     silence = 0 if trial.config.get("program") else LOADING * 60 * minutes
     if group.rank > 0:
@@ -100,7 +100,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
                 if not group.first_says(not folder.finished and not hang):
                     if not hang:
                         return {"status": "done"}
-                    error = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
+                    error = f"no sign of life for {minutes:g} minutes (resources.hang_timeout_minutes); it was stopped"
                     folder.fail(failure := Failure(error_class="hung", error=error, traceback=hang))
                     return failed(failure)
                 here = Attempt(started=now(), host=socket.gethostname(), process=os.getpid())
@@ -147,7 +147,7 @@ def _execute(
             "files": folder.user_files,
             "earlier": folder.earlier,
             "versions": versions_of(*program.packages),
-            "hardware": hardware(settings.place),
+            "hardware": hardware(settings.resources),
             "synthetic": settings.description.is_synthetic,
             **outcome.get("provenance", {}),
             "started": started,
@@ -222,11 +222,11 @@ def versions_of(*packages: str) -> dict[str, str]:
     return versions
 
 
-def hardware(place: Place) -> Json:
+def hardware(resources: Resources) -> Json:
     """Return the machine of a run, as a record has it."""
     torch = sys.modules.get("torch")  # loaded by the program, if at all
-    gpu = "Apple (MPS)" if place.device == "mps" else None
-    if place.gpus_per_run and torch is not None and torch.cuda.is_available():
+    gpu = "Apple (MPS)" if resources.device == "mps" else None
+    if resources.gpus and torch is not None and torch.cuda.is_available():
         gpu = torch.cuda.get_device_name()
     return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
 

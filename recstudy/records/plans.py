@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recstudy.errors import StorageError
+from recstudy.programs.settings import current_names
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import now
@@ -50,6 +51,8 @@ def read_plan(folder: Path) -> PlanRecord | None:
         StorageError: a file of it is damaged. The message names it.
     """
     plan = read_record(folder / "plan.json", PlanRecord)
+    if plan is not None and "place" in plan.base:
+        plan = replace(plan, base=current_names(plan.base))
     if plan is not None and plan.search is not None:
         plan = _with_trials(folder, plan, plan.search)
     return plan

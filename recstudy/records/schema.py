@@ -378,4 +378,8 @@ class Settings:
     model: Object = Field(default_factory=dict)
     train: Object = Field(default_factory=dict)
     seed: Whole = 0
-    place: Object = Field(default_factory=dict)
+    resources: Object = Field(
+        default_factory=dict,
+        validation_alias=AliasChoices("resources", "place"),
+        serialization_alias="resources",
+    )

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from recstudy.explained import explained
 from recstudy.records.schema import FORMAT, Number, Object, Plain, Values, Whole, record
 
-PARTS = ("data", "model", "train", "place")  # of a config
+PARTS = ("data", "model", "train", "resources")  # of a config
 NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
 LONGEST = 200  # letters of a study's or a run's name: file systems take 255 bytes
 SMOKED = "-smoke"  # ends the name of a smoke run's folder

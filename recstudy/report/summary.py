@@ -67,7 +67,7 @@ def machines_used(rows: Sequence[Row], configs: Sequence[Mapping[str, object]], 
     if on_gpu:  # a run had a whole one, unless several shared it
         hours = 0.0
         for row in on_gpu:
-            share = configs[row.variant].get("place.gpus_per_run") or 1.0
+            share = configs[row.variant].get("resources.gpus") or 1.0
             hours += row.paid * row.provenance.workers * float(str(share)) / 3600
         facts.append(f"{hours:,.3g} GPU hours")
         facts += (
@@ -93,7 +93,7 @@ def published_html(records: StudyRecords) -> Html:
 
 
 OF_RECURSIVE = tuple(  # resources that mean something to the recursive models alone
-    f"place.{name}" for name in ("workers_per_run", "trainer", "device", "compile", "checkpoint_seconds")
+    f"resources.{name}" for name in ("workers", "trainer", "device", "compile", "checkpoint_seconds")
 )
 ANSWER = 2  # sentences beside the question
 INTERVALS = (
@@ -345,7 +345,7 @@ def settings(records: StudyRecords) -> str:
 
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return settings by the names that readers know, without resources that mean nothing to the program."""
-    left_out = ("place.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
+    left_out = ("resources.",) if records.plan.imported else OF_RECURSIVE if records.is_own else ()
     return [
         (setting_name(path), plain(value)) for path, value in fields.items() if not path.startswith(left_out)
     ]

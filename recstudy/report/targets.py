@@ -253,7 +253,7 @@ def _decides(name: str, path: str) -> bool:
     """Return whether a setting decides this metric: a parameter count does not depend on how the training
     began and went.
     """
-    aside = ("place",) if name.partition(".")[0] in AT_TEST else ("place", "train.at_test")
+    aside = ("resources",) if name.partition(".")[0] in AT_TEST else ("resources", "train.at_test")
     return not path.startswith(aside) and not (
         metric(name).computed and path.startswith(("train", "model.weights"))
     )

@@ -333,5 +333,7 @@ def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping:
     if len(set(scored.values())) > 1:
         each = " and ".join(f"{family} by its {by}" for family, by in scored.items())
         raise ConfigError(f"{search.name} scores {each}, which no ranking compares: give one --family")
-    if (places := len({base.place for base in bases.values()})) > 1:
-        raise ConfigError(f"all families of {search.name} must have the same place, but there are {places}")
+    if (places := len({base.resources for base in bases.values()})) > 1:
+        raise ConfigError(
+            f"all families of {search.name} must have the same resources, but there are {places}"
+        )

@@ -124,7 +124,7 @@ class Training:
         self._train = self._batches(data.train)
         rest = 0 if self._by_sample else self._train.size % self._full_batch
         self._has_graphs = has_graphs(config, device, compile, rest)
-        mode = config.place.compile_mode if self._has_graphs else None
+        mode = config.resources.compile_mode if self._has_graphs else None
         self._forward = torch.compile(network, dynamic=False, mode=mode) if compile else network
         self._selection = self._batches(
             data.selection(config.train.selection), shared=self.task.shares_selection
@@ -406,7 +406,7 @@ def batches(
 
 
 def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int) -> bool:
-    """Return whether the network runs as CUDA graphs; a warning says why not, where `place.compile_mode` asks
+    """Return whether the network runs as CUDA graphs; a warning says why not, where `resources.compile_mode` asks
     for them.
 
     Args:
@@ -415,21 +415,21 @@ def has_graphs(config: RunConfig, device: torch.device, compile: bool, rest: int
         compile: whether the network is compiled.
         rest: images of an epoch's last batch, where that is smaller than the others.
     """
-    mode = config.place.compile_mode
+    mode = config.resources.compile_mode
     if mode == "default":
         return False
     reason = ""
     if device.type != "cuda":
         reason = f"CUDA graphs need a GPU of CUDA, but this run is on device {device.type}"
     elif not compile:
-        reason = "the network is not compiled. Leave place.compile out, or set it to on"
+        reason = "the network is not compiled. Leave resources.compile out, or set it to on"
     elif rest:
         reason = (
             f"the last batch of an epoch has {rest} images, not {config.train.batch_size}. Choose another"
             " train.batch_size"
         )
     if reason:
-        log.warning("place.compile_mode %s is ignored: %s", mode, reason)
+        log.warning("resources.compile_mode %s is ignored: %s", mode, reason)
     return not reason
 
 

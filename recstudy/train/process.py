@@ -23,25 +23,25 @@ def reset_process(config: RunConfig) -> torch.device:
     """
     global _graphs
     gc.collect()
-    if config.place.compiles:
-        graphs = config.graph + config.place.compile_mode
+    if config.resources.compiles:
+        graphs = config.graph + config.resources.compile_mode
         # a CUDA graph holds its run's own weights
-        if graphs != _graphs or config.place.compile_mode != "default":
+        if graphs != _graphs or config.resources.compile_mode != "default":
             torch.compiler.reset()  # torch compiles a function a few times at most, and then no more
             _graphs = graphs
         # of later commands too
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
-    trial.reset_process(draw(config.seed, "process"), config.place.cpus_per_run)
+    trial.reset_process(draw(config.seed, "process"), config.resources.cpus)
     torch.use_deterministic_algorithms(False)
     torch.set_autocast_cache_enabled(True)
     cudnn.enabled, cudnn.benchmark, cudnn.deterministic = True, False, False
     torch.clear_autocast_cache()
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
-    if config.place.device == "mps":
+    if config.resources.device == "mps":
         check_apple()
         torch.mps.empty_cache()
         return torch.device("mps")
-    if not config.place.gpus_per_run:
+    if not config.resources.gpus:
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise RuntimeError("this run was given a GPU, but torch sees none on this node")
@@ -51,10 +51,10 @@ def reset_process(config: RunConfig) -> torch.device:
 
 
 def check_apple() -> None:
-    """Refuse `place.device` mps where it cannot be (ClusterError)."""
+    """Refuse `resources.device` mps where it cannot be (ClusterError)."""
     if not torch.backends.mps.is_available():
         raise ClusterError(
-            "place.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda."
+            "resources.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda."
         )
 
 

@@ -42,8 +42,8 @@ def train_run(execution: Execution) -> Json:
     )
     begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
     # may compute features of every image
-    training = Training(config, data, device, config.place.compiles, begin)
-    with watched(60 * config.place.silent_minutes, folder.hang_log(execution.group.rank)):
+    training = Training(config, data, device, config.resources.compiles, begin)
+    with watched(60 * config.resources.hang_timeout_minutes, folder.hang_log(execution.group.rank)):
         load_checkpoint(training, folder.path)
         if writes:
             folder.keep_epochs(below=training.state.epoch)
@@ -96,7 +96,7 @@ def _train(training: Training, execution: Execution) -> bool:
             append_line(folder.epochs, line)
         leaving = execution.group.any_says(execution.leave())
         if execution.group.first_says(
-            leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds
+            leaving or time.monotonic() - saved >= training.config.resources.checkpoint_seconds
         ):
             save_checkpoint(training, folder.path, writes)
             folder.send()

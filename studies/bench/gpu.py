@@ -8,7 +8,7 @@ contract   every family on the small example of its contract, in float32: its lo
 resume     a command, asked to leave after its first epoch, and the same command again, which goes on from its checkpoint.
 the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile
 (fast: TRM with its
-           CUDA graphs, `place.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of
+           CUDA graphs, `resources.compile_mode=reduce-overhead`): images a second, what they are in TFLOP/s of
            the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside the
            price that `--dry-run` gives, and where an epoch's time goes, a table of torch's profiler beside
            the figures.
@@ -65,7 +65,7 @@ MEASURED = {
         for n in (128, 1024)
     ],
 }
-FAST = {"place.compile_mode": "reduce-overhead", "train.optimizer": "muon"}
+FAST = {"resources.compile_mode": "reduce-overhead", "train.optimizer": "muon"}
 MEASURED["fast"] = [config.with_changes(FAST) for config in MEASURED["trm"]]
 SMALL = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
 TOY = {
@@ -105,7 +105,7 @@ def main(options: Options) -> int:
 
 
 def place(compile: str) -> dict[str, Any]:
-    return {"place.gpus_per_run": int(ON_GPU), "place.compile": compile}
+    return {"resources.gpus": int(ON_GPU), "resources.compile": compile}
 
 
 # --------------------------------------------------------------------------------------------------------------- contract
@@ -171,7 +171,7 @@ def left(options: Options) -> Iterator[Figure]:
             "1",
             "--only",
             ONE,
-            "--gpus-per-run",
+            "--gpus",
             str(int(ON_GPU)),
             "--results",
             folder,
@@ -223,7 +223,7 @@ def trained(options: Options) -> Iterator[Figure]:
 
 def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
     """An epoch of some updates at a time; the first one compiles, the last one is profiled."""
-    compiles, size = config.place.compiles, config.train.batch_size
+    compiles, size = config.resources.compiles, config.train.batch_size
     what = f"{config.model.title}, batch {size}, {'compiled' if compiles else 'eager'}"
     device = reset_process(config)
     held = 0.0 if ON_GPU else peak_memory_mb(device) or 0.0  # a process's own, with torch and all

@@ -135,7 +135,7 @@ def make_up(plan: Plan, results: Results, images: int = 0) -> None:
         folder.attempts.write_text(
             '{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n', encoding="utf-8"
         )
-        config = {**run.config.values, "place": run.config.place.model_dump()}
+        config = {**run.config.values, "resources": run.config.resources.model_dump()}
         folder.config.write_text(json.dumps(config, indent=1), encoding="utf-8")
         folder.epochs.write_text(
             "".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)), encoding="utf-8"

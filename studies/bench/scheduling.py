@@ -27,7 +27,7 @@ from ray.tune import Callback, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
 from rich.console import Console
 
-from recstudy import Place, RunConfig, Study, TrainConfig, grid
+from recstudy import Resources, RunConfig, Study, TrainConfig, grid
 from recstudy.cluster.driver import run_plan
 from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
@@ -126,7 +126,7 @@ def idle_study() -> Study:
         data=Digits(),
         model=ViTRM(width=64, heads=4, patch=2),
         train=TrainConfig(epochs=1),
-        place=Place(gpus_per_run=0),
+        resources=Resources(gpus=0),
     )
     return Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS)
 

@@ -44,7 +44,7 @@ from twice import curve  # noqa: E402
 from two_hosts import HEAD, IMPATIENT, link, node, on, two_hosts  # noqa: E402
 
 TINY = TESTS / "study" / "tiny.py"
-RUN = ("--set", "train.epochs=30", "--set", "place.silent_minutes=0.2")
+RUN = ("--set", "train.epochs=30", "--set", "resources.hang_timeout_minutes=0.2")
 ENVIRONMENT = {**TOKEN, **IMPATIENT}
 # between the end of a fault and the next; the command takes half a minute to its first run
 PAUSE_S = (10.0, 45.0)

@@ -13,7 +13,7 @@ from rich.console import Console
 from recstudy.cluster.sources import Running, Source, Where
 from recstudy.cluster.sweep import Supply, TuneCallback
 from recstudy.cluster.view import View
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 from recstudy.programs.trial import Trial
 from recstudy.records import Results
 from recstudy.records.locks import locked
@@ -38,7 +38,7 @@ class Played(Running):
         self.said = io.StringIO()
         view = View(Console(file=self.said, width=200))
         super().__init__("tiny", results, Where(), view, lambda *_: {}, leaving=Requests())
-        self.begin(Place(), Source(deque([FIRST, SECOND])))
+        self.begin(Resources(), Source(deque([FIRST, SECOND])))
         self.callback = TuneCallback(self)
         self.rooms = 2
         self.supply = Supply(self, lambda run: trial(run, results), lambda: self.rooms)

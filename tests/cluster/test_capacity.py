@@ -5,7 +5,7 @@ from shell import until
 
 from recstudy.cluster import nodes
 from recstudy.cluster.nodes import concurrent_runs, versions
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 
 
 @pytest.mark.whole
@@ -18,7 +18,7 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     checks, said, bad = iter([good, other, away]), [], set()
     plain_ask = nodes.ask
     monkeypatch.setattr(nodes, "ask", lambda node, function, *_: plain_ask(node, function, *next(checks)))
-    at_once = nodes.ClusterCapacity(Place(gpus_per_run=0), good, said.append, bad)
+    at_once = nodes.ClusterCapacity(Resources(gpus=0), good, said.append, bad)
     assert at_once() == 1
 
     comes = cluster.add_node(num_cpus=2)
@@ -27,7 +27,7 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
         cluster.add_node(num_cpus=4)
         until(lambda refused=refused: at_once() == 3 and len(said) == refused, "a refusal")
     # the sweep's next runs know them
-    assert nodes.ClusterCapacity(Place(gpus_per_run=0), (), said.append, bad)() == 3
+    assert nodes.ClusterCapacity(Resources(gpus=0), (), said.append, bad)() == 3
     cluster.remove_node(comes)
     until(lambda: at_once() == 1, "the capacity without that node")
 
@@ -46,14 +46,12 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
 @pytest.mark.parametrize(
     ("nodes", "place", "runs"),
     [
-        ([{"CPU": 4.0}, {"CPU": 3.0}], {"cpus_per_run": 2}, 3),
-        ([{"CPU": 4.0, "GPU": 1.0}, {"CPU": 4.0}], {"gpus_per_run": 0.25}, 4),
-        ([{"CPU": 3.0, "GPU": 1.0}], {"gpus_per_run": 0.25}, 3),
-        ([{"CPU": 9.0, "GPU": 5.0}], {"gpus_per_run": 1, "workers_per_run": 2}, 2),
-        ([{"CPU": 1.0}], {"gpus_per_run": 1}, 0),
+        ([{"CPU": 4.0}, {"CPU": 3.0}], {"cpus": 2}, 3),
+        ([{"CPU": 4.0, "GPU": 1.0}, {"CPU": 4.0}], {"gpus": 0.25}, 4),
+        ([{"CPU": 3.0, "GPU": 1.0}], {"gpus": 0.25}, 3),
+        ([{"CPU": 9.0, "GPU": 5.0}], {"gpus": 1, "workers": 2}, 2),
+        ([{"CPU": 1.0}], {"gpus": 1}, 0),
     ],
 )
 def test_runs_at_once_by_hand(nodes, place, runs):
-    assert (
-        concurrent_runs([{"Resources": node} for node in nodes], Place(**{"gpus_per_run": 0} | place)) == runs
-    )
+    assert concurrent_runs([{"Resources": node} for node in nodes], Resources(**{"gpus": 0} | place)) == runs

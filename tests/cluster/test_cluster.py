@@ -11,7 +11,7 @@ from shell import Shell
 from recstudy.cluster import connection
 from recstudy.cluster.connection import check_packing, fitting
 from recstudy.errors import ClusterError
-from recstudy.programs.settings import Place
+from recstudy.programs.settings import Resources
 
 GB = 10**9
 
@@ -79,26 +79,26 @@ def test_runs_use_all_nodes_if_all_see_the_results(head, shell, tmp_path):
 
 def test_a_run_that_the_cluster_cannot_hold_is_refused(monkeypatch):
     monkeypatch.setattr(connection, "alive", lambda: [{"Resources": {"CPU": 1}}])
-    assert fitting(Place(), []).gpus_per_run == 0
+    assert fitting(Resources(), []).gpus == 0
 
     with pytest.raises(
         ClusterError, match=r"^a run needs 1 x \(1 CPU, 8 GPU\) but the cluster has 1 node: 1 CPU, 0 GPU\. "
     ):
-        fitting(Place(gpus_per_run=8), [])
+        fitting(Resources(gpus=8), [])
 
 
 def test_more_runs_than_a_gpu_holds_are_refused():
     check_packing(0.25, needed=5 * GB, memory=24 * GB)  # 4 x 5.6 GB
 
     with pytest.raises(
-        ClusterError, match=r"--gpus-per-run 0.125 packs 8 runs on a GPU, but one needs about 5.6 GB"
+        ClusterError, match=r"--gpus 0.125 packs 8 runs on a GPU, but one needs about 5.6 GB"
     ) as refused:
         check_packing(0.125, needed=5 * GB, memory=24 * GB)
 
     assert str(refused.value).endswith(
-        "and the smallest GPU has 24.0 GB. --gpus-per-run 0.25 packs 4; or lower train.batch_size."
+        "and the smallest GPU has 24.0 GB. --gpus 0.25 packs 4; or lower train.batch_size."
     )
-    with pytest.raises(ClusterError, match=r"--gpus-per-run 1 gives each its own"):
+    with pytest.raises(ClusterError, match=r"--gpus 1 gives each its own"):
         check_packing(0.5, needed=15 * GB, memory=24 * GB)
 
 
@@ -109,7 +109,7 @@ def test_the_fraction_that_is_named_packs_as_many_as_it_says(fit):
     with pytest.raises(ClusterError, match=rf"packs {fit};") as refused:
         check_packing(0.02, needed=2 * GB - 600 * 10**6, memory=memory)
 
-    named = float(str(refused.value).split("--gpus-per-run ")[2].split()[0])
+    named = float(str(refused.value).split("--gpus ")[2].split()[0])
     assert int(1 / named) == fit
     check_packing(named, needed=2 * GB - 600 * 10**6, memory=memory)
 

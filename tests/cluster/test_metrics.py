@@ -52,9 +52,7 @@ def test_the_endpoint_counts_runs_and_shows_how_they_do(tmp_path):
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as ray:
         shell = Shell(tmp_path, environment={"RAY_TMPDIR": ray, "RAY_metrics_report_interval_ms": "500"})
         (Results(shell.results).create().run(broken).path / "losses.jsonl").mkdir(parents=True)
-        with shell.start(
-            "--set", "train.epochs=80", "--cpus-per-run", half, "--log", "tensorboard"
-        ) as driver:
+        with shell.start("--set", "train.epochs=80", "--cpus", half, "--log", "tensorboard") as driver:
             try:
                 session = Path(ray, "ray/session_latest")
                 found = until(

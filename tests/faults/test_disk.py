@@ -31,7 +31,7 @@ CHOSEN = (
     "--set",
     f"train.epochs={EPOCHS}",
     "--set",
-    "place.checkpoint_seconds=1",
+    "resources.checkpoint_seconds=1",
 )
 
 

@@ -22,7 +22,7 @@ TWO = ("--only", "latent_steps=1*", "--set", "train.epochs=150")
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_1_2_a_run_of_which_a_worker_is_killed_goes_on_from_its_checkpoint(shell, workers):
-    with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers-per-run", str(workers)) as driver:
+    with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers", str(workers)) as driver:
         (run,) = until(shell.begun, "ten epochs")
         others = {
             process for process, title in processes(driver.pid).items() if "RayTrainWorker" in title
@@ -59,7 +59,7 @@ def test_19_early_stops_by_train_give_back_what_they_held(tmp_path):
         "asha",
         "--trainer",
         "train",
-        "--cpus-per-run",
+        "--cpus",
         cores,
     )
 
@@ -70,16 +70,25 @@ def test_19_early_stops_by_train_give_back_what_they_held(tmp_path):
 @pytest.mark.parametrize("trainer", ["inline", "train"])
 def test_20_a_hung_run_is_ended_and_marked(shell, trainer):
     """The other run goes on, with a worker of Train's that takes the place of the one that hung."""
-    chosen = ("--only", "latent_steps=1*", "--set", "place.silent_minutes=0.1", "--trainer", trainer)
-    chosen += ("--cpus-per-run", str(os.cpu_count()))  # one run at a time
-    hung, other = (run.id for run in make_plan(tiny.study, changes={"place.silent_minutes": 0.1}).runs[:2])
+    chosen = (
+        "--only",
+        "latent_steps=1*",
+        "--set",
+        "resources.hang_timeout_minutes=0.1",
+        "--trainer",
+        trainer,
+    )
+    chosen += ("--cpus", str(os.cpu_count()))  # one run at a time
+    hung, other = (
+        run.id for run in make_plan(tiny.study, changes={"resources.hang_timeout_minutes": 0.1}).runs[:2]
+    )
     Results(shell.results).create().run(hung).path.mkdir()
     # whose reader hangs, as on a file server without an answer
     os.mkfifo(shell.results / "runs" / hung / "checkpoint-000001.pt")
 
     output = shell.run(*chosen, code=5)
 
-    assert "no sign of life for 0.1 minutes (place.silent_minutes); it was stopped" in output
+    assert "no sign of life for 0.1 minutes (resources.hang_timeout_minutes); it was stopped" in output
     failure = shell.records("failure.json")[hung]
     assert (failure["class"], failure["attempts"]) == ("hung", 1)
     assert "in load_checkpoint" in failure["traceback"]

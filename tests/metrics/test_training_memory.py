@@ -60,7 +60,7 @@ def test_activations_grow_with_the_images_of_a_worker_and_half_precision_needs_l
 
     held, one, two = 4 * weights("ViTRM"), memory(batch_size=64), memory(batch_size=128)
     assert two - held == pytest.approx(2 * (one - held), rel=0.01)
-    shared = config("ViTRM", **{"train.batch_size": 128, "place.workers_per_run": 2})
+    shared = config("ViTRM", **{"train.batch_size": 128, "resources.workers": 2})
     assert training_memory(shared) == one
     assert 0.5 * one < memory(batch_size=64, precision="bfloat16") < 0.9 * one
     assert memory(batch_size=2048) > 70e9  # counted without taking it

@@ -155,8 +155,8 @@ def test_positions_turn_a_part_of_the_second_branch():
 
 
 def test_attention_by_hand():
-    """q = k = (1, 0 | 1, 0) at places 0 and 1, E = 4. Place 1 scores itself (1 + 1)/2 and place 0 (1 + cos
-    1)/2 = 0.7702; the softmax of these is 0.5572 and 0.4428. Place 0 sees itself alone."""
+    """q = k = (1, 0 | 1, 0) at places 0 and 1, E = 4. Resources 1 scores itself (1 + 1)/2 and place 0 (1 + cos
+    1)/2 = 0.7702; the softmax of these is 0.5572 and 0.4428. Resources 0 sees itself alone."""
     attention = mdla()
     q, v = torch.tensor([1.0, 0, 1, 0]).expand(1, 1, 2, 4), torch.eye(2, 4).expand(1, 1, 2, 4)
     attention.bottlenecks, attention.out = nn.ModuleList([Give(q, q, v)]), nn.Identity()

@@ -87,7 +87,7 @@ def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path, 
             f"127.0.0.1:{port}",
             "--only",
             "depth=3, supervision_steps=2",
-            "--workers-per-run",
+            "--workers",
             "2",
         )
 

@@ -288,7 +288,7 @@ def test_a_command_that_ignores_sigterm_is_killed_at_its_time_limit(study):
 
 
 def test_silence_is_allowed_where_there_is_a_time_limit(study):
-    silent = {"place.silent_minutes": 0.01}
+    silent = {"resources.hang_timeout_minutes": 0.01}
     script = "time.sleep(2)\n" + GOOD
     with gathering():
         assert ran(study(script, minutes=10), set=silent)["status"] == "done"
@@ -297,7 +297,7 @@ def test_silence_is_allowed_where_there_is_a_time_limit(study):
 
     assert row["error_class"] == "hung"
     assert row["error"].startswith(
-        "unlimited printed nothing for 0.01 minutes (place.silent_minutes) and was stopped"
+        "unlimited printed nothing for 0.01 minutes (resources.hang_timeout_minutes) and was stopped"
     )
 
 
@@ -360,7 +360,7 @@ def test_a_search_on_ray_stops_a_run_that_needs_time_to_end(program, study):
     study(ignore + "print('accuracy', sys.argv[2]); time.sleep(600 * (sys.argv[2] == '0'))")
     Path("search.py").write_text(PRUNED.replace("PROGRAM", program))
 
-    subprocess.run([sys.executable, "search.py", "--set", f"place.cpus_per_run={os.cpu_count()}"], check=True)
+    subprocess.run([sys.executable, "search.py", "--set", f"resources.cpus={os.cpu_count()}"], check=True)
 
     assert len([*Path("results/runs").glob("*/stopped.json")]) == 1
     assert len([*Path("results/runs").glob("*/result.json")]) == 3

@@ -230,7 +230,7 @@ def test_a_function_is_taken_for_hung_only_once_it_has_reported_a_step(tmp_path,
         "    main(study)",
     ]
     (tmp_path / "silent.py").write_text("\n".join(lines))
-    start = [sys.executable, "silent.py", "--no-ray", "--set", "place.silent_minutes=0.02"]
+    start = [sys.executable, "silent.py", "--no-ray", "--set", "resources.hang_timeout_minutes=0.02"]
     for _ in range(2):  # the second one records that the first was ended
         subprocess.run(start, cwd=tmp_path, capture_output=True)
 

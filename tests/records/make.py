@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import recstudy
-from recstudy import Place, RunConfig, Study, TrainConfig, grid
+from recstudy import Resources, RunConfig, Study, TrainConfig, grid
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.programs.trial import Trial, run_trial
@@ -29,7 +29,7 @@ STUDY = Study(
             data=Digits(limit=32),
             model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, latent_steps=1),
             train=TrainConfig(epochs=3, batch_size=16, ema_decay=0.9),
-            place=Place(gpus_per_run=0),
+            resources=Resources(gpus=0),
         )
     },
     variants=grid({"model.latent_steps": [1, 2]}),
@@ -47,7 +47,7 @@ def main(version: str) -> None:
     for run, path in ((run, Path("results/runs", run.id)) for run in plan.runs):
         if run.variant == 1:
             (path / "epochs.jsonl").mkdir(parents=True)  # a folder in a log's place: this run fails
-        values = {**run.config.values, "place": run.config.place.model_dump()}
+        values = {**run.config.values, "resources": run.config.resources.model_dump()}
         run_trial(
             Trial("sample", run.label, values, run.id, str(path), "data", False, ".", "0" * 40, False),
             lambda line: None,

@@ -57,7 +57,7 @@ def base(**train: Any) -> dict[str, Any]:
         "model": VITRM,
         "train": {"epochs": 1000, "batch_size": 128, "supervision_steps": 1, "selection": "test", **train},
         "seed": 0,
-        "place": {"cpus_per_run": 1},
+        "resources": {"cpus": 1},
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from made_up import base, variants, write_study
 from test_targets import placed, target
 
-from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
+from recstudy import Augment, Resources, RunConfig, Study, TrainConfig, Variant
 from recstudy.config import DATASETS, FAMILIES
 from recstudy.data import Cifar10
 from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
@@ -34,7 +34,7 @@ def load(name):
     return getattr(module, "study", None)
 
 
-FREE = ("place.", "seed", "train.evaluation_depths")  # decide no number
+FREE = ("resources.", "seed", "train.evaluation_depths")  # decide no number
 PRESETS = [
     path.stem
     for path in sorted(STUDIES.glob("*_*.py"))
@@ -49,7 +49,7 @@ PAPER = TrainConfig(
 
 def beside(tmp_path, train, preset="own", deviations=(), **model) -> Placed:
     """What stands beside a study of one variant whose only preset is of this name."""
-    config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, place=Place(gpus_per_run=0))
+    config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, resources=Resources(gpus=0))
     study = Study(
         name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations
     )

@@ -61,7 +61,7 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(capsys, tmp_path):
         "--no-ray",
         "--set",
         "train.batch_size=16",
-        "--gpus-per-run",
+        "--gpus",
         "4",
         "--results",
         str(tmp_path / "results"),

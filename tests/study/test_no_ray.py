@@ -48,13 +48,13 @@ def test_what_needs_ray_is_refused_beside_it(flags):
 def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     asked = {
-        "workers_per_run": (2, "runs one worker"),
-        "gpus_per_run": (2, "there is none"),
+        "workers": (2, "runs one worker"),
+        "gpus": (2, "there is none"),
         "device": ("mps", "no Apple GPU"),
     }
     for field, (value, words) in asked.items():
         with pytest.raises(recstudy.errors.ClusterError, match=words):
-            recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"place.{field}": value})
+            recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"resources.{field}": value})
 
 
 @contextmanager

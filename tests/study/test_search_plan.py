@@ -216,7 +216,7 @@ def test_what_is_refused_of_the_command_line(changes, words):
             {"presets": {"quick": [VITRM, CAPTIONER]}},
             "s scores vitrm by its top1_accuracy on .*: give one --family",
         ),
-        ({"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}}, "the same place"),
+        ({"presets": {"quick": [VITRM, TRM_BASE.with_changes({"resources.cpus": 2})]}}, "the same resources"),
     ],
 )
 def test_what_is_refused_of_a_search(changes, words):

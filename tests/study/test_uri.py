@@ -18,7 +18,7 @@ TWO = (
     "--set",
     f"train.epochs={EPOCHS}",
     "--set",
-    "place.checkpoint_seconds=0.5",
+    "resources.checkpoint_seconds=0.5",
 )
 ONE = "latent_steps=1, supervision_steps=1"
 

@@ -3,7 +3,7 @@
 A study for the tests: seconds a run on one core.
 """
 
-from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Resources, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.report import Curve, LearningCurves, Table
@@ -17,7 +17,7 @@ study = Study(
             data=Digits(limit=300),
             model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
             train=TrainConfig(epochs=8, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
-            place=Place(gpus_per_run=0, checkpoint_seconds=0),
+            resources=Resources(gpus=0, checkpoint_seconds=0),
         ),
         "long": RunConfig(
             data=Digits(), model=ViTRM(width=16, heads=2, layers=1, patch=2), train=TrainConfig(epochs=500)

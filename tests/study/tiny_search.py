@@ -3,7 +3,7 @@
 A search for the tests: seconds a run on one core, nine settings in all with the default ranges.
 """
 
-from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy import Resources, RunConfig, Search, TrainConfig, Tunable, main
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
@@ -12,7 +12,7 @@ BASE = RunConfig(
     data=Digits(limit=200),
     model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
     train=TrainConfig(epochs=6, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
-    place=Place(gpus_per_run=0, checkpoint_seconds=0),
+    resources=Resources(gpus=0, checkpoint_seconds=0),
 )
 
 study = Search(

@@ -4,7 +4,7 @@ A study for the tests with two claims: the first is plain after two seeds, the s
 difference. No claim is about the second of its four variants.
 """
 
-from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main
+from recstudy import Claim, Resources, RunConfig, Study, TrainConfig, grid, main
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.report import Curve, Table
@@ -16,7 +16,7 @@ study = Study(
             data=Digits(limit=300),
             model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
             train=TrainConfig(epochs=8, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
-            place=Place(gpus_per_run=0, checkpoint_seconds=0),
+            resources=Resources(gpus=0, checkpoint_seconds=0),
         ),
     },
     variants=grid({"train.epochs": [1, 30], "train.weight_decay": [0.05, 0.0501]}),

@@ -52,7 +52,7 @@ def trained(root: Path, base: RunConfig, seeds: int = 1) -> Results:
     """The records of a study of one variant, made in this process."""
     table = [Table("table", metrics=("act_loss",))]
     study = tiny_study(grid({"train.epochs": [1]}), base, name="later", seeds=seeds, report=table)
-    plan, results = make_plan(study, changes={"place.gpus_per_run": 0}), Results(root).create()
+    plan, results = make_plan(study, changes={"resources.gpus": 0}), Results(root).create()
     record_plan(plan, results)
     file = results.study("later", "quick") / "plan.json"
     file.write_text(file.read_text().replace("act_loss", "brier"))  # as of a study that defines it

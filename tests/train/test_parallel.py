@@ -173,7 +173,7 @@ def test_two_workers_take_the_steps_of_one_and_one_goes_on_with_their_samples_in
 
 def attempt_of_two(folder: Path, attempt: int) -> str:
     """The node of the second worker alone is wanted back, in the first attempt."""
-    work = make_trial(folder, XRAYS.with_changes({"place.workers_per_run": 2}), folder=f"{folder}/run")
+    work = make_trial(folder, XRAYS.with_changes({"resources.workers": 2}), folder=f"{folder}/run")
     return run_trial(work, lambda line: None, leave=lambda: attempt == 0 and dist.get_rank() == 1)["status"]
 
 

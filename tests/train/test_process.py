@@ -64,14 +64,14 @@ def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
     """An Apple GPU as far as a machine without one can tell: what is asked of torch, and the device that a
     run then gets.
     """
-    config, emptied = RECURSIVE.with_changes({"place": {"device": "mps"}}), []
+    config, emptied = RECURSIVE.with_changes({"resources": {"device": "mps"}}), []
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "empty_cache", lambda: emptied.append(True))
 
     assert reset_process(RECURSIVE) == torch.device("cpu")
     assert reset_process(config) == torch.device("mps")
     assert emptied == [True]
-    assert hardware(config.place)["gpu"] == "Apple (MPS)"
+    assert hardware(config.resources)["gpu"] == "Apple (MPS)"
 
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ClusterError, match="torch sees no Apple GPU on this machine"):
@@ -119,12 +119,12 @@ def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, change
     dropped = []
     monkeypatch.setattr(process, "_graphs", "")
     monkeypatch.setattr(torch.compiler, "reset", lambda: dropped.append(True))
-    config = RECURSIVE.with_changes({"place.compile": "on"})
+    config = RECURSIVE.with_changes({"resources.compile": "on"})
 
     for run in (
         config,
         config,
-        config.with_changes({"place.compile": "off", "model.width": 32}),
+        config.with_changes({"resources.compile": "off", "model.width": 32}),
         config.with_changes(changes),
     ):
         reset_process(run)
@@ -153,7 +153,7 @@ def test_the_peak_of_memory_is_the_runs_own_and_not_that_of_a_run_before():
 )
 def test_a_run_is_compiled_on_a_gpu_or_on_request(gpus, compile, compiles):
     assert (
-        RECURSIVE.with_changes({"place.gpus_per_run": gpus, "place.compile": compile}).place.compiles
+        RECURSIVE.with_changes({"resources.gpus": gpus, "resources.compile": compile}).resources.compiles
         is compiles
     )
 
@@ -165,7 +165,7 @@ def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(monkeyp
     if not named:
         monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
 
-    reset_process(RECURSIVE.with_changes({"place.compile": "on"}))
+    reset_process(RECURSIVE.with_changes({"resources.compile": "on"}))
 
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == (named or str(tmp_path / "compiled"))
 
@@ -182,11 +182,11 @@ def test_compiled_graphs_stay_in_the_cache_folder_or_where_the_user_says(monkeyp
 def test_cuda_graphs_are_for_a_compiled_network_on_batches_of_one_shape(
     caplog, device, compile, rest, reason
 ):
-    config = RECURSIVE.with_changes({"place.compile_mode": "reduce-overhead", "train.batch_size": 16})
+    config = RECURSIVE.with_changes({"resources.compile_mode": "reduce-overhead", "train.batch_size": 16})
 
     assert has_graphs(config, torch.device(device), compile, rest) == (not reason)
     assert [reason in line for line in caplog.messages] == [True] * bool(reason)
-    assert config.run_id == config.with_changes({"place.compile_mode": "default"}).run_id
+    assert config.run_id == config.with_changes({"resources.compile_mode": "default"}).run_id
 
 
 def test_a_carry_outlives_the_replay_of_a_cuda_graph(monkeypatch):

@@ -109,7 +109,7 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
     outcome = run_trial(work, lambda line: 1 / 0)
     assert outcome == {
         "status": "failed", "class": "hung",
-        "error": "no sign of life for 0.2 minutes (place.silent_minutes); it was stopped",
+        "error": "no sign of life for 0.2 minutes (resources.hang_timeout_minutes); it was stopped",
     }  # fmt: skip
     failure = json.loads(folder.failure.read_text())
     assert failure["class"] == "hung"
