@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from recstudy.programs.command import Command, JsonFile, LastLine
     from recstudy.programs.function import Function, RunContext
     from recstudy.programs.metric import Metric
-    from recstudy.programs.settings import Resources, Tunable
+    from recstudy.programs.settings import Range, Resources
     from recstudy.records.study_schema import Deviation
-    from recstudy.report import Claim, Gain
+    from recstudy.report import Claim, Interaction
     from recstudy.report.loaded import Loaded
-    from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
+    from recstudy.study.design import AlignedAxis, Variant, factorial, grid, leave_one_out, one_at_a_time
     from recstudy.study.search import Search
     from recstudy.study.study import Study
 
 __all__ = [
+    "AlignedAxis",
     "AtTest",
     "Augment",
     "Claim",
     "Command",
     "Deviation",
     "Function",
-    "Gain",
+    "Interaction",
     "JsonFile",
     "LastLine",
     "Metric",
+    "Range",
     "Resources",
     "RunConfig",
     "RunContext",
     "Search",
-    "Shared",
     "Study",
     "TrainConfig",
-    "Tunable",
     "Variant",
     "deviations",
     "factorial",
@@ -71,10 +71,10 @@ _MODULES = {
     "recstudy.programs.command": "Command JsonFile LastLine",
     "recstudy.programs.function": "Function RunContext",
     "recstudy.programs.metric": "Metric",
-    "recstudy.programs.settings": "Resources Tunable",
+    "recstudy.programs.settings": "Resources Range",
     "recstudy.records.study_schema": "Deviation",
-    "recstudy.report": "Claim Gain",
-    "recstudy.study.design": "Shared Variant factorial grid leave_one_out one_at_a_time",
+    "recstudy.report": "Claim Interaction",
+    "recstudy.study.design": "AlignedAxis Variant factorial grid leave_one_out one_at_a_time",
     "recstudy.study.search": "Search",
     "recstudy.study.study": "Study",
 }

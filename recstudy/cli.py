@@ -90,7 +90,7 @@ def run(
     set: Mapping[str, Any] | None = None,
     vary: Mapping[str, Sequence[Any]] | None = None,
     seeds: int | None = None,
-    seeds_at_most: int | None = None,
+    max_seeds: int | None = None,
     only: Sequence[str] = (),
     smoke: bool = False,
     results: str | Path = "results",
@@ -112,7 +112,7 @@ def run(
         set: field -> value, for every variant.
         vary: field -> levels, in place of those that the study gives it.
         seeds: 0 to seeds - 1 of every variant.
-        seeds_at_most: how many seeds it may come to have.
+        max_seeds: how many seeds it may come to have.
         only: labels, or globs of them.
         smoke: the whole path in seconds; the numbers mean nothing.
         results: a folder, or the URI of one.
@@ -135,7 +135,7 @@ def run(
     options = StudyOptions(
         preset=preset,
         seeds=seeds,
-        seeds_at_most=seeds_at_most,
+        max_seeds=max_seeds,
         only=tuple(only),
         smoke=smoke,
         results=str(results),
@@ -148,7 +148,7 @@ def run(
     )
     begin = _begin(study, options)
     changes = {**(set or {}), **_begun(begin)}
-    plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, seeds_at_most=seeds_at_most)
+    plan = make_plan(study, preset, changes, seeds, smoke, vary=vary, max_seeds=max_seeds)
     records = Results(options.results).pull()
     # what ours and Ray's do suits a command
     with using_metrics(study.metrics), sigterm_restored(), environment(), output():

@@ -154,12 +154,12 @@ class StudyOptions(CommonOptions):
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what
     has begun.
     """
-    seeds_at_most: Count = None
+    max_seeds: Count = None
     """The maximum number of seeds. Each look before it spends a part of the 5 %. Default: as the study
     states; without any, the first look has all of it."""
     until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
     """Run further seeds for the variants of open claims and published values, from look to look (3, 5, 8, 12,
-    ... seeds), until each is decided or unlikely to be decided by --seeds-at-most. Default maximum: four
+    ... seeds), until each is decided or unlikely to be decided by --max-seeds. Default maximum: four
     times the seeds."""
     budget: Amount = ""
     """With --until: the limit of all runs, the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger
@@ -188,7 +188,7 @@ class StudyOptions(CommonOptions):
     @property
     def of_plan(self) -> dict[str, Any]:
         """Return what only the plan of a study is made with."""
-        return {"seeds_at_most": self.seeds_at_most}
+        return {"max_seeds": self.max_seeds}
 
 
 @dataclass(frozen=True)

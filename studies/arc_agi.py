@@ -99,7 +99,7 @@ def claims(data: str, on: str) -> list[Claim]:
         ("On a large canvas attention solves more than an MLP over the sequence", "TRM-MLP", "TRM-Att", 7.0),
     ]
     return [
-        Claim(f"{text}, {on}", less=row[less], than=row[than], by=by, metric="pass_at_2")
+        Claim(f"{text}, {on}", lower=row[less], higher=row[than], margin=by, metric="pass_at_2")
         for text, less, than, by in found
     ]
 
@@ -148,7 +148,7 @@ study = Study(
         for preset, models in {"quick": SMALL, "standard": MODELS, "paper": MODELS | QUOTED}.items()
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report=REPORT,
     claims={
         "quick": [],  # its small networks solve next to nothing, whichever they are

@@ -30,7 +30,7 @@ from typing import Any
 from recstudy import (
     AtTest,
     Claim,
-    Gain,
+    Interaction,
     Resources,
     RunConfig,
     Study,
@@ -112,8 +112,8 @@ def claims(trajectories: int, copies: int, on: str) -> list[Claim]:
          at_test("noisy_exact_accuracy", trajectories)),
         ("EqR: noise makes a single trajectory worse", 9.4, at_test("noisy_exact_accuracy", 1), plain),
         ("EqR: a random start in training solves more", 1.2, trm, row("random start")),
-        ("EqR: a random start and noise in training gain more from 16 to 64 segments", 6.6, Gain(of=late, over=early),
-         Gain(of={**noisy, "eval.depth": 64}, over={**noisy, "eval.depth": 16})),
+        ("EqR: a random start and noise in training gain more from 16 to 64 segments", 6.6, Interaction(of=late, over=early),
+         Interaction(of={**noisy, "eval.depth": 64}, over={**noisy, "eval.depth": 16})),
         ("EqR: halting in training solves more, at equal updates", 8.3, row("no halting in training"), trm),
         ("2608.24136: feedback of the answer solves more", 5.8, trm, row("feedback")),
         ("2608.24136: feedback with its sign reversed solves fewer", 9.4, row("feedback reversed"), trm),
@@ -126,22 +126,22 @@ def claims(trajectories: int, copies: int, on: str) -> list[Claim]:
         ("alphaXiv, of ARC-AGI: twice the inner cycles solve more", 9.75, trm, row("n x 2")),
     ]  # fmt: skip
     return [
-        *(Claim(f"{text} ({points:g} published), {on}", less=less, than=than, by=round(points / 3, 1))
+        *(Claim(f"{text} ({points:g} published), {on}", lower=less, higher=than, margin=round(points / 3, 1))
           for text, points, less, than in published),
         Claim(f"2512.11847, of ARC-AGI: nearly all is solved after one segment (94.4 % of it: within 5 points), {on}",
-              less={**trm, "eval.depth": 1}, than=early, within=5.0),
+              lower={**trm, "eval.depth": 1}, higher=early, within=5.0),
         Claim(f"2604.21999: a halting head that starts at 0 or 1 fails (in 70 % of runs: a third of 60 points), {on}",
-              less={"variant": ["halting bias 0", "halting bias 1"]}, than=row("halting bias -3"), by=20.0),
-        Claim(f"Aakash: a vote of {copies} copies adds 2.7 points at most, {on}", less=plain,
-              than=at_test("voted_exact_accuracy", copies), within=2.7),
+              lower={"variant": ["halting bias 0", "halting bias 1"]}, higher=row("halting bias -3"), margin=20.0),
+        Claim(f"Aakash: a vote of {copies} copies adds 2.7 points at most, {on}", lower=plain,
+              higher=at_test("voted_exact_accuracy", copies), within=2.7),
         Claim(f"2510.00355v1, of HRM: halting by itself at test solves more (no figure: above 0), {on}",
-              less=plain, than=at_test("halted_exact_accuracy")),
+              lower=plain, higher=at_test("halted_exact_accuracy")),
         Claim(f"CGAR: a curriculum of depth costs little (0.6 to 1.2 points: within 2), {on}",
-              less=row("deep, curriculum"), than=row("deep"), within=2.0),
+              lower=row("deep, curriculum"), higher=row("deep"), within=2.0),
         Claim(f"Aakash: copies disagree on 24 to 50 % of the puzzles (at least 24), {on}",
-              than=at_test("flipped_puzzles", copies), by=24.0),
+              higher=at_test("flipped_puzzles", copies), margin=24.0),
         Claim(f"Aakash: the halting head knows right answers from wrong ones (AUROC of 99.8: at least 99), {on}",
-              than=at_test("halting_auroc"), by=99.0),
+              higher=at_test("halting_auroc"), margin=99.0),
     ]  # fmt: skip
 
 
@@ -180,7 +180,7 @@ study = Study(
     },
     variants={"quick": variants(8, 32, 3, 1, DEEP), "standard": variants(500, 768, 10, 6, PLAIN)},
     seeds={"quick": 3, "standard": 1},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report=REPORT,
     claims={
         "quick": claims(16, 8, "synthetic 6x6 Sudokus"),

@@ -48,15 +48,15 @@ def claims(on: str) -> list[Claim]:
         Claim(
             '000 III.D: "The alignment confidence (cosine similarity) for medical captions increased'
             f' dramatically", {on}',
-            less={"metric": "cosine_before"},
-            than={"metric": "cosine_after"},
-            by=0.1,
+            lower={"metric": "cosine_before"},
+            higher={"metric": "cosine_after"},
+            margin=0.1,
         ),
         Claim(
             '000 III.D: more "ability to ground specific medical features" (matched minus mismatched pairs),'
             f" {on}",
-            less={"metric": "contrast_before"},
-            than={"metric": "contrast_after"},
+            lower={"metric": "contrast_before"},
+            higher={"metric": "contrast_after"},
         ),
     ]
 
@@ -79,7 +79,7 @@ study = Study(
     },
     variants=grid({"model.encoder.mask_rate": {"masked modelling": 0.1, "contrastive alone": 0.0}}),
     seeds={"quick": 3, "standard": 2, "paper": 1},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report=[
         Table(
             "retrieval",

@@ -69,11 +69,11 @@ def claims(on: str, metric: str = "auroc", without_finding: str = "HRM, halves")
     text = f"asked of {on}"
     return [
         Claim(f'001 4.1: the carry allows "the model to build a holistic understanding of the full image", {text}',
-              less={"model": "HRM, halves, no carry"}, than={"model": "HRM, halves"}, by=0.5, metric=metric),
+              lower={"model": "HRM, halves, no carry"}, higher={"model": "HRM, halves"}, margin=0.5, metric=metric),
         Claim(f'001 4.2: a finding\'s embedding is "a strong, explicit signal about the classification target", {text}',
-              less={"model": without_finding}, than={"model": "HRM, halves, asked by finding"}, by=0.5, metric="auroc"),
+              lower={"model": without_finding}, higher={"model": "HRM, halves, asked by finding"}, margin=0.5, metric="auroc"),
         Claim(f'001 4.2: a patient\'s embedding helps to track "patient-specific anatomical features", {text}',
-              less={"model": "HRM, halves"}, than={"model": "HRM, halves, told the patient"}, by=0.5, metric=metric),
+              lower={"model": "HRM, halves"}, higher={"model": "HRM, halves, told the patient"}, margin=0.5, metric=metric),
     ]  # fmt: skip
 
 
@@ -199,7 +199,7 @@ study = Study(
         ),
     },
     seeds={"quick": 3, "standard": 3, "paper": 1},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     claims={
         "quick": claims("synthetic X-rays"),
         # A row asked finding by finding costs 18 times as much: 30 core hours for three seeds.

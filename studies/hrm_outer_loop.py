@@ -20,7 +20,7 @@ mixes the tokens of all models, as in TRM-MLP. Cost: quick (synthetic 6x6 Sudoku
 from recstudy import (
     Claim,
     Deviation,
-    Gain,
+    Interaction,
     Resources,
     RunConfig,
     Study,
@@ -116,18 +116,18 @@ def claims(many: int, some: int, on: str, own: str = ALL) -> list[Claim]:
     late, early = {**hrm, "eval.depth": many}, {**hrm, "eval.depth": 1}
     return [
         Claim(f"ARC Prize 1: a transformer of the same size, in the same loop, comes within 5 points, asked of {on}",
-              less=flat, than=hrm, within=5.0),
+              lower=flat, higher=hrm, within=5.0),
         Claim(f"So does one of the same FLOPs, which has a network three times as deep in the same loop, asked of {on}",
-              less={**hrm, "model": "transformer, equal FLOPs"}, than=hrm, within=5.0),
-        Claim(f"ARC Prize 2: a second loop in training adds 13 points, asked of {on}", less=one, than=two, by=13.0),
+              lower={**hrm, "model": "transformer, equal FLOPs"}, higher=hrm, within=5.0),
+        Claim(f"ARC Prize 2: a second loop in training adds 13 points, asked of {on}", lower=one, higher=two, margin=13.0),
         Claim(f"ARC Prize 2: most is due to the loop: {many} in training solve more than one, asked of {on}",
-              less=one, than=hrm, by=13.0),
-        Claim(f"ARC Prize 2: loops in training matter more than loops at test, asked of {on}", less=Gain(of=late, over=early),
-              than=Gain(of=late, over={**one, "eval.depth": many})),
-        Claim(f"ARC Prize 4: augmentation matters: none solves less, asked of {on}", less={**hrm, "augmentations": 0}, than=hrm,
-              by=5.0),
+              lower=one, higher=hrm, margin=13.0),
+        Claim(f"ARC Prize 2: loops in training matter more than loops at test, asked of {on}", lower=Interaction(of=late, over=early),
+              higher=Interaction(of=late, over={**one, "eval.depth": many})),
+        Claim(f"ARC Prize 4: augmentation matters: none solves less, asked of {on}", lower={**hrm, "augmentations": 0}, higher=hrm,
+              margin=5.0),
         Claim(f"ARC Prize 4: {some} augmentations do nearly as well as {own}, asked of {on}",
-              less={**hrm, "augmentations": some}, than=hrm, within=5.0),
+              lower={**hrm, "augmentations": some}, higher=hrm, within=5.0),
     ]  # fmt: skip
 
 
@@ -179,7 +179,7 @@ study = Study(
         "paper": variants(FULL, [1, 2, 4, 8, 16], [0, 10, 100, 300, None], own=KEPT),
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={"quick": report(), "standard": report(), "paper": report(KEPT)},
     claims={
         "quick": claims(4, 100, "synthetic 6x6 Sudokus"),

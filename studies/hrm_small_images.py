@@ -15,7 +15,7 @@ small networks), 2 hours on 2 cores; paper, 16 PFLOP a seed: minutes of an H200.
     python studies/hrm_small_images.py --preset paper --data DIR --download
 """
 
-from recstudy import Claim, Gain, Resources, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Interaction, Resources, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import Cifar10, Cifar100, Digits, Mnist
 from recstudy.models import CNN, HRMImage
 from recstudy.report import Arithmetic, Curve, LearningCurves, LossTrace, Mistakes, Table
@@ -86,7 +86,12 @@ WORSE = '004: HRM is "not competitive with even simple convolutional architectur
 def asked_of(data: str) -> list[Claim]:
     """The same of images that the paper does not conclude it from, by half a point."""
     return [
-        Claim(f"{WORSE}, concluded from CIFAR-10 and -100; asked of {data}", less=HRM_IS, than=CNN_IS, by=0.5)
+        Claim(
+            f"{WORSE}, concluded from CIFAR-10 and -100; asked of {data}",
+            lower=HRM_IS,
+            higher=CNN_IS,
+            margin=0.5,
+        )
     ]
 
 
@@ -94,9 +99,9 @@ def claims(data: str) -> list[Claim]:
     """The abstract's sentences on CIFAR-10 and -100, by 5 points where it prints 12 and more."""
     hrm, cnn = {"data": data, **HRM_IS}, {"data": data, **CNN_IS}
     return [
-        Claim(f"{WORSE} ({data})", less=hrm, than=cnn, by=5.0),
+        Claim(f"{WORSE} ({data})", lower=hrm, higher=cnn, margin=5.0),
         Claim(f'004: "it overfits and generalizes poorly": the step from training to test is larger than the CNN\'s ({data})',
-              less=Gain(of={**cnn, **ON_TRAINING}, over=cnn), than=Gain(of={**hrm, **ON_TRAINING}, over=hrm), by=5.0),
+              lower=Interaction(of={**cnn, **ON_TRAINING}, over=cnn), higher=Interaction(of={**hrm, **ON_TRAINING}, over=hrm), margin=5.0),
     ]  # fmt: skip
 
 
@@ -176,7 +181,7 @@ study = Study(
         ],
     },
     seeds={"quick": 3, "cpu": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10, "cpu": 5},
+    max_seeds={"quick": 10, "cpu": 5},
     report={
         "quick": [ACCURACIES, FASTER, BY_DEPTH, *PICTURES],
         "cpu": [ACCURACIES, FASTER, BY_DEPTH, *PICTURES],

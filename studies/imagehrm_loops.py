@@ -138,9 +138,13 @@ def better(text: str, less: str, than: str, on: str) -> list[Claim]:
     """
     return [
         Claim(
-            f"{text}, {on} (ROUGE-L)", less={"model": less}, than={"model": than}, by=0.005, metric="rouge_l"
+            f"{text}, {on} (ROUGE-L)",
+            lower={"model": less},
+            higher={"model": than},
+            margin=0.005,
+            metric="rouge_l",
         ),
-        Claim(f"{text}, {on} (CIDEr)", less={"model": less}, than={"model": than}, metric="cider"),
+        Claim(f"{text}, {on} (CIDEr)", lower={"model": less}, higher={"model": than}, metric="cider"),
     ]
 
 
@@ -229,7 +233,7 @@ study = Study(
         },
     },
     seeds={"quick": 3, "standard": 2, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         "quick": report(target for target in TABLE_I if target.where["model.backbone"] == "resnet18"),
         **dict.fromkeys(("standard", "paper"), report((*TABLE_I, *PARAMETERS), "supervision_steps_used")),

@@ -157,7 +157,7 @@ def claims(on: str) -> list[Claim]:
 
     def better(text: str, less: str, than: str) -> Claim:
         return Claim(
-            f"000 {text}, {on}", less={"model": less}, than={"model": than}, by=0.005, metric="rouge_l"
+            f"000 {text}, {on}", lower={"model": less}, higher={"model": than}, margin=0.005, metric="rouge_l"
         )
 
     headline = (
@@ -175,7 +175,7 @@ def claims(on: str) -> list[Claim]:
         better('VI.A: FuseLIP "was outperformed by the simpler Swin integration in the tiny regime"',
                "ImageTRM, FuseLIP", "ImageTRM, Swin-T"),
         better('IV.B: EMA "is critical for the convergence of tiny recursive networks"', "ImageTRM, without EMA", "ImageTRM"),
-        Claim(f"000 {headline}, {on} (ROUGE-L)", **contest, by=0.005, metric="rouge_l"),
+        Claim(f"000 {headline}, {on} (ROUGE-L)", **contest, margin=0.005, metric="rouge_l"),
         Claim(f"000 {headline}, {on} (CIDEr)", **contest, metric="cider"),
         Claim(f'000 VI.A: ImageTRM-ResNet is "rivaling the much larger ImageHRM (Triple) baseline", {on} (CIDEr)',
               **rivals, within=0.1, metric="cider"),
@@ -259,7 +259,7 @@ study = Study(
         },
     },
     seeds={"quick": 3, "cpu": 3, "standard": 2, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     claims={
         "quick": claims("asked of synthetic captions")[:2],
         "cpu": claims("asked of MedPix 2.0")[:1],

@@ -110,8 +110,8 @@ def claims(asked: str, ends: str = "") -> list[Claim]:
     def lower(text: str, less: str, *than: str) -> Claim:
         above = [one + ends for one in than]
         return Claim(
-            f"003 V.B: {text}, {asked}", less={"variant": less + ends}, than={"variant": above if above[1:] else above[0]},
-            by=0.005, metric="avg_bleu", each=len(above) > 1,
+            f"003 V.B: {text}, {asked}", lower={"variant": less + ends}, higher={"variant": above if above[1:] else above[0]},
+            margin=0.005, metric="avg_bleu", each=len(above) > 1,
         )  # fmt: skip
 
     alone = {
@@ -124,7 +124,7 @@ def claims(asked: str, ends: str = "") -> list[Claim]:
         *(lower(f'"each component of MicarVLMoE contributes to overall performance" ({part})', less, "full")
           for less, part in alone.items()),
         Claim(f'003 V.B: "Excluding the MoE module yields similar drops" to the balance loss\'s, {asked}', within=0.005,
-              less={"variant": f"w/o lb loss{ends}"}, than={"variant": f"w/o moe{ends}"}, metric="avg_bleu"),
+              lower={"variant": f"w/o lb loss{ends}"}, higher={"variant": f"w/o moe{ends}"}, metric="avg_bleu"),
         lower('"The largest decline occurs when removing the multiscale vision encoder (msve)", against each other part',
               "w/o msve", *(less for less in alone if less != "w/o msve")),
     ]  # fmt: skip
@@ -148,7 +148,7 @@ study = Study(
         "paper": [*ALL_ROWS, *on_mmr(leave_one_out(TABLE_III_ROWS))],
     },
     seeds={"quick": 3, "standard": 5, "paper": 5},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report=[
         Table(
             "table3",

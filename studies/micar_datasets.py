@@ -160,9 +160,9 @@ def claims(on: str, *rivals: str, **data: str) -> list[Claim]:
     )
     attention = {**data, "model": ["SAT", "Transformer"]}
     return [
-        Claim(f'003 V.A: "MicarVLMoE outperforms or matches all prior methods": it is above each of them, {on}', less=prior,
-              than=ours, by=0.005, metric="avg_bleu", each=True),
-        Claim(f'003 V.A: it "achieves the highest RaTEScore across all datasets", {on}', less=attention, than=ours,
+        Claim(f'003 V.A: "MicarVLMoE outperforms or matches all prior methods": it is above each of them, {on}', lower=prior,
+              higher=ours, margin=0.005, metric="avg_bleu", each=True),
+        Claim(f'003 V.A: it "achieves the highest RaTEScore across all datasets", {on}', lower=attention, higher=ours,
               metric="rate_score", each=True),
     ]  # fmt: skip
 
@@ -202,7 +202,7 @@ study = Study(
         ],
     },
     seeds={"quick": 3, "standard": 3, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         **dict.fromkeys(("quick", "standard"), report("cov_ctr")),
         "paper": report(

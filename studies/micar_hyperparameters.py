@@ -126,7 +126,11 @@ def claims(
 
     def lower(text: str, less: dict, than: dict) -> Claim:
         return Claim(
-            f"003 V.C: {text}, {on}", less=settings | less, than=settings | than, by=0.005, metric="avg_bleu"
+            f"003 V.C: {text}, {on}",
+            lower=settings | less,
+            higher=settings | than,
+            margin=0.005,
+            metric="avg_bleu",
         )
 
     least, middle, most = ({"train.batch_size": batch} for batch in batches)
@@ -160,7 +164,7 @@ study = Study(
         ],
     },
     seeds={"quick": 3, "standard": 3, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         "quick": [Table("figure6", metrics=SCORES), *panels(SMALL, 16)],
         "standard": [Table("figure6", metrics=SCORES), *panels(MicarVLMoE(), 16)],

@@ -57,9 +57,9 @@ def claim(asked: str) -> Claim:
     """003 shows it of COVCTR, and prints no number of it: a point of the largest expert's share."""
     return Claim(
         f'003 V.D: "effective load balancing without expert overload" is the balance loss\'s, {asked}',
-        less={"variant": "full"},
-        than={"variant": "w/o lb loss"},
-        by=1.0,
+        lower={"variant": "full"},
+        higher={"variant": "w/o lb loss"},
+        margin=1.0,
         metric="expert_load_peak",
     )
 
@@ -102,7 +102,7 @@ study = Study(
     },
     variants={"quick": ROWS, "standard": ROWS, "paper": [*ROWS, ON_MMR]},
     seeds={"quick": 3, "standard": 3, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         **dict.fromkeys(("quick", "standard"), REPORT),
         "paper": [

@@ -66,18 +66,18 @@ def claims(trajectories: int, copies: int, on: str) -> list[Claim]:
     deep = {**plain, "eval.depth": 64}
     return [
         Claim(f"More segments at test than in training: 64 solve more than 16, {on}",
-              less={**plain, "eval.depth": 16}, than=deep),
+              lower={**plain, "eval.depth": 16}, higher=deep),
         Claim(f"PTRM: the surest of {trajectories} noisy trajectories solves more than one that is not, {on}",
-              less=plain, than=noisy),
-        Claim(f"PTRM: trajectories pay more than depth: the surest solves more than 64 segments, {on}", less=deep, than=noisy),
-        Claim(f"A vote of {copies} copies solves more than the puzzle alone, {on}", less=plain, than=voted),
+              lower=plain, higher=noisy),
+        Claim(f"PTRM: trajectories pay more than depth: the surest solves more than 64 segments, {on}", lower=deep, higher=noisy),
+        Claim(f"A vote of {copies} copies solves more than the puzzle alone, {on}", lower=plain, higher=voted),
         Claim(f"A vote of {copies} copies solves more than the surest of as many noisy trajectories, {on}",
-              less=narrow, than=voted),
+              lower=narrow, higher=voted),
         Claim(f"Puzzles that halt by themselves are solved as often as after 16 segments, {on}",
-              less=halted, than=plain, within=1.0),
+              lower=halted, higher=plain, within=1.0),
         Claim(f"2604.21999 of a universal transformer: a halting head that starts at -3 ends above one that starts at +1; "
               f"asked of TRM, {on}",
-              less={"halt_bias": "1"}, than={"halt_bias": "-3"}),
+              lower={"halt_bias": "1"}, higher={"halt_bias": "-3"}),
     ]  # fmt: skip
 
 
@@ -124,7 +124,7 @@ study = Study(
     },
     variants=grid({"model.halt_bias": BIASES}),
     seeds={"quick": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         preset: report(*(f"{name}_exact_accuracy.{count}" for count in counts for name in ("noisy", "any")))
         for preset, counts in {

@@ -18,7 +18,7 @@ transformer of TRM's layers. Cost: quick, 6 minutes on 2 cores (measured); puzzl
     python studies/recursion_or_depth.py --preset paper --address auto
 """
 
-from recstudy import Augment, Claim, Gain, Resources, RunConfig, Study, TrainConfig, Variant, main
+from recstudy import Augment, Claim, Interaction, Resources, RunConfig, Study, TrainConfig, Variant, main
 from recstudy.config import ModelConfig
 from recstudy.data import Cifar10, Dominoes, Sudoku
 from recstudy.models import TRM, Transformer, ViT, ViTRM
@@ -73,16 +73,16 @@ def claims(on: str, few: int, names: tuple[str, str] = ("ViTRM", "ViT"), by: flo
     deep, wide = names
     three = {"model": deep, "n": 3}
 
-    def gain(model: str) -> Gain:
-        return Gain(of={"model": model, "n": 6}, over={"model": model, "n": few})
+    def gain(model: str) -> Interaction:
+        return Interaction(of={"model": model, "n": 6}, over={"model": model, "n": few})
 
     return [
         Claim(f"Recursion is more than its block used once: {deep} at n=3 is ahead of a {wide} with as many parameters, {on}",
-              less={"model": f"{wide}, equal parameters"}, than=three, by=by),
+              lower={"model": f"{wide}, equal parameters"}, higher=three, margin=by),
         Claim(f"Recursion is as good as depth: at n=3 {deep} and a {wide} with as many FLOPs are the same, {on}",
-              less={"model": f"{wide}, equal FLOPs", "n": 3}, than=three, within=by),
+              lower={"model": f"{wide}, equal FLOPs", "n": 3}, higher=three, within=by),
         Claim(f"More recursion gains more than more depth: from n={few} to n=6, and of layers by as many FLOPs, {on}",
-              less=gain(f"{wide}, equal FLOPs"), than=gain(deep), by=by),
+              lower=gain(f"{wide}, equal FLOPs"), higher=gain(deep), margin=by),
     ]  # fmt: skip
 
 
@@ -155,7 +155,7 @@ study = Study(
         "paper": variants(VIT, LAYERS),
     },
     seeds={"quick": 3, "puzzles": 3, "standard": 2, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={"quick": [*REPORT, *LEVELS], "puzzles": SOLVED, "standard": REPORT, "paper": REPORT},
     claims={
         "quick": claims("synthetic boards", 3),

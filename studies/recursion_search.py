@@ -20,7 +20,7 @@ where the budget allows. Cost: quick, 5 minutes on 2 cores; standard (MNIST, Med
     auto
 """
 
-from recstudy import Resources, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy import Range, Resources, RunConfig, Search, TrainConfig, main
 from recstudy.data import Cifar10, CovCtr, Digits, MedPix, Mnist, PhantomCaptions, RocoV2, Sudoku
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, MicarVLMoE, ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
@@ -138,9 +138,9 @@ study = Search(
     ),
     ranges={
         preset: {
-            "model.latent_steps": Tunable(1, 4),
-            "train.supervision_steps": Tunable(1, 4),
-            "train.batch_size": Tunable([16, 32, 64, 128]),
+            "model.latent_steps": Range(1, 4),
+            "train.supervision_steps": Range(1, 4),
+            "train.batch_size": Range([16, 32, 64, 128]),
         }
         for preset in ("quick", "puzzles")
     },

@@ -16,7 +16,7 @@ paper, 2.1 EFLOP a row of T=3; fast, a third of that.
 
 from recstudy import (
     Claim,
-    Gain,
+    Interaction,
     Resources,
     RunConfig,
     Study,
@@ -86,11 +86,11 @@ def claims(few: int, many: int, by: float, on: str, *cycles: int) -> list[Claim]
         late, early = {"eval.depth": 8}, {"eval.depth": 1}
         found += [
             Claim(f"Weights that were trained with N_sup={many} solve more after eight segments than after one, T={t}, {on}",
-                  less={**deep, **early}, than={**deep, **late}, by=by),
+                  lower={**deep, **early}, higher={**deep, **late}, margin=by),
             Claim(f"Eight segments solve more where N_sup was {many} in training than where it was {few}, T={t}, {on}",
-                  less={**one, **late}, than={**deep, **late}),
+                  lower={**one, **late}, higher={**deep, **late}),
             Claim(f"ARC Prize of HRM on ARC-AGI: the loop at training matters more than at test; asked of TRM, T={t}, {on}",
-                  less=Gain(of={**deep, **late}, over={**deep, **early}), than=Gain(of={**deep, **early}, over={**one, **early})),
+                  lower=Interaction(of={**deep, **late}, over={**deep, **early}), higher=Interaction(of={**deep, **early}, over={**one, **early})),
         ]  # fmt: skip
     return found
 
@@ -166,7 +166,7 @@ study = Study(
         ],
     },
     seeds={"quick": 3, "standard": 1, "paper": 3, "fast": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={**dict.fromkeys(("quick", "standard", "paper"), REPORT), "fast": FAST_REPORT},
     claims={
         "quick": claims(1, 4, 40, "synthetic 6x6 Sudokus", 1, 2),

@@ -14,7 +14,7 @@ Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); standard and pa
 
 from itertools import product
 
-from recstudy import Augment, Claim, Gain, Resources, RunConfig, Study, TrainConfig, Variant, main
+from recstudy import Augment, Claim, Interaction, Resources, RunConfig, Study, TrainConfig, Variant, main
 from recstudy.data import Cifar10, Dominoes
 from recstudy.models import ViTRM
 from recstudy.report import Curve, LearningCurves, Table
@@ -52,16 +52,16 @@ def claims(most: int, on: str) -> list[Claim]:
     def at(equal: str, steps: int) -> dict[str, object]:
         return {"equal": equal, "supervision_steps": steps}
 
-    lost = {equal: Gain(of=at(equal, 1), over=at(equal, most)) for equal in ("updates", "epochs")}
+    lost = {equal: Interaction(of=at(equal, 1), over=at(equal, most)) for equal in ("updates", "epochs")}
     return [
         Claim(f"002 4.4.1, at equal epochs and with halting, as there: more supervision hurts, {on}",
-              less=at("epochs, halting", most), than=at("epochs, halting", 1), by=0.5),
+              lower=at("epochs, halting", most), higher=at("epochs, halting", 1), margin=0.5),
         Claim(f"at equal updates, without halting: more supervision hurts, {on}",
-              less=at("updates", most), than=at("updates", 1), by=0.5),
+              lower=at("updates", most), higher=at("updates", 1), margin=0.5),
         Claim(f"more updates are a part of it: more supervision hurts less at equal updates than at equal epochs, {on}",
-              less=lost["updates"], than=lost["epochs"], by=0.5),
+              lower=lost["updates"], higher=lost["epochs"], margin=0.5),
         Claim(f"halting gives some back: at equal epochs it is ahead of every step taken, {on}",
-              less=at("epochs", most), than=at("epochs, halting", most), by=0.5),
+              lower=at("epochs", most), higher=at("epochs, halting", most), margin=0.5),
     ]  # fmt: skip
 
 
@@ -108,7 +108,7 @@ study = Study(
         "paper": variants(1008, (1, 2, 4, 8, 16)),
     },
     seeds={"quick": 3, "standard": 2, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report=REPORT,
     claims={
         "quick": claims(4, "asked of synthetic boards"),

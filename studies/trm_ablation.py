@@ -116,7 +116,7 @@ def variants(rows: list[tuple[str, dict, str, float]]) -> list[Variant]:
 def claims(rows: list[tuple[str, dict, str, float]], on: str) -> list[Claim]:
     """What the paper says of Sudoku-Extreme, asked `on` these puzzles."""
     return [
-        Claim(f"TRM {sentence}, {on}", less={"variant": label}, than={"variant": "TRM"}, by=by)
+        Claim(f"TRM {sentence}, {on}", lower={"variant": label}, higher={"variant": "TRM"}, margin=by)
         for label, _, sentence, by in rows
         if sentence
     ]
@@ -159,7 +159,7 @@ study = Study(
     },
     variants={"quick": variants(SMALL_ROWS), "standard": variants(ROWS), "paper": variants(PAPER_ROWS)},
     seeds={"quick": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report=REPORT,
     claims={
         "quick": claims(SMALL_ROWS[:OF_TABLE_1], "asked of synthetic 6x6 Sudokus"),

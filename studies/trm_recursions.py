@@ -21,7 +21,7 @@ updates, not FLOPs: see `cost`. Cost: quick (synthetic 6x6 Sudokus), 8 minutes o
 from recstudy import (
     Claim,
     Deviation,
-    Gain,
+    Interaction,
     Resources,
     RunConfig,
     Study,
@@ -138,25 +138,33 @@ def claims(few: int, many: int, times: int, on: str) -> list[Claim]:
     flat_trm, deep_trm = ({"model": "TRM", "T": t, "n": times * t} for t in (few, many))
     return [
         Claim(
-            f"At about equal depth TRM solves more than HRM, T={few}, {on}", less=flat, than=flat_trm, by=8.0
+            f"At about equal depth TRM solves more than HRM, T={few}, {on}",
+            lower=flat,
+            higher=flat_trm,
+            margin=8.0,
         ),
         Claim(
             f"At about equal depth TRM solves more than HRM, T={many}, {on}",
-            less=deep,
-            than=deep_trm,
-            by=13.0,
+            lower=deep,
+            higher=deep_trm,
+            margin=13.0,
         ),
         Claim(
             f"TRM solves more with more recursion, T={few} to {many}, {on}",
-            less=flat_trm,
-            than=deep_trm,
-            by=12.0,
+            lower=flat_trm,
+            higher=deep_trm,
+            margin=12.0,
         ),
-        Claim(f"HRM solves more with more recursion, T={few} to {many}, {on}", less=flat, than=deep, by=7.0),
+        Claim(
+            f"HRM solves more with more recursion, T={few} to {many}, {on}",
+            lower=flat,
+            higher=deep,
+            margin=7.0,
+        ),
         Claim(
             f"TRM gains more by recursion than HRM, {on}",
-            less=Gain(of=deep, over=flat),
-            than=Gain(of=deep_trm, over=flat_trm),
+            lower=Interaction(of=deep, over=flat),
+            higher=Interaction(of=deep_trm, over=flat_trm),
         ),
     ]
 
@@ -206,7 +214,7 @@ study = Study(
         "paper": [*variants(MLP, FULL_HRM, TRM_ROWS, HRM_ROWS, QUOTED), *mazes()],
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         "quick": report("sudoku"),
         "standard": report("sudoku"),

@@ -19,7 +19,7 @@ from functools import partial
 from recstudy import (
     Augment,
     Claim,
-    Gain,
+    Interaction,
     Resources,
     RunConfig,
     Study,
@@ -103,15 +103,15 @@ def claims(on: str, resnets: Sequence[str], batches: Sequence[int], **data: str)
     """
     rivals = {"model": list(resnets)} if len(resnets) > 1 else {"model": resnets[0]}
 
-    def lost(model: str) -> Gain:
-        return Gain(of=at(model, batches[0], **data), over=at(model, batches[-1], **data))
+    def lost(model: str) -> Interaction:
+        return Interaction(of=at(model, batches[0], **data), over=at(model, batches[-1], **data))
 
     return [
         *(Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants", batch {batch}, {on}',
-                less={**data, **rivals, "batch_size": batch}, than=at("ViTRM", batch, **data), each=len(resnets) > 1)
+                lower={**data, **rivals, "batch_size": batch}, higher=at("ViTRM", batch, **data), each=len(resnets) > 1)
           for batch in batches),
         *(Claim(f'002 4.3.2: "ResNets exhibit pronounced sensitivity to batch size": {resnet} loses more than ViTRM from batch '
-                f"{batches[0]} to {batches[-1]}, {on}", less=lost("ViTRM"), than=lost(resnet), by=0.5)
+                f"{batches[0]} to {batches[-1]}, {on}", lower=lost("ViTRM"), higher=lost(resnet), margin=0.5)
           for resnet in resnets),
     ]  # fmt: skip
 
@@ -126,13 +126,13 @@ def cifar(name: str, behind: float, above: float) -> list[Claim]:
     return [
         *claims(name, ("ResNet-18", "ResNet-34", "ResNet-50"), BATCHES, data=name),
         Claim(f"002 4.3.2: ViTRM is {above:g} points above ResNet-50, {name} (less half a point)",
-              less=here("ResNet-50", 64), than=here("ViTRM", 128), by=round(above - 0.5, 1)),
+              lower=here("ResNet-50", 64), higher=here("ViTRM", 128), margin=round(above - 0.5, 1)),
         Claim(f"002 4.3.1: ViTRM is within {behind:g} points of ViT-Small, {name} (and half a point)",
-              less=here("ViTRM", 128), than=here("ViT-Small", 64), within=behind + 0.5),
+              lower=here("ViTRM", 128), higher=here("ViT-Small", 64), within=behind + 0.5),
         Claim(f'002 4.3.1: "ViT-Large consistently underperforms smaller variants", {name}',
-              less=here("ViT-Large", 512), than=here("ViT-Small", 512), by=0.5),
+              lower=here("ViT-Large", 512), higher=here("ViT-Small", 512), margin=0.5),
         Claim(f'002 4.3.3: "The optimal batch size for ViTRM is 128" (against 1024, {name})',
-              less=here("ViTRM", 1024), than=here("ViTRM", 128), by=0.5),
+              lower=here("ViTRM", 1024), higher=here("ViTRM", 128), margin=0.5),
     ]  # fmt: skip
 
 
@@ -140,14 +140,14 @@ PAPER_CLAIMS = [
     *cifar("CIFAR-10", behind=0.9, above=1.1),
     *cifar("CIFAR-100", behind=4.0, above=8.3),
     Claim("002 4.3.1: ViTRM trails ViT-Base by 1.2 points at its optimal batch, CIFAR-10 (and half a point)", within=1.7,
-          less=at("ViTRM", 128, data="CIFAR-10"), than=at("ViT-Base", 256, data="CIFAR-10")),
+          lower=at("ViTRM", 128, data="CIFAR-10"), higher=at("ViT-Base", 256, data="CIFAR-10")),
     # 93.7 to 94.3, half a point more as margin
     Claim('002 4.3.3: "ViT-Base is remarkably stable": each batch size is within 0.6 points of 256, CIFAR-10 (and half a point)',
-          less={**at("ViT-Base", 64, data="CIFAR-10"), "batch_size": [64, 128, 512, 1024]},
-          than=at("ViT-Base", 256, data="CIFAR-10"), each=True, within=1.1),
+          lower={**at("ViT-Base", 64, data="CIFAR-10"), "batch_size": [64, 128, 512, 1024]},
+          higher=at("ViT-Base", 256, data="CIFAR-10"), each=True, within=1.1),
     # 71.8 and 72.4, where the text says 72.4 (002-12)
     Claim("002 4.3.1: ViTRM matches ViT-Base at batch 64, CIFAR-100 (0.6 points, and half a point)", within=1.1,
-          less=at("ViTRM", 64, data="CIFAR-100"), than=at("ViT-Base", 64, data="CIFAR-100")),
+          lower=at("ViTRM", 64, data="CIFAR-100"), higher=at("ViT-Base", 64, data="CIFAR-100")),
 ]  # fmt: skip
 
 study = Study(
@@ -206,7 +206,7 @@ study = Study(
         ),
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={
         "quick": [
             Table("table1", rows="model", columns="batch_size", targets=TABLE1),

@@ -18,7 +18,7 @@ from math import isqrt
 from recstudy import (
     Augment,
     Claim,
-    Gain,
+    Interaction,
     Resources,
     RunConfig,
     Study,
@@ -55,30 +55,30 @@ def claims(most: int, asked: str = "", within: float = 0.5) -> list[Claim]:
     def at(latent: int, supervision: int) -> dict[str, int]:
         return {"latent_steps": latent, "supervision_steps": supervision}
 
-    few, many = Gain(of=at(6, 1), over=at(1, 1)), Gain(of=at(6, most), over=at(1, most))
+    few, many = Interaction(of=at(6, 1), over=at(1, 1)), Interaction(of=at(6, most), over=at(1, most))
     trained, moderate = {"supervision_steps": min(most, 4)}, isqrt(most)
     return [
         # 93.1 to 90.0 at n=3
         Claim('002 4.4.1: "performance degrades as supervision depth increases beyond minimal values"' + asked,
-              less={"supervision_steps": most}, than={"supervision_steps": 1}, by=0.5),
+              lower={"supervision_steps": most}, higher={"supervision_steps": 1}, margin=0.5),
         # 91.9 to 92.9
         Claim("002 4.4.2: with one supervision step, more latent steps improve accuracy" + asked,
-              less=at(1, 1), than=at(6, 1), by=0.5),
+              lower=at(1, 1), higher=at(6, 1), margin=0.5),
         # 93.1 and 92.9
         Claim('002 4.4.2: "moderate latent depth yields the best performance, while further increasing depth provides no '
-              'additional benefit"' + asked, less=at(6, 1), than=at(3, 1), within=within),
+              'additional benefit"' + asked, lower=at(6, 1), higher=at(3, 1), within=within),
         # 90.5 to 90.0
         Claim("002 4.4.2: under strong supervision more latent steps are slightly harmful" + asked,
-              less=at(6, most), than=at(1, most)),
+              lower=at(6, most), higher=at(1, most)),
         # 1.0 against -0.5
         Claim('002 4.4.2: "latent reasoning depth and supervision depth interact non-trivially"' + asked,
-              less=many, than=few, by=0.5),
+              lower=many, higher=few, margin=0.5),
         Claim("ARC Prize of HRM on ARC-AGI, asked of ViTRM: the loop at training matters more than at test",
-              less=Gain(of={**trained, "eval.depth": 4}, over={**trained, "eval.depth": 1}),
-              than=Gain(of={**trained, "eval.depth": 1}, over={"supervision_steps": 1, "eval.depth": 1})),
+              lower=Interaction(of={**trained, "eval.depth": 4}, over={**trained, "eval.depth": 1}),
+              higher=Interaction(of={**trained, "eval.depth": 1}, over={"supervision_steps": 1, "eval.depth": 1})),
         # The text leaves both numbers blank: the middle of the supervision steps, and the least n above 1.
         Claim(f'002 4.4.2: with moderate supervision "performance saturates rapidly" (n=2 against 3 and 6, N_sup={moderate})',
-              less=at(2, moderate), than={"latent_steps": [3, 6], "supervision_steps": moderate}, each=True, within=within),
+              lower=at(2, moderate), higher={"latent_steps": [3, 6], "supervision_steps": moderate}, each=True, within=within),
     ]  # fmt: skip
 
 
@@ -162,7 +162,7 @@ study = Study(
         "paper": grid({"model.latent_steps": [1, 2, 3, 6], "train.supervision_steps": [1, 2, 4, 8, 16]}),
     },
     seeds={"quick": 5, "cpu": 3, "standard": 1, "paper": 3},
-    seeds_at_most={"quick": 10, "cpu": 5},
+    max_seeds={"quick": 10, "cpu": 5},
     report={
         "quick": LEVELS,
         "cpu": [part for part in REPORT if not isinstance(part, HeatMap)],

@@ -98,9 +98,9 @@ OTHER_VITRMS = {
 PER_STEP = Claim(
     '002 3.5: "this per-step update scheme outperforms the strict TRM training procedure", of which it prints'
     " no number; three steps, both at tuned rates, batch 256, CIFAR-10",
-    less={"model": "ViTRM, TRM's procedure", "batch_size": 256, "tuned": "learning_rate"},
-    than={"model": "ViTRM, update each step", "batch_size": 256, "tuned": "learning_rate"},
-    by=0.5,
+    lower={"model": "ViTRM, TRM's procedure", "batch_size": 256, "tuned": "learning_rate"},
+    higher={"model": "ViTRM, update each step", "batch_size": 256, "tuned": "learning_rate"},
+    margin=0.5,
 )
 RIVALS = {
     "ResNet-18, ImageNet stem": "the paper's ResNet-18",
@@ -117,7 +117,7 @@ def claims(on: str, batch: int) -> list[Claim]:
     return [
         Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants", said of CIFAR-10 and -100; asked of {rival}, both at tuned '
               f"rates, batch {batch}, {on}",
-              less={"model": model, **tuned}, than={"model": "ViTRM", **tuned}, by=0.5)
+              lower={"model": model, **tuned}, higher={"model": "ViTRM", **tuned}, margin=0.5)
         for model, rival in RIVALS.items()
     ]  # fmt: skip
 
@@ -185,7 +185,7 @@ study = Study(
         ],
     },
     seeds={"quick": 3, "standard": 2, "paper": 3},
-    seeds_at_most={"quick": 10},
+    max_seeds={"quick": 10},
     report={"quick": report(32, 5e-3), "standard": report(256, 3e-4), "paper": report(256, 3e-4)},
     claims={
         "quick": claims("8x8 digits", 32),

@@ -21,7 +21,7 @@ settings.load_profile("recstudy")
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Decoded data of the tests, apart from the user's."""
+    """Arrays data of the tests, apart from the user's."""
     folder = tmp_path_factory.mktemp("cache")
     os.environ["RECSTUDY_CACHE"] = str(folder)
     return folder

@@ -65,7 +65,9 @@ def unlisted(found: dict[str, type[Config]]) -> dict[str, set[str]]:
     for part, kind in found.items():
         known = {*ids.FIELDS.get(part, "").split(), *ids.YOUNGER.get(part, {})}
         differences[part] = known ^ {
-            name for name in kind.model_fields if (part, name) != ("RunConfig", "resources")
+            ids.RENAMED.get(name, name)
+            for name in kind.model_fields
+            if (part, name) != ("RunConfig", "resources")
         }
     return {part: names for part, names in differences.items() if names}
 

@@ -90,7 +90,7 @@ from recstudy import Claim, main
 from recstudy.report import Table
 from recstudy.testing import tiny_run, tiny_study
 
-claim = Claim("two steps help", less={"latent_steps": 1}, than={"latent_steps": 2}, by=0.5)
+claim = Claim("two steps help", lower={"latent_steps": 1}, higher={"latent_steps": 2}, margin=0.5)
 study = tiny_study(base=tiny_run(epochs=1), seeds=2, claims=[claim], report=[Table("depths", metrics=("top1_accuracy",))])
 if __name__ == "__main__":
     main(study)

@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from recstudy.config.functions import OneOf
 from recstudy.errors import choices
-from recstudy.programs.settings import KINDS, Config, Tunable
+from recstudy.programs.settings import KINDS, Config, Range
 
 BOUNDS = {Ge: "from {0.ge:g}", Gt: "above {0.gt:g}", Le: "to {0.le:g}", Lt: "below {0.lt:g}"}
 
@@ -35,7 +35,7 @@ def described(kind: type[Config], prefix: str) -> Iterator[Described]:
         if isinstance(annotation, type) and issubclass(annotation, Config) and annotation.model_fields:
             yield from described(annotation, f"{prefix}{name}.")
         elif name not in KINDS:
-            search = next((str(stated) for stated in field.metadata if isinstance(stated, Tunable)), "")
+            search = next((str(stated) for stated in field.metadata if isinstance(stated, Range)), "")
             registry = next((stated.registry for stated in field.metadata if isinstance(stated, OneOf)), None)
             words = choices(sorted(registry.complete())) if registry is not None else _type(annotation)
             bounds = (BOUNDS[type(bound)].format(bound) for bound in field.metadata if type(bound) in BOUNDS)

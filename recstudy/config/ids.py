@@ -155,6 +155,8 @@ FIELDS: dict[str, str] = {
     ),
 }
 
+# Fields of data sets that keep the name of version 0.1 in ids.
+RENAMED = {"resample": "drawing"}
 _DRAWN_FROM_0 = ("digits", "dominoes", "phantom_captions", "phantom_xray")  # they had no `drawing_seed` once
 _THOUGHT = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
 
@@ -208,12 +210,14 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return of a config's values, dumped as JSON, those that its id is made of."""
     part = part_name(config)
     younger, nested = _rule(type(config), part)
-    kept = dict(values)
+    renamed = RENAMED if isinstance(config, DataConfig) else {}
+    original = {renamed.get(name, name): value for name, value in values.items()}
+    kept = dict(original)
     for name in nested:
         if name in kept:
             kept[name] = _inside(getattr(config, name), kept[name])
     for name, default in younger.items():
-        if name in kept and default in (kept[name], values[name]):
+        if name in kept and default in (kept[name], original[name]):
             del kept[name]
     # a part that computes something else than it did, and so the registered functions that it names
     if config.revised > 1:
@@ -250,10 +254,12 @@ def _inside(own: Any, value: Any) -> Any:
 def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Fields that count only where they have another value than this one, and fields that hold configs."""
     always = {*FIELDS.get(part, "").split(), *(KINDS if issubclass(kind, ModelConfig | DataConfig) else ())}
+    renamed = RENAMED if issubclass(kind, DataConfig) else {}
     younger = {
-        name: (
+        renamed.get(name, name): (
             YOUNGER.get(part, {}).get(
-                name, to_jsonable_python(about.get_default(call_default_factory=True, validated_data={}))
+                renamed.get(name, name),
+                to_jsonable_python(about.get_default(call_default_factory=True, validated_data={})),
             )
         )
         for name, about in kind.model_fields.items()

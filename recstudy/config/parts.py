@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from recstudy.errors import ConfigError
 from recstudy.plugins import Registry, check_call, named
@@ -130,8 +130,9 @@ class DataConfig(Config):
         0.1, gt=0, lt=1, description="share of the training images held out for selection"
     )
     split_seed: int = Field(0, ge=0, description="draws the validation split and the subset of a limit")
-    drawing: Literal["fixed", "per seed"] = Field(
+    resample: Literal["fixed", "per seed"] = Field(
         "fixed",
+        validation_alias=AliasChoices("resample", "drawing"),  # its name in records of version 0.1
         description=(
             "what is generated, the subset of a limit and the validation split: the same for every seed of a"
             " study, or drawn anew by each"
@@ -141,7 +142,7 @@ class DataConfig(Config):
     @property
     def redrawn(self) -> bool:
         """Whether each seed of a study has images of its own, and not only a subset or a split of its own."""
-        return self.drawing == "per seed" and "drawing_seed" in type(self).model_fields
+        return self.resample == "per seed" and "drawing_seed" in type(self).model_fields
 
     def drawn_by(self, seed: int) -> Self:
         """Return the data set as the run of this seed draws it: with its own `split_seed`, and `drawing_seed`
@@ -149,9 +150,9 @@ class DataConfig(Config):
 
         They follow from the run's seed and from what is stated for all of them.
         """
-        if self.drawing == "fixed":
+        if self.resample == "fixed":
             return self
-        drawn: dict[str, Any] = {"drawing": "fixed"}
+        drawn: dict[str, Any] = {"resample": "fixed"}
         for name in ("split_seed", "drawing_seed") if self.redrawn else ("split_seed",):
             drawn[name] = int(digest([name, getattr(self, name), seed], 8), 16)
         return self.model_copy(update=drawn)

@@ -19,9 +19,9 @@ from recstudy.programs.settings import (
     KINDS,
     Config,
     Description,
+    Range,
     Resources,
     RunSettings,
-    Tunable,
     canonical,
     configure,
     flatten,
@@ -191,7 +191,7 @@ class RunConfig(RunSettings):
         return f"selection_{self.score}"
 
     @property
-    def ranges(self) -> dict[str, Tunable]:
+    def ranges(self) -> dict[str, Range]:
         ranges = tunable(self)
         if not self.model.recursive:
             del ranges["train.supervision_steps"]  # which must be 1

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
 from recstudy.plugins import Registry
-from recstudy.programs.settings import Config, Tunable
+from recstudy.programs.settings import Config, Range
 
 # Each is called with images (B, C, H, W) uint8 on their device and a CPU generator that follows from the
 # run's seed and the epoch, and gives as many images of the same kind; what else is drawn would differ from
@@ -144,10 +144,10 @@ class TrainConfig(Config):
             " import` keep them under; by default the seed draws them"
         ),
     )
-    batch_size: Annotated[int, Tunable([16, 32, 64, 128, 256, 512])] = Field(
+    batch_size: Annotated[int, Range([16, 32, 64, 128, 256, 512])] = Field(
         128, ge=1, description="images an optimiser step, over all workers"
     )
-    supervision_steps: Annotated[int, Tunable(1, 16)] = Field(
+    supervision_steps: Annotated[int, Range(1, 16)] = Field(
         1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most"
     )
     evaluation_steps: int = Field(
@@ -226,7 +226,7 @@ class TrainConfig(Config):
     )
     optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
     amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (MicarVLMoE)")
-    learning_rate: Annotated[float, Tunable(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
+    learning_rate: Annotated[float, Range(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
     backbone_learning_rate: float | None = Field(
         None, gt=0, description="of a captioner's tuned vision encoder; by default that of the other weights"
     )
@@ -249,7 +249,7 @@ class TrainConfig(Config):
         ),
     )
     schedule_options: Options = Field(Options(), description="what a registered schedule lets be set")
-    weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
+    weight_decay: Annotated[float, Range(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
     decayed: Literal["all", "matrices"] = Field(
         "all",
         description=(
@@ -265,7 +265,7 @@ class TrainConfig(Config):
     beta2: float = Field(0.999, ge=0, lt=1)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
-    ema_decay: Annotated[float, Tunable([0.0, 0.99, 0.999, 0.9999])] = Field(
+    ema_decay: Annotated[float, Range([0.0, 0.99, 0.999, 0.9999])] = Field(
         0.0,
         ge=0,
         lt=1,

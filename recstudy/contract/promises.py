@@ -286,7 +286,7 @@ def scores_each_item(config: RunConfig, folder: Path) -> None:
     """A loss an item, from which a gradient reaches the weights, and whether each is right, from 0 to 1."""
     training = training_of(config, folder)
     network, batch = training.state.network.train(), filled(next(training._train.epoch(0)))
-    output, _ = network(batch.images, network.start(batch.images, batch.told))
+    output, _ = network(batch.images, network.start(batch.images, batch.context))
 
     loss = step_loss(output, batch, training.task)
     right = training.task.right(output, batch)

@@ -11,7 +11,7 @@ from recstudy.data.images import ImageFolder
 from recstudy.data.maze import Maze
 from recstudy.data.phantom_xray import PhantomXray
 from recstudy.data.puzzle_files import MazeHard, PuzzleFolder, SudokuExtreme
-from recstudy.data.reader import Decoded, Reader
+from recstudy.data.reader import Arrays, Reader
 from recstudy.data.small_images import Cifar10, Cifar100, Digits, Mnist
 from recstudy.data.sudoku import Sudoku
 
@@ -20,6 +20,7 @@ __all__ = [
     "DATASETS",
     "FINDINGS",
     "ArcAgi",
+    "Arrays",
     "CaptionFiles",
     "CaptionFolder",
     "CaptionReader",
@@ -30,7 +31,6 @@ __all__ = [
     "Cifar100",
     "CovCtr",
     "DataConfig",
-    "Decoded",
     "Digits",
     "Dominoes",
     "ImageFolder",

@@ -26,7 +26,7 @@ from pydantic import Field
 from recstudy.config import DATASETS, Shape
 from recstudy.data.cache import IMAGES
 from recstudy.data.puzzles import Puzzles, numbers
-from recstudy.data.reader import Decoded, Reader, np
+from recstudy.data.reader import Arrays, Reader, np
 from recstudy.data.splits import utf8
 from recstudy.errors import DataError, choices
 from recstudy.files import cache_folder, caching
@@ -148,10 +148,10 @@ class ArcAgiReader(Reader):
         kinds, names = ("challenges", "solutions"), self.config.set_names(folder / self.config.path)
         return [f"{self.config.path}/arc-agi_{name}_{kind}.json" for name in names for kind in kinds]
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         return make_set(folder / self.config.path, self.config)
 
-    def repeats(self, decoded: Decoded) -> tuple[str, ...]:
+    def repeats(self, decoded: Arrays) -> tuple[str, ...]:
         """Return no more notes: `make_set` compares pairs before they are augmented."""
         return ()
 
@@ -166,7 +166,7 @@ class Pairs(NamedTuple):
     asked: Mask  # (E,) test pairs
 
 
-def make_set(folder: Path, config: ArcAgi) -> Decoded:
+def make_set(folder: Path, config: ArcAgi) -> Arrays:
     """Make both splits.
 
     Raises:
@@ -211,7 +211,7 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
         columns[f"{part}_ids"] = ids
         if part == "train" and not config.whole_tasks:
             columns["train_held"] = held
-    return Decoded(
+    return Arrays(
         **columns,
         identifiers=["<blank>", *(puzzle.name for puzzle in puzzles)],
         notes=(

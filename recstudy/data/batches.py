@@ -25,8 +25,8 @@ from recstudy.data.puzzles import Groups
 CHUNK_IMAGES = 2048
 CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
 SHARE = 0.5  # of the GPU's free memory that one split's images may take; the rest is for training
-# of labels, groups and ids: see `Task.told`
-Told = Callable[[Tensor, Tensor | None, Tensor | None], Tensor | None]
+# of labels, groups and ids: see `Task.context`
+Context = Callable[[Tensor, Tensor | None, Tensor | None], Tensor | None]
 # train and test as the last run read them, for the next
 _ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}
 
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
     total: int  # images of all workers' shares together
     # What a network is told beside the image: its patient or the puzzle's id (B,), or its caption without the
     # last token (B, T); None: nothing.
-    told: Tensor | None = None
+    context: Tensor | None = None
     smoothing: float = 0.0  # of the labels, in training
 
 
@@ -73,9 +73,9 @@ class Batches:
         rank: int = 0,
         world: int = 1,
         data: DataConfig | None = None,
-        told: Told = by_group,
+        context: Context = by_group,
     ) -> None:
-        self.split, self.data, self.told = split, data, told
+        self.split, self.data, self.context = split, data, context
         self.showings = 1 if data is None else data.showings
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
@@ -116,7 +116,7 @@ class Batches:
         order = self._order(number)[: len(self) * self.batch_size]
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
-            images, labels, told = self._gather(rows)
+            images, labels, context = self._gather(rows)
             if self.data is not None and self._groups is None:  # groups have their symmetries in them
                 turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
                 images, labels = self.data.shown(self.seed, images, labels, rows.numpy(), turns)
@@ -124,7 +124,7 @@ class Batches:
             for start in range(0, len(rows), self.batch_size):
                 part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
                 mixed, targets = mix(part, own, self.classes, self.augment, generator)
-                beside = None if told is None else told[start : start + self.batch_size]
+                beside = None if context is None else context[start : start + self.batch_size]
                 batch, share = Batch(mixed, own, targets, len(own), beside), self._share(len(own))
                 yield Batch._make(value[share] if isinstance(value, Tensor) else value for value in batch)
 
@@ -133,8 +133,8 @@ class Batches:
         is dropped.
         """
         for rows in _pieces(self.rows, batch_size or self._chunk(1)):
-            images, labels, told = self._gather(rows[self._share(len(rows))])
-            yield Batch(self._standardise(images), labels, None, len(rows), told)
+            images, labels, context = self._gather(rows[self._share(len(rows))])
+            yield Batch(self._standardise(images), labels, None, len(rows), context)
 
     def seen(self, batch_size: int) -> Tensor:
         """Return the rows whose images `plain` gives, in its order."""
@@ -158,7 +158,7 @@ class Batches:
         )
         images, labels = self._rows_of(self.images, rows), self._rows_of(self.labels, rows)
         labels = labels if labels.is_floating_point() else labels.long()
-        return images, labels, self.told(labels, groups, ids)
+        return images, labels, self.context(labels, groups, ids)
 
     def _rows_of(self, values: Tensor, rows: Tensor) -> Tensor:
         """Return rows on the device, wherever `values` are."""

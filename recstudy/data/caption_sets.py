@@ -28,7 +28,7 @@ from pydantic import Field
 from recstudy.config import DATASETS
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionReader, CaptionRow
 from recstudy.data.phantom_xray import draw_groups, with_noise
-from recstudy.data.reader import Decoded, DrawingReader, Labels, Pixels, np
+from recstudy.data.reader import Arrays, DrawingReader, Labels, Pixels, np
 from recstudy.data.splits import Rows, as_text, json_object, utf8
 from recstudy.data.text import CLEANERS, with_tokens
 from recstudy.errors import DataError
@@ -327,7 +327,7 @@ class DrawnShapes(NamedTuple):
     ways: Labels  # (N, 9) of putting a caption, in the order in which they are used
 
 
-def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
+def draw_set(config: PhantomCaptions, folder: Path) -> Arrays:
     """Draw all images with their captions. Reads nothing from `folder` but CLIP's files."""
     cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]

@@ -30,7 +30,7 @@ from recstudy.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
+from recstudy.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.data.splits import (
     SPLITS,
     Rows,
@@ -186,7 +186,7 @@ class CaptionReader(Reader):
     def check(self, folder: Path) -> None:
         self._choose(folder)
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         """Clean captions, pixels, tokens. Memory: the uint8 images, and what the threads have open."""
         config, place, clean = self.config, folder / self.config.path, CLEANERS[self.config.clean]
         chosen, chosen_notes, _ = self._choose(folder)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recstudy.config import DataConfig
-from recstudy.data.decoded import Decoded, np
+from recstudy.data.decoded import Arrays, np
 from recstudy.errors import DataError
 from recstudy.metrics import TASKS
 
@@ -19,7 +19,7 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32")
 IMAGE_TYPES = ("uint8", "uint16", "float32")
 
 
-def checked(decoded: Decoded, config: DataConfig) -> Decoded:
+def checked(decoded: Arrays, config: DataConfig) -> Arrays:
     """Return `decoded` with contiguous arrays: images of 16 bits as shares of 65,535 in float32, labels as
     the task has them.
 
@@ -28,16 +28,16 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
             or of another shape than the config's; labels, groups, captions or a validation split of another
             type, length or range; a split without images; a group in both splits.
     """
-    if not isinstance(decoded, Decoded):
+    if not isinstance(decoded, Arrays):
         raise DataError(
-            f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a"
+            f"the reader of {config.title} must give a recstudy.data.Arrays, but gave a"
             f" {type(decoded).__name__}."
         )
     try:
         decoded = _checked(decoded, config)
     except WrongDataError as error:
         raise DataError(f"the reader of {config.title} gave wrong data: {error}.") from None
-    return Decoded._make(
+    return Arrays._make(
         np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded
     )
 
@@ -46,7 +46,7 @@ class WrongDataError(Exception):
     """Says which part of what a reader gives is wrong."""
 
 
-def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
+def _checked(decoded: Arrays, config: DataConfig) -> Arrays:
     takes, changed = TASKS[config.task].takes, dict[str, Any]()
     for part in PARTS:
         images, labels, captions = (
@@ -102,7 +102,7 @@ def _checked(decoded: Decoded, config: DataConfig) -> Decoded:
     return decoded
 
 
-def _without_blank_answers(decoded: Decoded) -> Decoded:
+def _without_blank_answers(decoded: Arrays) -> Arrays:
     """Leave out puzzles that ask for no cell, which any answer would solve. HRM's and TRM's code scores none
     of them either.
     """
@@ -155,7 +155,7 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> Any:
     return labels.astype(wanted.dtype, copy=False)
 
 
-def _numbers(name: str, decoded: Decoded, is_taken: bool) -> None:
+def _numbers(name: str, decoded: Arrays, is_taken: bool) -> None:
     """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take
     them.
     """

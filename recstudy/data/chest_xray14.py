@@ -34,7 +34,7 @@ from recstudy.data.images import (
     images_are,
     images_missing,
 )
-from recstudy.data.reader import PATH_ADVICE, Decoded, Labels, Reader, np
+from recstudy.data.reader import PATH_ADVICE, Arrays, Labels, Reader, np
 from recstudy.data.splits import Rows, check_filled, check_whole, letters, numbered, utf8, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
@@ -143,7 +143,7 @@ class ChestReader(Reader):
     def check(self, folder: Path) -> None:
         self._choose(folder)
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         """Decode what was chosen. Memory: the uint8 images, and what the threads have open."""
         chosen, config = self._choose(folder), self.config
         paths = [folder / config.path / file for file in chosen.files]
@@ -166,7 +166,7 @@ class ChestReader(Reader):
                 images[row] = decode(paths[row], bits=bits).pixels
         train = len(chosen.splits) - chosen.splits.count("test")
         held = np.array([split == "val" for split in chosen.splits[:train]])
-        decoded = Decoded.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
+        decoded = Arrays.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
         return decoded._replace(train_held=held if held.any() else None, notes=tuple(notes))
 
 

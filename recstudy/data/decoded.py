@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-__all__ = ["Decoded", "Labels", "Mask", "Pixels", "Tokens", "np", "torch"]
+__all__ = ["Arrays", "Labels", "Mask", "Pixels", "Tokens", "np", "torch"]
 
 
 class LazyModule:
@@ -38,7 +38,7 @@ else:
     Pixels = Labels = Tokens = Mask = Any  # no process looks them up
 
 
-class Decoded(NamedTuple):
+class Arrays(NamedTuple):
     """A data set in memory: images (N, C, H, W) and labels of both official splits, and what only some sets
     have.
 
@@ -69,7 +69,7 @@ class Decoded(NamedTuple):
     test_ids: Labels | None = None
     identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names
 
-    def taking(self, part: str, rows: Labels) -> Decoded:
+    def taking(self, part: str, rows: Labels) -> Arrays:
         """Return the set with these rows of one split alone, `train` or `test`."""
         columns = {name: column for name, column in self._asdict().items() if name.startswith(f"{part}_")}
         chosen: dict[str, Any] = {
@@ -80,7 +80,7 @@ class Decoded(NamedTuple):
         return self._replace(**chosen)
 
     @classmethod
-    def cut(cls, train: int, **columns: Any) -> Decoded:
+    def cut(cls, train: int, **columns: Any) -> Arrays:
         """Return a set of `images`, `labels` and what else both splits have, whose first `train` rows are for
         training.
         """

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, DataConfig, Shape
-from recstudy.data.reader import Decoded, DrawingReader, Labels, Mask, Pixels, np
+from recstudy.data.reader import Arrays, DrawingReader, Labels, Mask, Pixels, np
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
 ENDS = len(COLOURS)
@@ -77,7 +77,7 @@ class Dominoes(DataConfig):
         return DrawingReader(self, lambda folder: draw_set(self), "dominoes", 1)
 
 
-def draw_set(config: Dominoes) -> Decoded:
+def draw_set(config: Dominoes) -> Arrays:
     """Draw a set in which no two images are the same."""
     own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
     random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *own])
@@ -88,7 +88,7 @@ def draw_set(config: Dominoes) -> Decoded:
     if config.noise:
         count, _, height, width = images.shape
         images[np.broadcast_to(random.random((count, 1, height, width)) < config.noise, images.shape)] ^= 255
-    return Decoded.cut(TRAIN_IMAGES, images=images, labels=labels)
+    return Arrays.cut(TRAIN_IMAGES, images=images, labels=labels)
 
 
 def repeated(images: Pixels) -> Labels:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Shape
-from recstudy.data.reader import Decoded, Pixels, Reader, np
+from recstudy.data.reader import Arrays, Pixels, Reader, np
 from recstudy.errors import DataError
 from recstudy.files import refuse_stand_in
 
@@ -213,7 +213,7 @@ class ImageFolderReader(Reader):
             for file, _ in self._files(folder, part)
         ]
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         config = self.config
         decode = partial(decode_image, size=config.size, mode="RGB" if config.channels == 3 else "L")
         parts: list[Any] = []
@@ -225,7 +225,7 @@ class ImageFolderReader(Reader):
             )
             parts += [images, np.array([label for _, label in files], np.int64)]
             remarks += image_remarks
-        return Decoded(*parts)._replace(notes=tuple(image_notes(remarks)))
+        return Arrays(*parts)._replace(notes=tuple(image_notes(remarks)))
 
     def check(self, folder: Path) -> None:
         """Refuse (DataError) parts that have not the classes that the config counts, each with an image."""

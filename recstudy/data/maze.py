@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS
 from recstudy.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.data.reader import Decoded, DrawingReader, np, torch
+from recstudy.data.reader import Arrays, DrawingReader, np, torch
 from recstudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Maze(GeneratedPuzzles, Mazes):
         )
 
 
-def make_set(config: Maze) -> Decoded:
+def make_set(config: Maze) -> Arrays:
     """Make mazes and their paths of both splits.
 
     Raises:
@@ -130,7 +130,7 @@ def make_set(config: Maze) -> Decoded:
                 " openings, or raise side."
             )
     given, answers = (np.stack(part) for part in zip(*mazes.values(), strict=True))
-    return Decoded.cut(config.puzzles, images=given.reshape(-1, *config.shape), labels=answers)
+    return Arrays.cut(config.puzzles, images=given.reshape(-1, *config.shape), labels=answers)
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:

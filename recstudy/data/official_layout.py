@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from recstudy.data.puzzles import Puzzles
-from recstudy.data.reader import Decoded, Labels, Pixels, np
+from recstudy.data.reader import Arrays, Labels, Pixels, np
 from recstudy.data.splits import utf8
 from recstudy.errors import DataError
 from recstudy.files import refuse_stand_in
@@ -91,7 +91,7 @@ def files(folder: Path) -> Iterator[str]:
             )
 
 
-def read(folder: Path, config: Puzzles) -> Decoded:
+def read(folder: Path, config: Puzzles) -> Arrays:
     """Read both splits. Tokens stay maps of their files wherever these hold what is wanted.
 
     Raises:
@@ -100,7 +100,7 @@ def read(folder: Path, config: Puzzles) -> Decoded:
     """
     train, test = (_part(folder / part, config) for part in PARTS)
     alone = all(part.groups.max() + 1 == len(part.groups) for part in (train, test))  # of one example each
-    return Decoded(
+    return Arrays(
         train.inputs.reshape(-1, *config.shape),
         train.labels,
         test.inputs.reshape(-1, *config.shape),

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
 from recstudy.data.chest_xray14 import FINDINGS, ChestFindings
-from recstudy.data.reader import Decoded, DrawingReader, np
+from recstudy.data.reader import Arrays, DrawingReader, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -91,7 +91,7 @@ class DrawnPatients(NamedTuple):
     markings: Array  # (N, GRID, GRID)
 
 
-def draw_set(config: PhantomXray) -> Decoded:
+def draw_set(config: PhantomXray) -> Arrays:
     """Draw all images, or those with exactly one finding."""
     cases = draw_cases(config.drawing_seed)
     # a finding that is not drawn is unknown
@@ -103,7 +103,7 @@ def draw_set(config: PhantomXray) -> Decoded:
     labels = labels.argmax(1)[kept] if single else labels[kept]
     groups = np.unique(cases.groups[kept], return_inverse=True)[1].astype(np.int64)
     cut = int(np.searchsorted(kept, TRAIN_IMAGES))
-    return Decoded.cut(cut, images=images, labels=labels, groups=groups)
+    return Arrays.cut(cut, images=images, labels=labels, groups=groups)
 
 
 def draw_cases(seed: int) -> DrawnPatients:

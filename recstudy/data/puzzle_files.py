@@ -17,7 +17,7 @@ from recstudy.config import DATASETS, Shape
 from recstudy.data.maze import Mazes
 from recstudy.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.data.puzzles import Puzzles
-from recstudy.data.reader import Decoded, Pixels, Reader, np
+from recstudy.data.reader import Arrays, Pixels, Reader, np
 from recstudy.data.splits import csv_rows, find_column, line_of
 from recstudy.data.sudoku import Sudokus
 from recstudy.errors import DataError
@@ -132,7 +132,7 @@ class PuzzleReader(Reader):
             f"{self.config.path}/{file}" for file in (files(place) if layout else ("train.csv", "test.csv"))
         ]
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         """Read both splits.
 
         Raises:
@@ -163,17 +163,17 @@ class PuzzleReader(Reader):
         return decoded.taking("train", rows)
 
 
-def _read_tables(folder: Path, config: Puzzles) -> Decoded:
+def _read_tables(folder: Path, config: Puzzles) -> Arrays:
     columns: dict[str, Any] = {}
     for part in PARTS:
         questions, columns[f"{part}_labels"] = _table(folder / f"{part}.csv", config)
         columns[f"{part}_images"] = questions.reshape(-1, *config.shape)
         # One puzzle a group, none with an identifier of its own.
         columns[f"{part}_ids"] = np.zeros(len(questions), np.int64)
-    return Decoded(**columns)
+    return Arrays(**columns)
 
 
-def _check_rules(decoded: Decoded, config: Puzzles, folder: Path, has_layout: bool) -> None:
+def _check_rules(decoded: Arrays, config: Puzzles, folder: Path, has_layout: bool) -> None:
     """Refuse (DataError) answers that break a rule and, in a sample of each split, puzzles of two
     solutions.
     """

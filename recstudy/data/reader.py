@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, final
 
 from recstudy.data.checking import checked
-from recstudy.data.decoded import Decoded, Labels, Mask, Pixels, Tokens, np, torch
+from recstudy.data.decoded import Arrays, Labels, Mask, Pixels, Tokens, np, torch
 from recstudy.data.repeats import repeat_notes
 from recstudy.errors import DataError
 
 __all__ = [
     "PATH_ADVICE",
-    "Decoded",
+    "Arrays",
     "DrawingReader",
     "Labels",
     "Mask",
@@ -42,7 +42,7 @@ class Reader(ABC):
 
         import numpy as np
 
-        from recstudy.data import DATASETS, DataConfig, Decoded, Reader
+        from recstudy.data import DATASETS, DataConfig, Arrays, Reader
 
         @DATASETS.add("cells")
         class Cells(DataConfig):
@@ -61,10 +61,10 @@ class Reader(ABC):
 
             def decode(self, folder):
                 with np.load(folder / self.config.path) as file:  # images (N, 1, 28, 28), labels (N,)
-                    return Decoded(file["train_x"], file["train_y"], file["test_x"], file["test_y"])
+                    return Arrays(file["train_x"], file["train_y"], file["test_x"], file["test_y"])
 
     With `task` "multilabel" the labels are (N, classes) of 1, 0 and -1 (unknown). Groups, such as patients,
-    and a validation split of the set's own are further fields of `Decoded`. The config of a captioned set is
+    and a validation split of the set's own are further fields of `Arrays`. The config of a captioned set is
     a `Captioned`, and `recstudy.data.text.with_tokens` makes what its reader gives; a table of captions in
     another layout than `CaptionFolder` reads takes a `CaptionReader` alone. What `decode` gives is checked
     before it is kept.
@@ -85,7 +85,7 @@ class Reader(ABC):
         """
 
     @abstractmethod
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         """Return all images of both official splits. A DataError names the file that is missing, damaged or
         undecodable.
         """
@@ -96,7 +96,7 @@ class Reader(ABC):
         """
         return ()
 
-    def repeats(self, decoded: Decoded) -> tuple[str, ...]:
+    def repeats(self, decoded: Arrays) -> tuple[str, ...]:
         """Return notes on items that occur more than once in the files: by default on exact copies of decoded
         items.
         """
@@ -140,7 +140,7 @@ class Reader(ABC):
         return DataError(f"{self.config.title} not found under {folder} ({missing} is missing). {fix}")
 
     @final
-    def read(self, folder: Path) -> Decoded:
+    def read(self, folder: Path) -> Arrays:
         """Return what `decode` gives, checked, with contiguous arrays, once the files are known to be there
         and official.
         """
@@ -174,7 +174,7 @@ class DrawingReader(Reader):
     def __init__(
         self,
         config: Any,
-        draw: Callable[[Path], Decoded],
+        draw: Callable[[Path], Arrays],
         *program: str | int,
         ignores: frozenset[str] = frozenset(),
     ) -> None:
@@ -187,5 +187,5 @@ class DrawingReader(Reader):
     def program(self) -> Sequence[str | int]:
         return self.drawing
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         return self.draw(folder)

@@ -12,7 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from recstudy.config import DataConfig
-from recstudy.data.decoded import Decoded, np
+from recstudy.data.decoded import Arrays, np
 from recstudy.metrics import TASKS
 from recstudy.records.schema import REPEATED
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def repeat_notes(decoded: Decoded, config: DataConfig) -> tuple[str, ...]:
+def repeat_notes(decoded: Arrays, config: DataConfig) -> tuple[str, ...]:
     """Return notes on test items that are training items too, and on items with several labels.
 
     A puzzle is its grid and its id, because a rule that the id names decides the answer. Captions of one

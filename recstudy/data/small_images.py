@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Moments, Shape
-from recstudy.data.reader import Decoded, DrawingReader, Reader, np
+from recstudy.data.reader import Arrays, DrawingReader, Reader, np
 from recstudy.errors import DataError
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -72,7 +72,7 @@ class Digits(DataConfig):
         )
 
 
-def digits(seed: int) -> Decoded:
+def digits(seed: int) -> Arrays:
     """Return the digits, whose values 0..16 become 0..255."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -82,7 +82,7 @@ def digits(seed: int) -> Decoded:
     train, test, train_labels, test_labels = train_test_split(
         images, labels, test_size=360, stratify=labels, random_state=seed
     )
-    return Decoded(train, train_labels.astype(np.int64), test, test_labels.astype(np.int64))
+    return Arrays(train, train_labels.astype(np.int64), test, test_labels.astype(np.int64))
 
 
 class TorchvisionReader(Reader):
@@ -111,14 +111,14 @@ class TorchvisionReader(Reader):
                 " pass --data DIR."
             ) from None
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         parts: list[Any] = []
         for train in (True, False):
             part = self._torchvision(folder, train=train)
             images = np.asarray(part.data)
             parts.append(images.transpose(0, 3, 1, 2) if images.ndim == 4 else images[:, None])
             parts.append(np.asarray(part.targets, dtype=np.int64))
-        return Decoded(*parts)
+        return Arrays(*parts)
 
     def _torchvision(self, folder: Path, **options: bool) -> Any:
         from torchvision import datasets

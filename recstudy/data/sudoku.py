@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS
 from recstudy.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.data.reader import Decoded, DrawingReader, np, torch
+from recstudy.data.reader import Arrays, DrawingReader, np, torch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -138,14 +138,14 @@ class Sudoku(GeneratedPuzzles, Sudokus):
         )
 
 
-def make_set(config: Sudoku) -> Decoded:
+def make_set(config: Sudoku) -> Arrays:
     """Make puzzles and their solutions of both splits, which share no class."""
     random = np.random.default_rng([config.drawing_seed, config.side])
     grids, groups = (distinct if config.side == 9 else of_classes)(config, random)
     kept = np.array([thinned(grid, config, random) for grid in grids.tolist()])
     answers = (grids + DIGITS).astype(np.uint8)
     given = np.where(kept, answers, np.uint8(BLANK)).reshape(-1, *config.shape)
-    return Decoded.cut(
+    return Arrays.cut(
         config.puzzles, images=given, labels=answers, groups=groups if config.side == 6 else None
     )
 

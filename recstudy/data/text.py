@@ -23,7 +23,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recstudy.data.reader import Decoded, Labels, Mask, Pixels, Tokens, np
+from recstudy.data.reader import Arrays, Labels, Mask, Pixels, Tokens, np
 from recstudy.errors import DataError
 from recstudy.programs.settings import digest
 
@@ -348,7 +348,7 @@ def with_tokens(
     groups: Labels | None,
     held: Mask | None = None,
     notes: tuple[str, ...] = (),
-) -> Decoded:
+) -> Arrays:
     """Return a decoded set of N images and their captions, of which the first `train` images are for
     training.
 
@@ -374,5 +374,5 @@ def with_tokens(
             f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of"
             " their own"
         )
-    decoded = Decoded.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
+    decoded = Arrays.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
     return decoded._replace(train_held=held, notes=tuple(noted), tokenizer=tokenizer.stored())

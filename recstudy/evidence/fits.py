@@ -77,13 +77,13 @@ class Fit(Generic[Key]):
     Args:
         scores: variant -> a value a seed, all of one data set and protocol.
         scale: the metric's.
-        learned: the value above which a seed has learned, where the study states one.
+        success_threshold: The value above which a seed has learned. None if the study states no threshold.
         floor: the least variance of one run on the scale, from the answers that the runs kept; 0 without any.
     """
 
     scores: Mapping[Key, Sequence[float]]
     scale: Scale = LINEAR
-    learned: float | None = None
+    success_threshold: float | None = None
     floor: float = 0.0
 
     @cached_property
@@ -101,7 +101,9 @@ class Fit(Generic[Key]):
     @cached_property
     def splits(self) -> dict[Key, SplitSeeds]:
         """The variants whose seeds are of two kinds."""
-        found = {key: split(values, self.scale, self.learned) for key, values in self.scores.items()}
+        found = {
+            key: split(values, self.scale, self.success_threshold) for key, values in self.scores.items()
+        }
         return {key: one for key, one in found.items() if one}
 
     @cached_property
@@ -236,18 +238,18 @@ class Fit(Generic[Key]):
         """Count the seeds of a variant at a bound that are above a stated threshold of success: all or
         none.
         """
-        if self.learned is None:
+        if self.success_threshold is None:
             return None
-        count = len(values) * (values[0] > self.learned)
+        count = len(values) * (values[0] > self.success_threshold)
         return SplitSeeds(count, len(values), *share_interval(count, len(values)), given=values[0])
 
 
-def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> SplitSeeds | None:
+def split(values: Sequence[float], scale: Scale, success_threshold: float | None = None) -> SplitSeeds | None:
     """Return both kinds of seeds, where some learned and others did not: by a stated threshold, or by one
     wide gap among three or more. False alarms of the gap at three normal seeds: 0.01 % at a standard
     deviation of 4 points, 0.6 % at 6."""
     ordered = sorted(values)
-    if learned is None:
+    if success_threshold is None:
         if len(ordered) < 3 or not (scale.high - scale.low) < inf:
             return None
         gaps = np.diff(ordered)
@@ -257,7 +259,7 @@ def split(values: Sequence[float], scale: Scale, learned: float | None = None) -
             return None
         above = ordered[at + 1 :]
     else:
-        above = [value for value in ordered if value > learned]
+        above = [value for value in ordered if value > success_threshold]
         if len(above) in (0, len(ordered)):
             return None
     low, high = share_interval(len(above), len(ordered))

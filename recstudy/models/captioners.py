@@ -12,7 +12,7 @@ from pydantic import Field
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.fuselip import Aligner, fits
 from recstudy.plugins import named
-from recstudy.programs.settings import Config, Tunable
+from recstudy.programs.settings import Config, Range
 
 if TYPE_CHECKING:
     from torch import nn
@@ -256,17 +256,17 @@ class ImageHRM(RecursiveCaptionModel):
     bootstraps: ClassVar[bool] = True
 
     family: Literal["image_hrm"] = "image_hrm"
-    high_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_H")
-    middle_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_M")
-    low_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_L")
-    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="C_H: H-updates a segment")
-    middle_cycles: Annotated[int, Tunable(1, 4)] = Field(
+    high_layers: Annotated[int, Range(1, 6)] = Field(2, ge=1, le=48, description="layers of f_H")
+    middle_layers: Annotated[int, Range(1, 6)] = Field(2, ge=1, le=48, description="layers of f_M")
+    low_layers: Annotated[int, Range(1, 6)] = Field(2, ge=1, le=48, description="layers of f_L")
+    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="C_H: H-updates a segment")
+    middle_cycles: Annotated[int, Range(1, 4)] = Field(
         2,
         ge=0,
         le=64,
         description="C_M: M-updates before each H-update; 0 has no middle level: the dual loop",
     )
-    low_cycles: Annotated[int, Tunable(1, 4)] = Field(
+    low_cycles: Annotated[int, Range(1, 4)] = Field(
         2, ge=1, le=64, description="C_L: L-updates before each update of the level above"
     )
     top_down: Literal["literal", "chain", "full"] = Field(
@@ -305,9 +305,9 @@ class ImageTRM(RecursiveCaptionModel):
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_trm"
 
     family: Literal["image_trm"] = "image_trm"
-    layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
-    cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
-    latent_steps: Annotated[int, Tunable(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates a cycle")
+    layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
+    cycles: Annotated[int, Range(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
+    latent_steps: Annotated[int, Range(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates a cycle")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "full_bptt",
         description=(

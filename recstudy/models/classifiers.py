@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.programs.settings import Tunable
+from recstudy.programs.settings import Range
 
 # size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to
 # the digit.
@@ -141,18 +141,18 @@ class ViTRM(ModelConfig):
 
     family: Literal["vitrm"] = "vitrm"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Tunable([64, 128, 192, 256, 384, 512])] = Field(
+    width: Annotated[int, Range([64, 128, 192, 256, 384, 512])] = Field(
         384, ge=1, description="d: dimensions of a token"
     )
     heads: int = Field(6, ge=1, description="attention heads")
-    layers: Annotated[int, Tunable(1, 4)] = Field(
+    layers: Annotated[int, Range(1, 4)] = Field(
         3, ge=1, le=48, description="k: transformer layers of a block"
     )
-    latent_tokens: Annotated[int, Tunable([16, 32, 64, 128])] = Field(
+    latent_tokens: Annotated[int, Range([16, 32, 64, 128])] = Field(
         64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
     )
-    latent_steps: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates a cycle")
-    cycles: Annotated[int, Tunable(1, 3)] = Field(
+    latent_steps: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates a cycle")
+    cycles: Annotated[int, Range(1, 3)] = Field(
         1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is"
     )
     test_cycles: int = Field(
@@ -170,7 +170,7 @@ class ViTRM(ModelConfig):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each branch (code) or after each sum"
     )
-    dropout: Annotated[float, Tunable([0.0, 0.1, 0.2, 0.3])] = Field(
+    dropout: Annotated[float, Range([0.0, 0.1, 0.2, 0.3])] = Field(
         0.1, ge=0, lt=1, description="on attention weights and on both residual branches"
     )
     latent_init: Literal["learned", "fixed"] = Field(
@@ -204,14 +204,14 @@ class HRMImage(ModelConfig):
 
     family: Literal["hrm_image"] = "hrm_image"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: Annotated[int, Tunable([64, 128, 192, 256, 384])] = Field(
+    width: Annotated[int, Range([64, 128, 192, 256, 384])] = Field(
         192, ge=2, description="D: dimensions of a token"
     )
     heads: int = Field(6, ge=1, description="attention heads")
-    low_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
-    high_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
-    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
-    low_cycles: Annotated[int, Tunable(1, 4)] = Field(
+    low_layers: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
+    high_layers: Annotated[int, Range(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
+    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    low_cycles: Annotated[int, Range(1, 4)] = Field(
         3, ge=1, le=64, description="T: L-updates before each H-update"
     )
     expansion: int = Field(4, ge=1, description="hidden width of the GEGLU, in widths")

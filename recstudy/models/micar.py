@@ -10,7 +10,7 @@ from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig
 from recstudy.models.captioners import ReportModel
-from recstudy.programs.settings import Tunable
+from recstudy.programs.settings import Range
 
 EPS = 1e-6  # of every RMS norm
 # channels of C2 to C5
@@ -66,10 +66,10 @@ class MicarVLMoE(ReportModel):
             " (paper)"
         ),
     )
-    encoder_layers: Annotated[int, Tunable(1, 4)] = Field(
+    encoder_layers: Annotated[int, Range(1, 4)] = Field(
         2, ge=0, le=48, description="layers of the latent encoder; 0: none"
     )
-    decoder_layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the decoder")
+    decoder_layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the decoder")
     fusion: Literal["gated", "attention"] = Field(
         "gated", description="how the image enters: gated fusion, or cross-attention alone"
     )
@@ -81,13 +81,13 @@ class MicarVLMoE(ReportModel):
         2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert"
     )
     activation: Literal["silu", "gelu"] = Field("silu", description="the paper has gelu on MMR")
-    experts: Annotated[int, Tunable([2, 4, 8, 16])] = Field(
+    experts: Annotated[int, Range([2, 4, 8, 16])] = Field(
         8,
         ge=1,
         le=256,
         description="E: experts a decoder layer; 1 is a feed-forward network without a router",
     )
-    top_k: Annotated[int, Tunable(1, 2)] = Field(2, ge=1, description="k: experts a token")
+    top_k: Annotated[int, Range(1, 2)] = Field(2, ge=1, description="k: experts a token")
     combine: Literal["weighted", "unweighted"] = Field(
         "weighted", description="experts are added by their scores (paper), or as they are: the router then learns from the "
         "balance alone (published code, contradiction MicarVLMoE-1)",

@@ -13,7 +13,7 @@ from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.plugins import named
-from recstudy.programs.settings import Tunable
+from recstudy.programs.settings import Range
 
 if TYPE_CHECKING:
     from torch import nn
@@ -245,10 +245,10 @@ class HRM(SequenceModel):
     bootstraps: ClassVar[bool] = True
 
     family: Literal["hrm"] = "hrm"
-    high_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
-    low_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_L")
-    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
-    low_cycles: Annotated[int, Tunable(1, 4)] = Field(
+    high_layers: Annotated[int, Range(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
+    low_layers: Annotated[int, Range(1, 6)] = Field(4, ge=1, le=48, description="layers of f_L")
+    high_cycles: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    low_cycles: Annotated[int, Range(1, 4)] = Field(
         2, ge=1, le=64, description="T: L-updates before each H-update"
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
@@ -303,9 +303,9 @@ class TRM(SequenceModel):
         le=64,
         description="positions in front of the image, of which the puzzle embedding fills one",
     )
-    layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
-    cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
-    latent_steps: Annotated[int, Tunable(1, 8)] = Field(
+    layers: Annotated[int, Range(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
+    cycles: Annotated[int, Range(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
+    latent_steps: Annotated[int, Range(1, 8)] = Field(
         6, ge=1, le=64, description="n: z-updates a cycle; 6 for Sudoku, 4 for ARC and mazes"
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(

@@ -20,9 +20,9 @@ from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import (
     PREFIX,
     Description,
+    Range,
     Resources,
     RunSettings,
-    Tunable,
     configure,
     json_value,
     set_at,
@@ -78,7 +78,7 @@ class OwnSettings(RunSettings):
         return self.program.metrics
 
     @property
-    def ranges(self) -> Mapping[str, Tunable]:
+    def ranges(self) -> Mapping[str, Range]:
         return self.program.ranges
 
     @property

@@ -132,15 +132,15 @@ DIGITS = 4  # significant, of a number drawn from a range: a setting that can be
 
 @explained
 @dataclass(frozen=True, init=False)
-class Tunable:
+class Range:
     """A range with both ends, whole numbers where both are whole, or a list of values.
 
-    >>> Tunable(1, 6)
-    Tunable(1 to 6)
-    >>> Tunable(1e-5, 1e-2, log=True)
-    Tunable(1e-05 to 0.01, log)
-    >>> Tunable([16, 32, 64])
-    Tunable(16, 32, 64)
+    >>> Range(1, 6)
+    Range(1 to 6)
+    >>> Range(1e-5, 1e-2, log=True)
+    Range(1e-05 to 0.01, log)
+    >>> Range([16, 32, 64])
+    Range(16, 32, 64)
     """
 
     low: float
@@ -152,7 +152,7 @@ class Tunable:
         if high is None:
             if not isinstance(low, Collection) or isinstance(low, str) or not low:
                 raise ConfigError(
-                    f"a range is Tunable(low, high) or a list such as Tunable([16, 32]), but got {low!r}"
+                    f"a range is Range(low, high) or a list such as Range([16, 32]), but got {low!r}"
                 )
             self.__dict__.update(low=0, high=0, log=log, values=tuple(low))
         elif low < high and (low > 0 or not log):
@@ -196,7 +196,7 @@ class Tunable:
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     def __repr__(self) -> str:
-        return f"Tunable({self})"
+        return f"Range({self})"
 
     def __str__(self) -> str:
         return (
@@ -213,33 +213,45 @@ class Tunable:
         )
 
 
-def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:
+def tunable(config: BaseModel, prefix: str = "") -> dict[str, Range]:
     """Return every field of a config that states a range, by dotted path."""
-    ranges: dict[str, Tunable] = {}
+    ranges: dict[str, Range] = {}
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
         if isinstance(value, BaseModel):
             ranges |= tunable(value, f"{prefix}{name}.")
         else:
-            ranges |= {f"{prefix}{name}": stated for stated in field.metadata if isinstance(stated, Tunable)}
+            ranges |= {f"{prefix}{name}": stated for stated in field.metadata if isinstance(stated, Range)}
     return ranges
 
 
-# of resources in records and configs of version 0.1, where they are under `place`
+# Names in records and configs of version 0.1, and the present ones.
 EARLIER_NAMES = {
     "cpus_per_run": "cpus",
     "gpus_per_run": "gpus",
     "workers_per_run": "workers",
     "silent_minutes": "hang_timeout_minutes",
 }
+EARLIER_PARTS = {"place": "resources"}
+EARLIER_PATHS = {"data.drawing": "data.resample"} | {
+    f"place.{earlier}": f"resources.{name}" for earlier, name in EARLIER_NAMES.items()
+}
 
 
-def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run with the resources of a record of version 0.1 under their present names."""
-    if "place" not in values:
-        return dict(values)
-    resources = {EARLIER_NAMES.get(name, name): value for name, value in values["place"].items()}
-    return {name: value for name, value in values.items() if name != "place"} | {"resources": resources}
+def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings of a record, with the fields of version 0.1 under their present names."""
+    renamed = {EARLIER_PARTS.get(part, part): value for part, value in settings.items()}
+    for part in ("data", "resources"):
+        fields = renamed.get(part)
+        if isinstance(fields, Mapping):
+            names = EARLIER_NAMES if part == "resources" else {"drawing": "resample"}
+            renamed[part] = {names.get(name, name): value for name, value in fields.items()}
+    return renamed
+
+
+def current_paths(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their paths, with the fields of version 0.1 under their present names."""
+    return {EARLIER_PATHS.get(path, path): value for path, value in changes.items()}
 
 
 class Resources(Config):
@@ -399,7 +411,7 @@ class RunSettings(Config):
         return {}
 
     @property
-    def ranges(self) -> Mapping[str, Tunable]:
+    def ranges(self) -> Mapping[str, Range]:
         """The search range of each field that states one, by its path."""
         return {}
 

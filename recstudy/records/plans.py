@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recstudy.errors import StorageError
-from recstudy.programs.settings import current_names
+from recstudy.programs.settings import current_names, current_paths
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
 from recstudy.records.schema import now
@@ -32,7 +32,7 @@ from recstudy.records.study_schema import (
     Look,
     PlannedRun,
     PlanRecord,
-    Range,
+    RangeRecord,
     SearchRecord,
     TrialLine,
     TrialRecord,
@@ -51,8 +51,9 @@ def read_plan(folder: Path) -> PlanRecord | None:
         StorageError: a file of it is damaged. The message names it.
     """
     plan = read_record(folder / "plan.json", PlanRecord)
-    if plan is not None and "place" in plan.base:
-        plan = replace(plan, base=current_names(plan.base))
+    if plan is not None and "place" in plan.base:  # written by version 0.1
+        variants = tuple(replace(it, changes=current_paths(it.changes)) for it in plan.variants)
+        plan = replace(plan, base=current_names(plan.base), variants=variants)
     if plan is not None and plan.search is not None:
         plan = _with_trials(folder, plan, plan.search)
     return plan
@@ -121,9 +122,11 @@ def read_looks(results: Results, plan: PlanRecord) -> list[Look]:
     return sorted(looks, key=lambda look: look.date)
 
 
-def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]]:
+def ranges_of(space: Mapping[str, Mapping[str, RangeRecord]]) -> dict[str, list[RangeRecord]]:
     """Field -> the ranges that the families state; the choice of the family first where there are several."""
-    ranges: dict[str, list[Range]] = {FAMILY: [Range(choices=tuple(space))]} if len(space) > 1 else {}
+    ranges: dict[str, list[RangeRecord]] = (
+        {FAMILY: [RangeRecord(choices=tuple(space))]} if len(space) > 1 else {}
+    )
     for fields in space.values():
         for path, field_range in fields.items():
             ranges.setdefault(path, []).append(field_range)

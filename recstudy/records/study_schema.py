@@ -4,7 +4,7 @@ in `schema.py`.
 
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from recstudy.explained import explained
 from recstudy.records.schema import FORMAT, Number, Object, Plain, Values, Whole, record
@@ -131,7 +131,7 @@ class PlannedRun(NamedTuple):
 
 
 @record
-class Range:
+class RangeRecord:
     """What a search may try of a field: numbers between two ends, or one of several values."""
 
     low: Number = 0
@@ -181,7 +181,7 @@ class SearchRecord:
     sampler: str = ""
     stopping: str = "none"
     budget: str = ""
-    space: dict[str, dict[str, Range]]  # family -> field -> what may be tried
+    space: dict[str, dict[str, RangeRecord]]  # family -> field -> what may be tried
     confirm: Confirm = Confirm()
     trials: tuple[TrialRecord, ...] = Field(default=(), exclude=True)
     # variant -> its fresh seeds
@@ -217,7 +217,7 @@ class Registered:
     recstudy: str
     definition: str  # digest of the settings
     seeds: Whole
-    seeds_at_most: Whole
+    max_seeds: Whole = Field(validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
     stated: dict[str, str]  # digest of a claim, margin, deviation or threshold of learning -> its words
 
     @model_validator(mode="before")
@@ -265,9 +265,12 @@ class PlanRecord:
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
     variants: tuple[VariantRecord, ...]
     seeds: tuple[Whole, ...]
-    seeds_at_most: Whole = 0  # how many it may come to have, as stated; 0 where it states none
+    # the stated maximum number of seeds; 0 if the study states none
+    max_seeds: Whole = Field(0, validation_alias=AliasChoices("max_seeds", "seeds_at_most"))
     # metric -> the value above which a seed has learned
-    learned: dict[str, float] = Field(default_factory=dict)
+    success_threshold: dict[str, float] = Field(
+        default_factory=dict, validation_alias=AliasChoices("success_threshold", "learned")
+    )
     runs: tuple[PlannedRun, ...]
     report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None

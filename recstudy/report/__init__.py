@@ -7,7 +7,7 @@ pandas and Plotly.
 from typing import TYPE_CHECKING, Any
 
 from recstudy.plugins import named
-from recstudy.report.claims import Claim, Claims, Differences, Effects, Gain
+from recstudy.report.claims import Claim, Claims, Differences, Effects, Interaction
 from recstudy.report.figures.captioner import AttentionMaps, ExpertLoad, ExpertPath, FeatureMaps
 from recstudy.report.figures.captions import Alignment, Captions
 from recstudy.report.figures.curve import Curve, Residuals
@@ -64,10 +64,10 @@ __all__ = [
     "ExpertPath",
     "FeatureMaps",
     "FigurePart",
-    "Gain",
     "HeatMap",
     "History",
     "Importance",
+    "Interaction",
     "Interactions",
     "LearningCurves",
     "LossTrace",

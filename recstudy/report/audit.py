@@ -129,7 +129,7 @@ def check_data(records: StudyRecords) -> Iterator[Observation]:
     """Find data sets of the same settings, and not the same images. Seeds may have data of their own."""
     groups: dict[object, list[Row]] = {}
     for row in (row for rows in finished(records) for row in rows):
-        seed = row.seed if records.configs[row.variant].get("data.drawing") == "per seed" else None
+        seed = row.seed if records.configs[row.variant].get("data.resample") == "per seed" else None
         groups.setdefault((seed, records.data_settings[row.variant]), []).append(row)
     for rows in groups.values():
         checksums = Counter(

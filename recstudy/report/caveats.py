@@ -90,7 +90,7 @@ def seed_words(records: StudyRecords, variants: Iterable[int]) -> str:
         drawn |= {"subset of a limit": True} if config.get("data.limit") else {}
         drawn |= {"validation split": True} if config.get("train.selection") == "validation" else {}
         own = [
-            what for what, follows in drawn.items() if follows and config.get("data.drawing") == "per seed"
+            what for what, follows in drawn.items() if follows and config.get("data.resample") == "per seed"
         ]
         same = [what for what in drawn if what not in own]
         told = ", ".join(["initial weights", "order of training", *own])

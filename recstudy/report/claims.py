@@ -1,20 +1,20 @@
 """What a study claims: a sentence as a contrast between its variants, with direction and margin, fixed before
 it runs.
 
-    Claim("ViTRM 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps":
-    1}, by=0.5)
+    Claim("ViTRM 4.4.1: more supervision hurts", lower={"supervision_steps": 16}, higher={"supervision_steps":
+    1}, margin=0.5)
 
-says that accuracy at 16 supervision steps is at least half a point below that at one. `less` and `than`
+says that accuracy at 16 supervision steps is at least half a point below that at one. `lower` and `higher`
 select variants as the `where` of a table does, a list being any of its levels; one that fits several means
 their mean, or, with `each`, every one by itself ("the largest decline"). With `eval.depth` it is the metric
 after so many supervision steps at test, from the same weights; with `metric`, another metric than the
-claim's; `tuned` names a setting, at the level that is best on the selection split. Without `less` it is of
-the metric itself ("at least a quarter of the puzzles"). A `Gain` in place of a selector is a difference of
+claim's; `tuned` names a setting, at the level that is best on the selection split. Without `lower` it is of
+the metric itself ("at least a quarter of the puzzles"). A `Interaction` in place of a selector is a difference of
 two:
 
-    Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4},
+    Claim("the loop at training matters more than at test", lower=Interaction(of={"eval.depth": 4},
     over={"eval.depth": 1}),
-          than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
+          higher=Interaction(of={"model": "three loops"}, over={"model": "one loop"}))
 
 The claims are the first part of a plan's report. When each was first stated is kept (report/registration.py).
 """
@@ -25,7 +25,7 @@ from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, choices
@@ -47,14 +47,14 @@ CHECKED = ConfigDict(extra="forbid")
 
 @explained
 @dataclass(frozen=True, config=CHECKED)
-class Gain:
+class Interaction:
     """By how much the metric is higher at `of` than at `over`."""
 
     of: Where
     over: Where
 
 
-Side = Annotated[Gain | Where, Field(union_mode="left_to_right")]
+Side = Annotated[Interaction | Where, Field(union_mode="left_to_right")]
 
 
 @explained
@@ -64,20 +64,22 @@ class Claim:
 
     Args:
         text: with its place; in quotation marks only where it is verbatim.
-        than: where the metric is higher, whether that is better or worse.
-        less: where it is lower; None for a claim of the metric at `than` alone, which is at least `by`.
-        by: by at least so much, in the metric's own unit.
-        within: instead of a direction: the two differ by less than this.
-        metric: by default the one that all selectors name (the first of `than`, if they name several), else
+        lower: The variants whose metric is lower, whether that is better or worse. None for a claim about
+            `higher` alone: its metric is at least `margin`.
+        higher: The variants whose metric is higher.
+        margin: The least difference that is claimed, in the unit of the metric.
+        within: Claims equivalence in place of a direction: the two differ by less than this.
+        metric: by default the one that all selectors name (the first of `higher`, if they name several), else
             the score of the preset's runs. Name and unit of the difference are its.
-        each: must hold of each variant that `less` fits against each that `than` fits, and not of their means
+        each: must hold of each variant of `lower` against each of `higher`, and not of their means
             alone.
     """
 
     text: str
-    less: Side | None = Field(default=None, kw_only=True)
-    than: Side
-    by: float = Field(default=0.0, ge=0)
+    # the other names are those of version 0.1, which its records have
+    lower: Side | None = Field(default=None, kw_only=True, validation_alias=AliasChoices("lower", "less"))
+    higher: Side = Field(validation_alias=AliasChoices("higher", "than"))
+    margin: float = Field(default=0.0, ge=0, validation_alias=AliasChoices("margin", "by"))
     within: float | None = Field(default=None, gt=0)
     metric: str = ""
     each: bool = False
@@ -86,18 +88,17 @@ class Claim:
         named = [where.get(METRIC) for _, where in self.selectors]
         if all(named):  # then the score is in no number of it
             object.__setattr__(self, "metric", named[0])
-        if self.within is not None and self.by:
+        if self.within is not None and self.margin:
             raise ConfigError(
-                f"the claim {self.text!r}: by is a direction's margin and within that of no difference:"
-                " give one"
+                f"the claim {self.text!r}: margin is for a direction and within for equivalence: give one"
             )
 
     @property
     def selectors(self) -> tuple[tuple[float, Where], ...]:
-        """What the contrast adds, with the sign of each: `than` minus `less`."""
-        sides = ((1.0, self.than), *(((-1.0, self.less),) if self.less is not None else ()))
+        """What the contrast adds, with the sign of each: `higher` minus `lower`."""
+        sides = ((1.0, self.higher), *(((-1.0, self.lower),) if self.lower is not None else ()))
         parts = (
-            ((sign, side.of), (-sign, side.over)) if isinstance(side, Gain) else ((sign, side),)
+            ((sign, side.of), (-sign, side.over)) if isinstance(side, Interaction) else ((sign, side),)
             for sign, side in sides
         )
         return tuple(chain.from_iterable(parts))
@@ -111,15 +112,15 @@ class Claim:
         """Return the contrast with its margin. `word` returns a setting in words, or nothing to leave it
         out.
         """
-        minus = "" if self.less is None else f" minus {_words(self.less, word)}"
-        return f"{'each of ' * self.each}{_words(self.than, word)}{minus}: {self.margin}"
+        minus = "" if self.lower is None else f" minus {_words(self.lower, word)}"
+        return f"{'each of ' * self.each}{_words(self.higher, word)}{minus}: {self.margin_words}"
 
     @property
-    def margin(self) -> str:
+    def margin_words(self) -> str:
         """In words, what the contrast is claimed to be."""
         if self.within is not None:
             return f"less than {self.within:g} either way"
-        return f"at least {self.by:g}" if self.by else "above 0"
+        return f"at least {self.margin:g}" if self.margin else "above 0"
 
 
 class QuestionPart(Part):
@@ -230,7 +231,10 @@ def weights_each(
     if not claim.each:
         return [_weights(claim, selected)]
     pairs: list[list[Selected]] = [[]]
-    for side in (claim.than, claim.less):  # each variant of a side alone; a gain stays a difference of means
+    for side in (
+        claim.higher,
+        claim.lower,
+    ):  # each variant of a side alone; a gain stays a difference of means
         parts, selected = (
             (selected[:1], selected[1:]) if isinstance(side, dict) else (selected[:2], selected[2:])
         )
@@ -313,7 +317,7 @@ def _named(claim: Claim) -> str:
 
 
 def _words(side: Side, word: Callable[[str, Any], str]) -> str:
-    if isinstance(side, Gain):
+    if isinstance(side, Interaction):
         return f"({_words(side.of, word)} minus {_words(side.over, word)})"
     words = (
         f"{axis_title(level)} tuned" if name == TUNED else word(name, level) for name, level in side.items()

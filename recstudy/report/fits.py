@@ -170,7 +170,9 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
             }
             scale = scale_of(name, [run for variant_runs in group.values() for run in variant_runs])
             floor = _floor(records, name, scale, list(distinct_runs.values()))
-            fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]), floor)
+            fit: Fit[int] = Fit(
+                scores, scale, records.plan.success_threshold.get(name.partition("@")[0]), floor
+            )
             fits |= {index: (fit, key) for index, key in keys.items()}
         return fits
 

@@ -41,7 +41,7 @@ from recstudy.report.claims import (
     Claims,
     Differences,
     Effects,
-    Gain,
+    Interaction,
     QuestionPart,
     Weights,
     weights,
@@ -251,15 +251,19 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     among = list(weights(claim, records.variants, records.configs))
     rows = []
     question = (
-        partial(Question, above=claim.by) if claim.within is None else partial(Question, within=claim.within)
+        partial(Question, above=claim.margin)
+        if claim.within is None
+        else partial(Question, within=claim.within)
     )
     for stated in weights_each(claim, records.variants, records.configs, tuned):
         rows.append(_ask(records, by_name(claim.text), claim.contrast, claim.metric, question, stated, among))
     least = min(rows, key=room)
     if least.answer.p is not None and room(least) < 0:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
-    apart = not isinstance(claim.less, dict) or isinstance(claim.than, Gain)
-    thresholds = [threshold for threshold in records.plan.learned.items() if threshold[0] == claim.metric]
+    apart = not isinstance(claim.lower, dict) or isinstance(claim.higher, Interaction)
+    thresholds = [
+        threshold for threshold in records.plan.success_threshold.items() if threshold[0] == claim.metric
+    ]
     late = post_hoc(records, claim, among) or any(
         post_hoc(records, threshold, among) for threshold in thresholds
     )
@@ -267,7 +271,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     return replace(
         least,
         words=claim.words(partial(_setting_words, records)),
-        margin=claim.margin,
+        margin=claim.margin_words,
         apart=apart,
         marks=marks,
     )

@@ -36,7 +36,7 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
     """
     match statement:
         case Claim():
-            values = ["claim", statement.selectors, statement.by, statement.within, statement.metric]
+            values = ["claim", statement.selectors, statement.margin, statement.within, statement.metric]
             return values + ["each"] * statement.each, f"the claim {statement.text!r}"
         case Target():
             words = f"{statement.source}: {statement.metric}"
@@ -71,7 +71,11 @@ def statements(plan: PlanRecord) -> list[Statement]:
         for target in part.targets
         if target.margin
     ]
-    stated += [*plan.deviations, *plan.learned.items(), *([plan.seeds_at_most] if plan.seeds_at_most else [])]
+    stated += [
+        *plan.deviations,
+        *plan.success_threshold.items(),
+        *([plan.max_seeds] if plan.max_seeds else []),
+    ]
     stated += [PAIRED] * plan.paired
     return list({digest_of(statement): statement for statement in stated}.values())
 
@@ -161,7 +165,7 @@ def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
         recstudy=recstudy,
         definition=plan.definition,
         seeds=len(plan.seeds),
-        seeds_at_most=plan.seeds_at_most,
+        max_seeds=plan.max_seeds,
         stated=stated,
     )
 
@@ -170,13 +174,13 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
     """Return how the plan differs from what was registered, each in a few words. Fewer seeds are no
     difference.
     """
-    now, most, changes = registrable(plan, "", ""), registered.seeds_at_most or registered.seeds, []
+    now, most, changes = registrable(plan, "", ""), registered.max_seeds or registered.seeds, []
     if now.definition != registered.definition:
         changes.append(f"other settings are compared ({now.definition}, not {registered.definition})")
     if now.seeds > most:
         changes.append(f"{now.seeds} seeds, not {most} at most")
-    if now.seeds_at_most != registered.seeds_at_most:
-        changes.append(f"seeds_at_most {now.seeds_at_most}, not {registered.seeds_at_most}")
+    if now.max_seeds != registered.max_seeds:
+        changes.append(f"max_seeds {now.max_seeds}, not {registered.max_seeds}")
     gone = [registered.stated[stated] for stated in registered.stated if stated not in now.stated]
     new = [now.stated[stated] for stated in now.stated if stated not in registered.stated]
     changes += [f"{words} {'changed' if words in new else 'is gone'}" for words in gone]

@@ -256,7 +256,7 @@ class StudyRecords:
         """
         readings = (self._looks[first[0]].date for first in self._first_readings if first)
         first_reading, dates = min(readings, default=""), self.plan.stated
-        maximum = self.plan.seeds_at_most
+        maximum = self.plan.max_seeds
         if not first_reading or (maximum and dates.get(digest_of(maximum), "") <= first_reading):
             return maximum
         earlier = {seeds: dates.get(digest_of(seeds), "") for seeds in range(1, MAX_SEEDS)}

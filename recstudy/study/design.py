@@ -18,7 +18,7 @@ Changes = Mapping[str, Any]  # field -> value
 
 @explained
 @dataclass(frozen=True)
-class Shared:
+class AlignedAxis:
     """Levels of an axis that means the same in several model families, whose fields for it differ.
 
     Args:
@@ -27,7 +27,7 @@ class Shared:
 
     Example:
         >>> from recstudy.models import ViT, ViTRM
-        >>> depth = Shared([1, 2], {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}})
+        >>> depth = AlignedAxis([1, 2], {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}})
         >>> [dict(variant.changes)["model.layers"] for variant in grid({"model": [ViT()], "depth": depth})]
         [2, 4]
     """
@@ -44,17 +44,17 @@ class Shared:
         family = getattr(model, "family", None)
         if family is None:
             raise ConfigError(
-                "Shared levels go by a variant's family: give the grid an axis 'model' of model configs"
+                "AlignedAxis levels go by a variant's family: give the grid an axis 'model' of model configs"
             )
         if family not in self.fields:
             raise ConfigError(
-                f"Shared levels have no field for the family {family!r}, only for {choices(self.fields)}"
+                f"AlignedAxis levels have no field for the family {family!r}, only for {choices(self.fields)}"
             )
         field = self.fields[family]
         return {field: level} if isinstance(field, str) else field(level)
 
 
-Levels = Sequence[Any] | Changes | Shared
+Levels = Sequence[Any] | Changes | AlignedAxis
 Axes = Mapping[str, Levels]  # field, or a word of the user's -> levels
 
 
@@ -89,7 +89,7 @@ def grid(axes: Axes) -> list[Variant]:
     """Return every combination of the axes' levels, the last axis fastest.
 
     An axis is a field with a list of values, or with named levels: a value each, or several changes at once;
-    or a word of yours with `Shared` levels, which set another field in each family of the axis `model`.
+    or a word of yours with `AlignedAxis` levels, which set another field in each family of the axis `model`.
 
     Example:
         >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
@@ -181,8 +181,8 @@ def _all_named(axes: Axes) -> dict[str, dict[Any, Any]]:
 
 
 def _named(axis: str, levels: Levels) -> dict[Any, Any]:
-    """Level -> its changes, or, of `Shared` levels, a function that gives them for a model."""
-    if isinstance(levels, Shared):
+    """Level -> its changes, or, of `AlignedAxis` levels, a function that gives them for a model."""
+    if isinstance(levels, AlignedAxis):
         return {level: partial(levels.changes, level) for level in _named(axis, levels.levels)}
     levels = python_value(levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
@@ -208,7 +208,7 @@ def _variant(
     """Return the variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
     given = [named[axes[short]][level] for short, level in levels.items()]
-    for change in sorted(given, key=callable):  # a `Shared` level asks for the model, so it comes last
+    for change in sorted(given, key=callable):  # a `AlignedAxis` level asks for the model, so it comes last
         changes |= change(changes.get("model")) if callable(change) else change
     return Variant(label=_label(levels), changes=changes, levels=levels, axes=axes)
 

@@ -79,7 +79,7 @@ class Plan:
         smoke: Whether the runs are small and their numbers mean nothing.
         variants: The variants of a study; a search makes its own.
         configs: Their settings.
-        seeds_at_most: How many seeds a study may come to have; 0 if it does not say.
+        max_seeds: How many seeds a study may come to have; 0 if it does not say.
         extended: Variant, by its position -> its number of seeds, if it has more.
         first: Settings that a search tries first.
         budget: What a search may spend.
@@ -95,7 +95,7 @@ class Plan:
     smoke: bool = False
     variants: Sequence[Variant] = ()
     configs: Sequence[RunSettings] = ()
-    seeds_at_most: int = 0
+    max_seeds: int = 0
     extended: Mapping[int, int] = field(default_factory=dict)
     first: Sequence[Params] = ()
     budget: Budget = NOTHING
@@ -282,7 +282,7 @@ def make_plan(
         smoke: Make the runs small.
         vary: Field -> values, in place of those that the study gives it.
         families: The model families of a search.
-        options: Of a study `seeds_at_most`; of a search `budget`, `sampler` and `stopping`.
+        options: Of a study `max_seeds`; of a search `budget`, `sampler` and `stopping`.
 
     Raises:
         ConfigError: no such preset or field; a value out of range; a change to a field that is swept or
@@ -328,16 +328,16 @@ def make_plan(
         return plan
 
 
-def _with_variants(plan: Plan, study: Study, seeds_at_most: int | None = None) -> Plan:
+def _with_variants(plan: Plan, study: Study, max_seeds: int | None = None) -> Plan:
     variants = study.by_preset(study.variants, plan.preset)
     configs = plan.base.with_each({**variant.changes, **plan.changes} for variant in variants)
     if plan.preset == PAPER and not plan.changes:
         _check_deviations(study, configs)
-    most = study.by_preset(study.seeds_at_most, plan.preset, 0) if seeds_at_most is None else seeds_at_most
+    most = study.by_preset(study.max_seeds, plan.preset, 0) if max_seeds is None else max_seeds
     if most and plan.seeds > most:
         raise ConfigError(
             f"{plan.seeds} seeds are more than the {most} that {study.name} may have: raise its"
-            f" seeds_at_most, or --seeds-at-most {plan.seeds}. Tests are stricter where that is stated after"
+            f" max_seeds, or --max-seeds {plan.seeds}. Tests are stricter where that is stated after"
             " the first run has finished"
         )
     if len(variants) * plan.seeds > MOST_RUNS:
@@ -345,7 +345,7 @@ def _with_variants(plan: Plan, study: Study, seeds_at_most: int | None = None) -
             f"{study.name} would have {len(variants)} variants x {plan.seeds:,} seeds, but a study plans"
             f" {MOST_RUNS:,} runs at most: lower --seeds, or split the study"
         )
-    return replace(plan, variants=variants, configs=configs, seeds_at_most=most)
+    return replace(plan, variants=variants, configs=configs, max_seeds=most)
 
 
 def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = "", stopping: str = "") -> Plan:

@@ -25,7 +25,7 @@ from recstudy.records.study_schema import (
     MetricRecord,
     PlannedRun,
     PlanRecord,
-    Range,
+    RangeRecord,
     Reference,
     Registered,
     SearchRecord,
@@ -90,8 +90,8 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
                 for variant, config, checksum in zip(plan.variants, plan.configs, checksums, strict=True)
             ),
             seeds=tuple(sorted({run.seed for run in plan.runs})) or (0,),
-            seeds_at_most=plan.seeds_at_most,
-            learned=dict(study.learned),
+            max_seeds=plan.max_seeds,
+            success_threshold=dict(study.success_threshold),
             paired=getattr(study, "paired", False),
             runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
             report=tuple(dump_report(plan.report)),
@@ -105,7 +105,7 @@ def search_record(plan: Plan) -> SearchRecord:
     """Return how a search searches."""
     ranges = {
         family: {
-            path: Range(
+            path: RangeRecord(
                 **stated.record,
                 when={field: tuple(values) for field, values in plan.space.when.get(path, {}).items()},
             )

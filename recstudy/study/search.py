@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
 from recstudy.programs.metric import Metric
-from recstudy.programs.settings import DIGITS, RunSettings, Tunable, flatten
+from recstudy.programs.settings import DIGITS, Range, RunSettings, flatten
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
 from recstudy.study.budget import Budget
@@ -22,7 +22,7 @@ from recstudy.study.study import ByPreset, Stated
 
 Direction = Literal["max", "min"]
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
-Ranges = Mapping[str, Mapping[str, Tunable]]  # family -> path of a field -> its range
+Ranges = Mapping[str, Mapping[str, Range]]  # family -> path of a field -> its range
 # field -> other field -> the values of that at which it is searched
 Conditions = Mapping[str, Mapping[str, Sequence[Any]]]
 COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the settings
@@ -136,14 +136,12 @@ class Search(Stated):
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
-            raise ConfigError(
-                f"the ranges of {self.name} are {{field: Tunable(...)}}, but got {brief(ranges)}"
-            )
+            raise ConfigError(f"the ranges of {self.name} are {{field: Range(...)}}, but got {brief(ranges)}")
         for name, given in ranges.items():
             if name in self.presets and isinstance(given, Mapping):
                 self._check_ranges(given)
-            elif not isinstance(given, Tunable):
-                raise ConfigError(f"{self.name} gives {name!r} a range that is no Tunable: {given!r}")
+            elif not isinstance(given, Range):
+                raise ConfigError(f"{self.name} gives {name!r} a range that is no Range: {given!r}")
 
     def varied(self, preset: str, axes: Mapping[str, Any]) -> Self:
         """Return the search with these fields tried at these values. Nothing but the preset's own settings is
@@ -154,7 +152,7 @@ class Search(Stated):
             axes: Path of a field -> values.
         """
         new = [path for path in axes if not any(fnmatch.fnmatchcase(path, pattern) for pattern in self.vary)]
-        ranges = {**self.ranges[preset], **{path: Tunable(values) for path, values in axes.items()}}
+        ranges = {**self.ranges[preset], **{path: Range(values) for path, values in axes.items()}}
         return replace(self, vary=[*self.vary, *new], ranges={preset: ranges}, first=())
 
 
@@ -245,7 +243,7 @@ def space_of(search: Search, preset: str, bases: Mapping[str, RunSettings]) -> S
                 f"{search.name} varies {pattern!r}, but no field of that name states a range: "
                 f"{choices(known)}.{nearest(pattern, known)}"
             )
-    ranges: dict[str, dict[str, Tunable]] = {}
+    ranges: dict[str, dict[str, Range]] = {}
     for family, base in bases.items():
         fields = flatten(base.values)
         stated = {**base.ranges, **given}

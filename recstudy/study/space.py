@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from scipy.special import stdtrit
 
 from recstudy.errors import ConfigError, StorageError
-from recstudy.programs.settings import Tunable
+from recstudy.programs.settings import Range
 from recstudy.records.plans import FAMILY
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord
@@ -207,7 +207,7 @@ def intervals(
     return ends
 
 
-def _suggest(trial: Trial, path: str, range: Tunable) -> Any:
+def _suggest(trial: Trial, path: str, range: Range) -> Any:
     if range.values:
         return trial.suggest_categorical(path, range.values)
     if range.whole:

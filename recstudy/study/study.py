@@ -41,7 +41,7 @@ class Stated:
     metrics: Mapping[str, Metric]
     variants: Any = ()  # from here on of one of the two alone
     claims: Any = ()
-    learned: Any = MappingProxyType({})
+    success_threshold: Any = MappingProxyType({})
     deviations: Any = ()
     objectives: Any = MappingProxyType({})
     confirm: int = 0
@@ -176,11 +176,11 @@ class Study(Stated):
             default. With a program of your own: name -> changes of its settings; none are needed.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
-        seeds_at_most: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so
+        max_seeds: the maximum number of seeds, for every preset or by preset; 0 if none is stated, so
             that the first look has the whole error. A study that is read at 3 seeds and again at 5 has two
             chances to be wrong, so each look spends a part of the 5 %. A study that goes beyond its maximum
             may err in 7.5 %.
-        learned: metric -> the value above which a seed has learned, where some seeds do and others do not (`2
+        success_threshold: metric -> the value above which a seed has learned, where some seeds do and others do not (`2
             of 3 learned`); without it one wide gap between the seeds tells.
         paired: whether variants of the same seed share data order and initialization, so that differences are
             taken per seed.
@@ -202,8 +202,8 @@ class Study(Stated):
     presets: Mapping[str, Any] = field(default_factory=dict)
     variants: ByPreset[Sequence[Variant]] = ()
     seeds: ByPreset[int] = 1
-    seeds_at_most: ByPreset[int] = 0
-    learned: Mapping[str, float] = field(default_factory=dict)
+    max_seeds: ByPreset[int] = 0
+    success_threshold: Mapping[str, float] = field(default_factory=dict)
     paired: bool = False
     report: ByPreset[Sequence[Part]] = ()
     claims: ByPreset[Sequence[Claim]] = ()
@@ -215,28 +215,28 @@ class Study(Stated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.each("seeds_at_most", whole=False)
+        self.each("max_seeds", whole=False)
         for preset in self.presets:
-            seeds, most = self.by_preset(self.seeds, preset), self.by_preset(self.seeds_at_most, preset, 0)
+            seeds, most = self.by_preset(self.seeds, preset), self.by_preset(self.max_seeds, preset, 0)
             if most != 0 and not is_count(most, seeds):
                 raise ConfigError(
-                    f"the seeds_at_most of {self.name} must be a whole number of at least its {seeds} seeds,"
+                    f"the max_seeds of {self.name} must be a whole number of at least its {seeds} seeds,"
                     f" but got {most!r}"
                 )
         if not isinstance(self.paired, bool):
             raise ConfigError(
                 f"the `paired` of {self.name} must be True or False, but got {brief(self.paired)}"
             )
-        if not isinstance(self.learned, Mapping):
+        if not isinstance(self.success_threshold, Mapping):
             raise ConfigError(
-                f"the `learned` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.learned)}"
+                f"the `success_threshold` of {self.name} must be {{METRIC: VALUE}}, but got {brief(self.success_threshold)}"
             )
         with using_metrics(self.metrics):
-            for name, value in self.learned.items():
+            for name, value in self.success_threshold.items():
                 low, high = METRICS[name].bounds or (-inf, inf)
                 if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
                     raise ConfigError(
-                        f"`learned` of {self.name}: {name} must be a number between {low:g} and {high:g}, but"
+                        f"`success_threshold` of {self.name}: {name} must be a number between {low:g} and {high:g}, but"
                         f" got {value!r}"
                     )
         self.check_lists("variants", Variant)

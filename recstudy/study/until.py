@@ -110,19 +110,19 @@ def with_maximum(plan: Plan, results: Results) -> Plan:
 
     If the command was stopped and typed again, the recorded maximum stays.
     """
-    if plan.seeds_at_most:
+    if plan.max_seeds:
         return plan
     recorded = read_record(results.study(plan.study.name, plan.folder) / "plan.json", PlanRecord)
-    if recorded and recorded.definition == plan.definition and recorded.seeds_at_most:
-        return replace(plan, seeds_at_most=recorded.seeds_at_most)
+    if recorded and recorded.definition == plan.definition and recorded.max_seeds:
+        return replace(plan, max_seeds=recorded.max_seeds)
     ids = {run.id for run in plan.runs}
     if any(not ids.isdisjoint(look.runs) for look in read_looks(results, plan_record(plan))):
         raise ConfigError(
             f"--until decided needs the maximum number of seeds of {plan.study.name}, which states none, and"
-            " its verdicts have been read: add --seeds-at-most N, such as 10. Verdicts beyond the first look"
+            " its verdicts have been read: add --max-seeds N, such as 10. Verdicts beyond the first look"
             " are then stricter"
         )
-    return replace(plan, seeds_at_most=DEFAULT_MAXIMUM * plan.seeds)
+    return replace(plan, max_seeds=DEFAULT_MAXIMUM * plan.seeds)
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Until:
         Raises:
             ConfigError: The budget does not pay for the first seeds.
         """
-        name, maximum = plan.study.name, plan.seeds_at_most
+        name, maximum = plan.study.name, plan.max_seeds
         if not budget:
             return cls(maximum)
         limit = Budget.parse(budget)

@@ -108,7 +108,7 @@ def think(
     network: Network, images: Tensor, batch: Batch, config: RunConfig, noise: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
     """Answers (B, S) uint8 and how sure the halting head is of them (B,), after D segments."""
-    carry = network.start(images, batch.told)
+    carry = network.start(images, batch.context)
     for _ in range(config.train.at_test.segments):
         alive()
         carry = carry if noise is None else shaken(carry, config.train.at_test, noise)

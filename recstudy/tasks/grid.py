@@ -78,7 +78,7 @@ class Grid(Task):
         return {"cells": output.logits.argmax(-1).byte()}
 
     @staticmethod
-    def told(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
+    def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
         """Return which puzzle it is, where the data number them."""
         return ids
 

@@ -106,7 +106,7 @@ def solve(
             break
         alive()
         count, seen, batch = len(batch.images), seen + batch.total, filled(batch)
-        carry = network.start(batch.images, batch.told)
+        carry = network.start(batch.images, batch.context)
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=batch.images.device)
         ended = torch.zeros(
             1 + len(config.train.at_test.halts), *hits.shape, dtype=torch.bool, device=hits.device

@@ -113,7 +113,7 @@ class Task(ABC):
         return {"logits": output.logits.float()}
 
     @staticmethod
-    def told(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
+    def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
         """Return what a network is told beside the image: by default its group (patient), where the data have
         such.
         """

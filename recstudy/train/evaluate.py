@@ -68,7 +68,7 @@ def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence
     for whole in batches.plain(own_batch(config) * batches.world):
         alive()
         batch = filled(whole)
-        carry = network.start(batch.images, batch.told)
+        carry = network.start(batch.images, batch.context)
         for depth in range(1, max(depths) + 1):
             with autocast(batch.images.device, config.train):
                 output, carry = network(batch.images, carry)

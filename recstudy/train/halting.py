@@ -36,7 +36,7 @@ class Slots:
 
 def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
     """Return the slots after those that halted took their sample of `batch`; all of them at the start."""
-    fresh = network.start(batch.images, batch.told)
+    fresh = network.start(batch.images, batch.context)
     if slots is None:
         every = torch.ones(len(batch.images), dtype=torch.bool, device=batch.images.device)
         return Slots(batch, fresh, torch.zeros_like(every, dtype=torch.int64), every)

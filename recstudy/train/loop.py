@@ -221,7 +221,7 @@ class Training:
     def train_batch(self, batch: Batch) -> list[Tensor]:
         """Supervision steps on one batch, until it halts; this worker's part of each step's mean loss."""
         state, config = self.state, self.config.train
-        carry = state.network.start(batch.images, batch.told)
+        carry = state.network.start(batch.images, batch.context)
         losses: list[Tensor] = []
         pending: list[Tensor] = []  # losses whose gradient still flows, where the carry is not detached
         for step in range(config.supervision_steps):
@@ -401,7 +401,7 @@ def batches(
     train = config.train
     return Batches(
         split, mean, std, data.classes, train.batch_size, train.augment, draw(config.seed, "order"), device,
-        rank=rank, world=world, data=config.data, told=task.told,
+        rank=rank, world=world, data=config.data, context=task.context,
     )  # fmt: skip
 
 

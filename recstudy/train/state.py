@@ -160,16 +160,18 @@ def _check(path: Path, kind: str, own: str | None, place: str, found: str, fix: 
 def _parts(slots: Slots) -> list[Tensor]:
     """Return all tensors of the samples in work; the batch's optional ones are empty where it has none."""
     batch = slots.batch
-    optional = [batch.images.new_empty(0) if part is None else part for part in (batch.targets, batch.told)]
+    optional = [
+        batch.images.new_empty(0) if part is None else part for part in (batch.targets, batch.context)
+    ]
     return [*optional, batch.images, batch.labels, slots.steps, slots.halted, *slots.carry]
 
 
 def _slots(training: Training, parts: list[Tensor]) -> Slots:
     """Return this worker's share of the samples in work."""
-    targets, told, images, labels, steps, halted, *carry = parts
+    targets, context, images, labels, steps, halted, *carry = parts
     count = len(images)
     rank, world = rank_and_world()
     share = slice(count * rank // world, count * (rank + 1) // world)
-    optional = [part[share] if len(part) else None for part in (targets, told)]
+    optional = [part[share] if len(part) else None for part in (targets, context)]
     batch = Batch(images[share], labels[share], optional[0], count, optional[1])
     return Slots(batch, tuple(part[share] for part in carry), steps[share], halted[share])

@@ -144,7 +144,7 @@ def beside_the_cpu(config: RunConfig) -> float:
         logits = []
         for training in (there, here):
             network, batch = training.state.network.eval(), next(training._train.epoch(0))
-            output, _ = network(batch.images, network.start(batch.images, batch.told))
+            output, _ = network(batch.images, network.start(batch.images, batch.context))
             logits.append({"logits": output.logits.cpu()})
     return apart(*logits)
 

@@ -62,7 +62,7 @@ def test_epoch_holds_each_image_of_the_split_once_and_plain_keeps_the_order():
     )
     labels = torch.cat([batch.labels for batch in made])
 
-    assert [(len(batch.images), batch.total, batch.targets, batch.told) for batch in made] == [
+    assert [(len(batch.images), batch.total, batch.targets, batch.context) for batch in made] == [
         (n, n, None, None) for n in (4, 4, 2)
     ]
     assert sorted(labels.tolist()) == list(range(1, 20, 2)) != labels.tolist()
@@ -91,7 +91,7 @@ def test_patients_and_several_labels_follow_their_images():
     for batch in [*made.epoch(0), *made.plain()]:
         values = batch.images.flatten().long()
         assert batch.labels.tolist() == [[value, -1] for value in values.tolist()]
-        assert torch.equal(batch.told, values // 2)
+        assert torch.equal(batch.context, values // 2)
 
 
 @pytest.mark.parametrize("augment", [Augment(), EVERYTHING])

@@ -14,7 +14,7 @@ from PIL import Image
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder
 from recstudy.data.cache import load
-from recstudy.data.reader import Decoded, Reader
+from recstudy.data.reader import Arrays, Reader
 from recstudy.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 from recstudy.errors import DataError
 
@@ -100,7 +100,7 @@ def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatc
     (tmp_path / "source").touch()
     monkeypatch.setattr(TorchvisionReader, "sources", lambda *args: ["source"])
     monkeypatch.setitem(OFFICIAL, "CIFAR100", {})
-    monkeypatch.setattr(TorchvisionReader, "decode", lambda *args: Decoded(images, labels, images, labels))
+    monkeypatch.setattr(TorchvisionReader, "decode", lambda *args: Arrays(images, labels, images, labels))
 
     borrowed, own = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
 

@@ -12,7 +12,7 @@ import torch
 from layouts import paint
 
 from recstudy.config import Augment, DataConfig, ModelConfig, RunConfig, Shape, TrainConfig
-from recstudy.data import Decoded, PhantomCaptions, Reader
+from recstudy.data import Arrays, PhantomCaptions, Reader
 from recstudy.data.batches import Batches
 from recstudy.data.cache import load
 from recstudy.data.checking import checked
@@ -43,9 +43,9 @@ class CellsReader(Reader):
     def sources(self, folder: Path) -> list[str]:
         return [self.config.path]
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         with np.load(folder / self.config.path) as file:
-            return Decoded(**file)
+            return Arrays(**file)
 
 
 def test_an_npz_file_is_a_data_set(tmp_path):
@@ -147,7 +147,7 @@ SHADES = """
 import numpy as np
 from help_shades import read
 from recstudy.config import DataConfig
-from recstudy.data import Decoded, Reader
+from recstudy.data import Arrays, Reader
 
 class Shades(DataConfig):
     '''A set in a module of its own.'''
@@ -165,7 +165,7 @@ class ShadesReader(Reader):
     def decode(self, folder):
         labels = np.array([read(cell) for cell in (folder / "labels.txt").read_text().split()])
         images = np.zeros((len(labels), 1, 4, 4), np.uint8)
-        return Decoded(images, labels, images, labels)
+        return Arrays(images, labels, images, labels)
 """
 
 
@@ -192,7 +192,7 @@ def test_an_edited_reader_and_its_edited_helper_read_again(tmp_path, monkeypatch
 IMAGES, LABELS = np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 3
 FLOATS = np.ones((20, 1, 4, 4), np.float32)
 FINDINGS = np.eye(3, dtype=np.int64)[LABELS]
-GOOD = Decoded(IMAGES, LABELS, IMAGES, LABELS)
+GOOD = Arrays(IMAGES, LABELS, IMAGES, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ class SevenNetwork(Network):
         super().__init__()
         self.head = torch.nn.Linear(16, 7)
 
-    def start(self, images, told=None):
+    def start(self, images, context=None):
         return ()
 
     def forward(self, images, carry):
@@ -326,7 +326,7 @@ def test_captions_are_checked(tmp_path, changes, message):
             lambda *args: ["far/away.npz"],
             r"Cells not found under .* \(far is missing\). Pass --data DIR or set REC",
         ),
-        ("decode", lambda *args: tuple(GOOD), "must give a recstudy.data.Decoded, but gave a tuple."),
+        ("decode", lambda *args: tuple(GOOD), "must give a recstudy.data.Arrays, but gave a tuple."),
         (
             "decode",
             lambda *args: {}["pictures"],

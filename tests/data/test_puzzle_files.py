@@ -45,7 +45,16 @@ def write(folder, part="train", about=None, sets=None):
 def batches_of(config, split, classes):
     """Batches of whole epochs, and the first of them."""
     batches = Batches(
-        split, (0.0,), (1 / 255,), classes, 24, Augment(), 0, torch.device("cpu"), data=config, told=Grid.told
+        split,
+        (0.0,),
+        (1 / 255,),
+        classes,
+        24,
+        Augment(),
+        0,
+        torch.device("cpu"),
+        data=config,
+        context=Grid.context,
     )
     return batches, next(batches.epoch(0))
 
@@ -247,7 +256,7 @@ def test_it_is_turned_when_it_trains(tmp_path):
 
     assert SudokuExtreme().lawful(given, batch.labels.numpy()).all()
     assert not {row.tobytes() for row in given} & {row.tobytes() for row in MADE.train_images.reshape(24, 81)}
-    assert batch.told.tolist() == [0] * 24
+    assert batch.context.tolist() == [0] * 24
 
 
 ASKED, RIGHT = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_labels[0])

@@ -108,7 +108,7 @@ def test_seeds_at_a_bound_show_no_spread():
     of 3, >= 29 %.
     """
     top, bottom = (Fit({"a": [bound] * 3}, SHARE).estimate("a") for bound in (100.0, 0.0))
-    stated = Fit({"a": [100.0] * 3, "b": [40.0, 95.0, 96.0]}, SHARE, learned=90.0).estimate("a")
+    stated = Fit({"a": [100.0] * 3, "b": [40.0, 95.0, 96.0]}, SHARE, success_threshold=90.0).estimate("a")
 
     assert (top.why, top.interval, bottom.why) == (Why.CEILING, None, Why.FLOOR)
     assert (stated.split.learned, stated.split.low) == (
@@ -163,8 +163,8 @@ def test_a_gap_splits_seeds_where_it_is_wide_and_alone(values, split):
 
 
 def test_a_stated_threshold_splits_by_itself():
-    assert Fit({"a": [60.0, 66.0, 72.0]}, SHARE, learned=65.0).splits["a"].learned == 2
-    assert not Fit({"a": [66.0, 72.0]}, SHARE, learned=65.0).splits
+    assert Fit({"a": [60.0, 66.0, 72.0]}, SHARE, success_threshold=65.0).splits["a"].learned == 2
+    assert not Fit({"a": [66.0, 72.0]}, SHARE, success_threshold=65.0).splits
 
 
 def test_what_has_no_spread_has_no_interval():

@@ -23,7 +23,7 @@ class Net(Network):
         self.unused = nn.Linear(2, 2) if config.broken == "unused" else None
         self.calls = 0
 
-    def start(self, images, told=None):
+    def start(self, images, context=None):
         return ()
 
     def forward(self, images, carry):

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from recstudy import Metric, RunContext, Search, Tunable, main
+from recstudy import Metric, Range, RunContext, Search, main
 
 
 def climb(run: RunContext) -> dict[str, float]:
@@ -29,7 +29,7 @@ study = Search(
     program=climb,
     settings={"lr": 0.1, "depth": 2, "epochs": 9, "pause": 0.0},
     metrics={"accuracy": Metric("%")},
-    ranges={"lr": Tunable(1e-4, 1.0, log=True), "depth": Tunable(1, 6)},
+    ranges={"lr": Range(1e-4, 1.0, log=True), "depth": Range(1, 6)},
     budget="12 runs",
     confirm=2,
     seeds=1,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recstudy import Command, LastLine, Metric, Search, Study, Tunable, Variant, cli, run
+from recstudy import Command, LastLine, Metric, Range, Search, Study, Variant, cli, run
 from recstudy.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.records import Attempt, EpochLine, Result, read_log
@@ -309,7 +309,7 @@ def test_a_search_stops_a_command_by_its_progress(study):
         program=Command("python train.py {folder} {x}", folder=Path.cwd(), progress=progress),
         settings={"x": 9},
         metrics=ACCURACY,
-        ranges={"x": Tunable([9, 8, 7, 0])},
+        ranges={"x": Range([9, 8, 7, 0])},
         first=[{"x": 8}, {"x": 7}, {"x": 0}],
         budget="4 runs",
         stopping="median",
@@ -327,7 +327,7 @@ def test_a_search_stops_a_command_by_its_progress(study):
 
 PRUNED = """
 import time
-from recstudy import Command, LastLine, Metric, Search, Tunable, main
+from recstudy import Command, LastLine, Metric, Search, Range, main
 
 def train(run):
     for step in range(600 if run.settings["x"] == 0 else 1):
@@ -342,7 +342,7 @@ study = Search(
     program=PROGRAM,
     settings={"x": 9},
     metrics={"accuracy": Metric("%")},
-    ranges={"x": Tunable([9, 8, 7, 0])},
+    ranges={"x": Range([9, 8, 7, 0])},
     first=[{"x": 8}, {"x": 7}, {"x": 0}],
     budget="4 runs",
     stopping="median",

@@ -13,7 +13,7 @@ import pytest
 from shell import Shell, kill_all, until
 
 import recstudy
-from recstudy import Metric, Search, Tunable
+from recstudy import Metric, Range, Search
 from recstudy.cli import main
 from recstudy.errors import ConfigError
 from recstudy.records import Results, Stopped, read_record
@@ -86,7 +86,7 @@ def test_what_a_search_of_a_function_refuses(options, words):
 )
 def test_the_steps_of_a_run_are_known_by_a_setting(settings, steps):
     study = Search("steps", program=recstudy.Function(max, name=f"steps of {settings}"), settings=settings | {"x": 1},
-                   metrics={"accuracy": Metric("%")}, ranges={"x": Tunable(1, 3)})  # fmt: skip
+                   metrics={"accuracy": Metric("%")}, ranges={"x": Range(1, 3)})  # fmt: skip
 
     assert make_plan(study).base.steps == steps
 
@@ -96,7 +96,7 @@ def test_objectives_are_the_metrics_that_the_function_returns():
     fields = {
         "program": recstudy.Function(max, name="two objectives"),
         "settings": {"x": 1},
-        "ranges": {"x": Tunable(1, 3)},
+        "ranges": {"x": Range(1, 3)},
     }
 
     study = Search("two", metrics=metrics, objectives={"score": "max", "latency": "min"}, **fields)

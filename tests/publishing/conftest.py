@@ -24,7 +24,9 @@ def trained_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     study = tiny_study(
         base=tiny_run(epochs=2),
         seeds=2,
-        claims=[Claim("two latent steps help", less={"latent_steps": 1}, than={"latent_steps": 2}, by=0.5)],
+        claims=[
+            Claim("two latent steps help", lower={"latent_steps": 1}, higher={"latent_steps": 2}, margin=0.5)
+        ],
         report=[
             Table("depths", metrics=("top1_accuracy", "nll", "params"), targets=targets),
             Curve("curve", x="latent_steps", y="top1_accuracy"),

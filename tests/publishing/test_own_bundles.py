@@ -32,7 +32,7 @@ def typed(run: RunContext) -> dict[str, float]:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study whose levels are whole numbers where the program takes real ones: the ids are of the latter."""
     folder = tmp_path_factory.mktemp("own")
-    claims = [Claim("deeper is better", less={"depth": 1}, than={"depth": 4})]
+    claims = [Claim("deeper is better", lower={"depth": 1}, higher={"depth": 4})]
     variants = grid({"depth": [1, 4], "rate": [1, 0.5]})
     results = run_study(
         folder / "results", "typed", typed, settings=Settings, variants=variants, claims=claims

@@ -17,10 +17,10 @@ from recstudy.report.questions import QuestionRow
 PLAIN = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
 AROUND = (-0.1, 0.0, 0.1)  # a seed's distance from its mean: the spread is 0.1
 MEANS = {1: 93.0, 2: 92.9, 4: 92.0, 16: 90.0}
-HURTS = Claim("more supervision hurts", less={"steps": 16}, than={"steps": 1}, by=0.5)
-HELPS = Claim("more supervision helps", less={"steps": 1}, than={"steps": 16})
-SAME = Claim("two steps are as good as one", less={"steps": 1}, than={"steps": 2}, within=0.6)
-CLOSE = Claim("two steps are worse", less={"steps": 2}, than={"steps": 1})
+HURTS = Claim("more supervision hurts", lower={"steps": 16}, higher={"steps": 1}, margin=0.5)
+HELPS = Claim("more supervision helps", lower={"steps": 1}, higher={"steps": 16})
+SAME = Claim("two steps are as good as one", lower={"steps": 1}, higher={"steps": 2}, within=0.6)
+CLOSE = Claim("two steps are worse", lower={"steps": 2}, higher={"steps": 1})
 FULL = [93.0, 93.2, 93.1, 92.9, 93.3]
 ABLATION: dict[str, list[Any]] = {
     "full": FULL,

@@ -112,7 +112,7 @@ def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, draw
     same.
     """
     made = base(selection="validation")
-    made["data"]["drawing"] = drawing
+    made["data"]["resample"] = drawing
     by_seed = found(read(study(tmp_path / "a", lambda index, seed: checksum(f"{seed}"), base=made)))
     mixed = found(
         read(study(tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=made))

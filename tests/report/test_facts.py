@@ -30,15 +30,15 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
             "initial weights, order of training; fixed across seeds: images, validation split",
         ),
         (
-            {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "per seed"},
+            {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "resample": "per seed"},
             "initial weights, order of training, puzzles, validation split",
         ),
         (
-            {"name": "cifar10", "limit": 500, "drawing": "per seed"},
+            {"name": "cifar10", "limit": 500, "resample": "per seed"},
             "initial weights, order of training, subset of a limit, validation split; fixed across seeds: images",
         ),
         (
-            {"name": "digits", "drawing_seed": 0, "drawing": "per seed"},
+            {"name": "digits", "drawing_seed": 0, "resample": "per seed"},
             "initial weights, order of training, split into training and test images, validation split",
         ),
     ],
@@ -54,7 +54,7 @@ def test_a_page_says_what_the_random_seed_controls(tmp_path, data, told):
 
 def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
     made = variants()
-    made[1]["changes"] = made[1]["changes"] | {"data.drawing": "per seed", "data.limit": 500}
+    made[1]["changes"] = made[1]["changes"] | {"data.resample": "per seed", "data.limit": 500}
     records = load_study(write_study(tmp_path / "r", variants=made), "made_up", "paper")
 
     first, second, *others = seed_words(records, range(4)).split("); ")

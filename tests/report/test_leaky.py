@@ -10,7 +10,7 @@ from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
 from recstudy.papers import published
-from recstudy.programs.settings import Tunable
+from recstudy.programs.settings import Range
 from recstudy.report import Table
 from recstudy.report.tables.render import csv_text
 from recstudy.report.tables.table import table_data
@@ -98,6 +98,6 @@ def test_no_search_ranks_it():
 
     with pytest.raises(ConfigError, match=told):
         make_plan(search("leaky"))
-    plan = make_plan(search("image_only", **{"model.fuselip.mode": Tunable(["image_only", "leaky"])}))
+    plan = make_plan(search("image_only", **{"model.fuselip.mode": Range(["image_only", "leaky"])}))
     with pytest.raises(ConfigError, match=told):
         plan.run(0, {"model.fuselip.mode": "leaky"})

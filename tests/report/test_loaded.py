@@ -70,8 +70,8 @@ def test_estimates_are_the_numbers_of_the_tables(loaded):
 def test_answers_have_a_row_per_question(tmp_path):
     claim = Claim(
         "smaller batches help",
-        less={"batch_size": 128},
-        than={"batch_size": 64, "model": "ViTRM"},
+        lower={"batch_size": 128},
+        higher={"batch_size": 64, "model": "ViTRM"},
         metric="top1_accuracy",
     )
     report = dump_report(

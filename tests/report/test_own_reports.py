@@ -77,7 +77,7 @@ def test_parts_and_claims_name_settings_as_the_program_does(tmp_path):
         Curve("curve", x="rate", y="accuracy", by="depth"),
         LearningCurves(metrics=("loss",)),
     ]
-    claims = [Claim("deeper is better", less={"depth": 1, "rate": 0.1}, than={"depth": 4})]
+    claims = [Claim("deeper is better", lower={"depth": 1, "rate": 0.1}, higher={"depth": 4})]
     results = run_study(tmp_path / "r", report=report, claims=claims)
     records = load_study(results, "depth", "default")
     with records.standing():

@@ -27,7 +27,7 @@ from asking import (
 from made_up import finish, plan, result, run_id, write_study
 from scipy import stats
 
-from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
+from recstudy import Claim, Interaction, RunConfig, Study, TrainConfig, factorial, grid
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.evidence import Fit, Reason, Verdict, contrast
@@ -63,7 +63,7 @@ def test_p_and_interval_by_hand(tmp_path):
 def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
     """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
     enough, short = claimed(
-        tmp_path, *by(PLAIN, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0)))
+        tmp_path, *by(PLAIN, *(Claim("solved", higher={"steps": 1}, margin=least) for least in (92.0, 94.0)))
     )
 
     assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
@@ -87,7 +87,7 @@ def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
 
 def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
     losses = {(2, 1): "not run", (2, 2): "not run", (4, 1): "failed", (4, 0): "diverged"}
-    lost = Claim("four are worse", less={"steps": 4}, than={"steps": 1})
+    lost = Claim("four are worse", lower={"steps": 4}, higher={"steps": 1})
     hurts, same, fewer = claimed(tmp_path, *by(PLAIN, HURTS, SAME, lost), losses=losses)
 
     assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(0.05 / 3))
@@ -113,7 +113,9 @@ def test_no_run_and_one_seed_decide_nothing(tmp_path):
 
 
 def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
-    (row,) = claimed(tmp_path, Claim("sixteen is worse than the rest", less={"steps": 16}, than={}, by=1.0))
+    (row,) = claimed(
+        tmp_path, Claim("sixteen is worse than the rest", lower={"steps": 16}, higher={}, margin=1.0)
+    )
 
     assert row.estimate.value == pytest.approx((93.0 + 92.9 + 92.0 + 90.0) / 4 - 90.0)
     assert {term.variant: term.weight for term in row.terms} == pytest.approx(
@@ -124,8 +126,8 @@ def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
 def test_each_goes_by_the_contrast_that_speaks_most_against_it(tmp_path):
     """One step is above each of the others, by 0.1 the least: its p is the claim's. That sixteen are above
     each is worst of one step, whose p is that of the worst of three."""
-    best = Claim("one is the best", less={"steps": [2, 4, 16]}, than={"steps": 1}, each=True)
-    last = Claim("sixteen is the best", less={"steps": [1, 2, 4]}, than={"steps": 16}, each=True)
+    best = Claim("one is the best", lower={"steps": [2, 4, 16]}, higher={"steps": 1}, each=True)
+    last = Claim("sixteen is the best", lower={"steps": [1, 2, 4]}, higher={"steps": 16}, each=True)
     alone = [CLOSE, HELPS]
     first, worst, close, helps = claimed(tmp_path, *by(PLAIN, best, last, *alone))
 
@@ -139,7 +141,7 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
     """Sixteen steps have the best selection score (as made_up copies the test score, of four steps 99 is
     written there).
     """
-    claim = Claim("tuned", less={"steps": [4, 16], "tuned": "steps"}, than={"steps": 1})
+    claim = Claim("tuned", lower={"steps": [4, 16], "tuned": "steps"}, higher={"steps": 1})
     results = study(tmp_path / "r", [claim])
     for seed in range(3):
         made = result(92.0 + AROUND[seed]) | {
@@ -153,8 +155,13 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
 
 
 def test_a_gain_is_a_difference_of_differences(tmp_path):
-    doubling = [Gain(of={"steps": 1}, over={"steps": 2}), Gain(of={"steps": 2}, over={"steps": 4})]
-    claim = Claim("the second doubling costs more", less=doubling[0], than=doubling[1], by=0.5, metric=PLAIN)
+    doubling = [
+        Interaction(of={"steps": 1}, over={"steps": 2}),
+        Interaction(of={"steps": 2}, over={"steps": 4}),
+    ]
+    claim = Claim(
+        "the second doubling costs more", lower=doubling[0], higher=doubling[1], margin=0.5, metric=PLAIN
+    )
     (row,) = claimed(tmp_path, claim)
     (two,) = claimed(tmp_path / "two", *by(PLAIN, HURTS))
 
@@ -168,7 +175,10 @@ def test_depths_at_test_are_compared_run_by_run(tmp_path):
     interval.
     """
     claim = Claim(
-        "a second step helps", less={"steps": 1, "eval.depth": 1}, than={"steps": 1, "eval.depth": 2}, by=1.0
+        "a second step helps",
+        lower={"steps": 1, "eval.depth": 1},
+        higher={"steps": 1, "eval.depth": 2},
+        margin=1.0,
     )
     results = study(tmp_path / "r", [claim], means={1: 93.0})
     for seed, gain in enumerate((1.9, 2.0, 2.1)):
@@ -189,7 +199,9 @@ def test_depths_at_test_are_compared_run_by_run(tmp_path):
 
 def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
     """A made-up run's macro F1 is 0.2 below its accuracy, in every one: no spread is known."""
-    (row,) = claimed(tmp_path, Claim("macro F1 is lower", less={"metric": "macro_f1"}, than={}, within=0.3))
+    (row,) = claimed(
+        tmp_path, Claim("macro F1 is lower", lower={"metric": "macro_f1"}, higher={}, within=0.3)
+    )
 
     assert row.estimate.value == pytest.approx(0.2)
     assert (row.verdict, row.answer.reasons) == (Verdict.UNDECIDED, (Reason.NO_SPREAD,))
@@ -359,7 +371,10 @@ def test_what_is_no_factorial_is_refused(tmp_path, variants, message):
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
 STATED = Claim(
-    "002 4.4.1: more supervision hurts", less={"supervision_steps": 4}, than={"supervision_steps": 1}, by=0.5
+    "002 4.4.1: more supervision hurts",
+    lower={"supervision_steps": 4},
+    higher={"supervision_steps": 1},
+    margin=0.5,
 )
 
 
@@ -377,20 +392,20 @@ def test_claims_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"less": {"supervision_steps": 16}}, "names supervision_steps=16, which no variant has: there are supervision_steps=1, "),
-        ({"less": {"supervison_steps": 1}}, "names 'supervison_steps', but the study has .*Did you mean 'supervision_steps'"),
-        ({"less": {"eval.depth": 9}}, "names eval.depth=9, but 'supervision_steps=1' is tested after 1 to 4 steps: set train.eval"),
+        ({"lower": {"supervision_steps": 16}}, "names supervision_steps=16, which no variant has: there are supervision_steps=1, "),
+        ({"lower": {"supervison_steps": 1}}, "names 'supervison_steps', but the study has .*Did you mean 'supervision_steps'"),
+        ({"lower": {"eval.depth": 9}}, "names eval.depth=9, but 'supervision_steps=1' is tested after 1 to 4 steps: set train.eval"),
         ({"metric": "params"}, "is of 'params', which follows from the config and needs no test"),
         ({"each": True}, "is of each of several variants, but each side fits one: leave out each"),
     ],
 )  # fmt: skip
 def test_a_claim_that_cannot_be_tested_is_refused_before_it_runs(changes, message):
     with pytest.raises(ConfigError, match=message):
-        planned(Claim("002 4.4.1", **({"less": STATED.less, "than": STATED.than} | changes)))
+        planned(Claim("002 4.4.1", **({"lower": STATED.lower, "higher": STATED.higher} | changes)))
 
 
 def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
-    claim = Claim("x", less={"variant": "c"}, than={}, metric="rouge_l")
+    claim = Claim("x", lower={"variant": "c"}, higher={}, metric="rouge_l")
     variants = [VariantRecord(label=label) for label in "abc"]
 
     assert weights(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]) == {
@@ -399,15 +414,15 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
     }
     with pytest.raises(ConfigError, match="rests on 'c', which leaks: choose other variants"):
         weights(claim, [*variants[:2], replace(variants[2], leaks=True)], [{"at": at} for at in range(3)])
-    with pytest.raises(
-        ConfigError, match="by is a direction's margin and within that of no difference: give one"
-    ):
-        Claim("x", less={}, than={}, by=0.5, within=0.5)
+    with pytest.raises(ConfigError, match="margin is for a direction and within for equivalence: give one"):
+        Claim("x", lower={}, higher={}, margin=0.5, within=0.5)
 
 
 def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):
     """Two of 93.0, 93.1 and 93.2 are above 93.05."""
-    records = load_study(write_study(tmp_path / "r", learned={"top1_accuracy": 93.05}), "made_up", "paper")
+    records = load_study(
+        write_study(tmp_path / "r", success_threshold={"top1_accuracy": 93.05}), "made_up", "paper"
+    )
 
     found = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
 

@@ -41,7 +41,7 @@ from recstudy.report.writing import show_report
 def test_a_plan_with_the_papers_numbers_is_read_with_their_names(tmp_path):
     """As plans were before studies named their papers; `003 wide` is a variant's own label."""
     claim = Claim(
-        "004: HRM is worse", less={"batch_size": 64}, than={"batch_size": 128}, metric="top1_accuracy"
+        "004: HRM is worse", lower={"batch_size": 64}, higher={"batch_size": 128}, metric="top1_accuracy"
     )
     report = [Table("scores", title="Accuracy (002, section 4.3)"), Claims(claims=(claim,))]
     named = [one | {"label": f"003 wide, {one['label']}"} for one in variants()]

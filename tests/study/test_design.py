@@ -3,8 +3,8 @@ import doctest
 import pytest
 
 from recstudy import (
+    AlignedAxis,
     RunConfig,
-    Shared,
     Study,
     TrainConfig,
     Variant,
@@ -99,7 +99,7 @@ DEPTH = {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 
 
 
 def test_an_axis_of_two_families_sets_each_ones_own_field():
-    plan = planned(grid({"depth": Shared([1, 3], DEPTH), "model": MODELS}))
+    plan = planned(grid({"depth": AlignedAxis([1, 3], DEPTH), "model": MODELS}))
 
     assert [
         getattr(run.config.model, "latent_steps", None) or run.config.model.layers for run in plan.runs
@@ -110,13 +110,13 @@ def test_an_axis_of_two_families_sets_each_ones_own_field():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: grid({"depth": Shared([1], DEPTH)}), "give the grid an axis 'model' of model configs"),
+        (lambda: grid({"depth": AlignedAxis([1], DEPTH)}), "give the grid an axis 'model' of model configs"),
         (
-            lambda: grid({"depth": Shared([1], {"vit": "model.layers"}), "model": MODELS}),
-            "Shared levels have no field for the family 'vitrm', only for vit",
+            lambda: grid({"depth": AlignedAxis([1], {"vit": "model.layers"}), "model": MODELS}),
+            "AlignedAxis levels have no field for the family 'vitrm', only for vit",
         ),
         (
-            lambda: grid({"depth": Shared([], DEPTH), "model": MODELS}),
+            lambda: grid({"depth": AlignedAxis([], DEPTH), "model": MODELS}),
             "the axis 'depth' needs a list of levels",
         ),
         (

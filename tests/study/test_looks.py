@@ -19,7 +19,7 @@ from recstudy.study.record import record_plan
 from recstudy.study.study import Study
 from recstudy.testing import finish_runs, write_study
 
-STUDY = replace(tiny.study, seeds={"quick": 3, "long": 1}, seeds_at_most={"quick": 10})
+STUDY = replace(tiny.study, seeds={"quick": 3, "long": 1}, max_seeds={"quick": 10})
 
 
 def finish(results: Results, seeds: range, study: Study = STUDY) -> None:
@@ -34,13 +34,13 @@ def results(tmp_path) -> Results:
 
 
 def test_a_study_states_its_most_seeds_by_preset_and_the_command_line_another():
-    assert [make_plan(STUDY, preset).seeds_at_most for preset in ("quick", "long")] == [10, 0]
-    assert make_plan(STUDY, seeds=9, seeds_at_most=12).seeds_at_most == 12
+    assert [make_plan(STUDY, preset).max_seeds for preset in ("quick", "long")] == [10, 0]
+    assert make_plan(STUDY, seeds=9, max_seeds=12).max_seeds == 12
 
 
 def test_fewer_seeds_at_most_than_seeds_are_refused():
     with pytest.raises(
-        ConfigError, match=r"11 seeds are more than the 10 that tiny may have: raise its seeds_at_most, or"
+        ConfigError, match=r"11 seeds are more than the 10 that tiny may have: raise its max_seeds, or"
     ):
         make_plan(STUDY, seeds=11)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from recstudy import RunConfig, Search, Tunable
+from recstudy import Range, RunConfig, Search
 from recstudy.cluster.searching import Proposals
 from recstudy.cluster.sources import Source
 from recstudy.cluster.view import View
@@ -20,10 +20,10 @@ from recstudy.study.trials import TrialLog
 from recstudy.testing import finish_runs
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=16, heads=16, patch=2))
-RATE = {"train.learning_rate": Tunable(1e-4, 1e-2, log=True)}
+RATE = {"train.learning_rate": Range(1e-4, 1e-2, log=True)}
 
 
-def plan(ranges: Mapping[str, Tunable], budget: str, **changes) -> Plan:
+def plan(ranges: Mapping[str, Range], budget: str, **changes) -> Plan:
     given = {
         "name": "s",
         "presets": {"quick": [BASE]},
@@ -65,7 +65,7 @@ class Searched:
 
 def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
     """One width in sixteen goes with the heads: 30 misfits in a row come about once in seven settings."""
-    ranges = {"model.width": Tunable(16, 271), "model.heads": Tunable([16]), **RATE}
+    ranges = {"model.width": Range(16, 271), "model.heads": Range([16]), **RATE}
 
     search = Searched(plan(ranges, "40"), results).to_the_end()
 
@@ -75,7 +75,7 @@ def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
 
 def test_no_setting_is_paid_for_twice(results):
     """Of three settings a study has run one before."""
-    ranges = {"model.width": Tunable([16, 32, 48])}
+    ranges = {"model.width": Range([16, 32, 48])}
     known = plan(ranges, "40").run(0, {"model.width": 32})
     finish_runs(results, [known], 7.0)
 
@@ -93,7 +93,7 @@ def test_no_setting_is_paid_for_twice(results):
     ],
 )
 def test_where_nothing_fits_together_the_search_ends_and_says_so(results, rate, reason):
-    search = Searched(plan({"model.width": Tunable([17, 19]), **rate}, "40"), results).to_the_end()
+    search = Searched(plan({"model.width": Range([17, 19]), **rate}, "40"), results).to_the_end()
 
     assert search.log.params == {}
     assert search.said.getvalue().startswith(reason)
@@ -102,7 +102,7 @@ def test_where_nothing_fits_together_the_search_ends_and_says_so(results, rate, 
 
 def test_a_space_is_searched_when_all_that_fits_together_was_tried(results):
     """Of six settings three fit."""
-    ranges = {"model.width": Tunable([16, 17, 24]), "model.heads": Tunable([8, 16])}
+    ranges = {"model.width": Range([16, 17, 24]), "model.heads": Range([8, 16])}
 
     search = Searched(plan(ranges, "40"), results).to_the_end()
 
@@ -176,7 +176,7 @@ def test_the_best_are_those_of_this_definition_whatever_was_searched_last(result
     """Each later trial is better than those before."""
     first = Searched(plan(RATE, "6", seeds=1, confirm=2), results).to_the_end()
     first.confirmed()
-    narrow = {"train.learning_rate": Tunable(1e-4, 1e-3, log=True)}
+    narrow = {"train.learning_rate": Range(1e-4, 1e-3, log=True)}
     # `plan.json` is now this one's
     other = Searched(plan(narrow, "8", seeds=1, confirm=2), results).to_the_end()
 

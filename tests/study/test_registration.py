@@ -33,9 +33,11 @@ from recstudy.study.study import Study
 from recstudy.testing import make_result
 
 BEFORE, AFTER = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
-STEPS = Claim("more steps help", less={"latent_steps": 1}, than={"latent_steps": 3}, by=2.0)
-STRICTER = replace(STEPS, by=5.0)
-HURTS = Claim("supervision hurts", less={"supervision_steps": 2}, than={"supervision_steps": 1}, by=0.1)
+STEPS = Claim("more steps help", lower={"latent_steps": 1}, higher={"latent_steps": 3}, margin=2.0)
+STRICTER = replace(STEPS, margin=5.0)
+HURTS = Claim(
+    "supervision hurts", lower={"supervision_steps": 2}, higher={"supervision_steps": 1}, margin=0.1
+)
 STUDY = replace(tiny.study, seeds=3, claims=[STEPS])
 
 
@@ -88,8 +90,8 @@ def test_a_threshold_of_learning_of_afterwards_marks_the_verdicts_on_its_metric(
     finish(results, make_plan(STUDY), BEFORE)
 
     assert outcomes(stated(results)) == ["supported"]
-    assert outcomes(stated(results, replace(STUDY, learned={"macro_f1": 50}))) == ["supported"]
-    assert outcomes(stated(results, replace(STUDY, learned={"top1_accuracy": 50}))) == [
+    assert outcomes(stated(results, replace(STUDY, success_threshold={"macro_f1": 50}))) == ["supported"]
+    assert outcomes(stated(results, replace(STUDY, success_threshold={"top1_accuracy": 50}))) == [
         "supported (post hoc)"
     ]
 
@@ -129,7 +131,7 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     finish(results, make_plan(STUDY), BEFORE)
 
     changed = replace(
-        STUDY, report=[table], deviations=[deviation], seeds_at_most=9, learned={"top1_accuracy": 50}
+        STUDY, report=[table], deviations=[deviation], max_seeds=9, success_threshold={"top1_accuracy": 50}
     )
     records = stated(results, changed)
 
@@ -139,13 +141,13 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
 
 
 def test_a_maximum_that_is_changed_after_verdicts_were_read_does_not_count(results, monkeypatch):
-    first = replace(STUDY, seeds_at_most=5)
+    first = replace(STUDY, max_seeds=5)
     record_plan(make_plan(first), results)
     finish(results, make_plan(first), BEFORE)
     record_look(results, "tiny", "quick")
 
     monkeypatch.setattr("recstudy.study.record.now", lambda: AFTER)
-    changed = [stated(results, replace(STUDY, seeds_at_most=most)).looks.maximum for most in (9, 3, 0)]
+    changed = [stated(results, replace(STUDY, max_seeds=most)).looks.maximum for most in (9, 3, 0)]
 
     assert changed == [5, 5, 5]
 
@@ -157,7 +159,7 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     finish(results, plan, BEFORE)
     folder = results.study("tiny", "quick")
     old = dumped(read_record(folder / "plan.json", PlanRecord)) | {"definition": "abc", "created": BEFORE}
-    del old["stated"], old["seeds_at_most"]
+    del old["stated"], old["max_seeds"]
     for file in folder.glob("plan*.json"):
         file.unlink()
     for name in ("plan", "plan-abc"):
@@ -184,12 +186,12 @@ def test_a_changed_claim_is_no_other_definition(results):
 def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
     sides = {"latent_steps": 1, "supervision_steps": 2}
     turned = dict(reversed(sides.items()))
-    one, same = (Claim("", less=side, than={"latent_steps": 3}, metric="nll") for side in (sides, turned))
+    one, same = (Claim("", lower=side, higher={"latent_steps": 3}, metric="nll") for side in (sides, turned))
     others = [
-        replace(one, by=1.0),
+        replace(one, margin=1.0),
         replace(one, within=1.0),
         replace(one, metric="ece"),
-        replace(one, less=one.than, than=one.less),
+        replace(one, lower=one.higher, higher=one.lower),
     ]
 
     assert digest_of(one) == digest_of(same)
@@ -218,7 +220,7 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
 ):
     target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
     table = Table("depths", targets=[target])
-    study = replace(STUDY, report=[table], seeds_at_most=5)
+    study = replace(STUDY, report=[table], max_seeds=5)
     register(plan_record(make_plan(study)))
     finish(results, make_plan(study), AFTER)
     assert told(stated(results, study, seeds=2)).endswith(", unchanged")  # fewer seeds are its begin
@@ -227,12 +229,16 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
     wider = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
     deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
     other = replace(
-        study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation], learned={"top1_accuracy": 50}
+        study,
+        claims=[STRICTER, HURTS],
+        report=[wider],
+        deviations=[deviation],
+        success_threshold={"top1_accuracy": 50},
     )
-    records = stated(results, other, seeds_at_most=6)
+    records = stated(results, other, max_seeds=6)
 
     assert told(records).partition(", ")[2].split("; ") == [
-        "seeds_at_most 6, not 5",
+        "max_seeds 6, not 5",
         "the claim 'more steps help' changed",
         f"the margin '{target.source}: {target.metric}' changed",
         "the claim 'supervision hurts' is new",
@@ -268,7 +274,7 @@ def test_what_is_registered_stays_and_says_the_same_each_time(file):
 
 def test_a_registration_of_an_earlier_version_is_read(results, file):
     """It listed claims, margins and deviations with more words, and had digests of the code."""
-    study = replace(STUDY, learned={"top1_accuracy": 50})
+    study = replace(STUDY, success_threshold={"top1_accuracy": 50})
     register(plan_record(make_plan(study)))
     content = yaml.safe_load(file.read_text())
     claim = {
@@ -305,7 +311,7 @@ def test_a_damaged_one_is_refused_and_not_passed_over(results, file, content):
 
 def test_the_command_registers_a_file_s_study(tmp_path):
     source = Path(tiny.__file__).read_text().replace("    seeds={", "    claims=[CLAIM],\n    seeds={")
-    claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', less={'latent_steps': 1}, than={'latent_steps': 3})\n"
+    claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', lower={'latent_steps': 1}, higher={'latent_steps': 3})\n"
     (tmp_path / "mine.py").write_text(source.replace("\nFIGURES", f"\n{claim}\nFIGURES"))
     command = [
         sys.executable,
@@ -317,10 +323,10 @@ def test_the_command_registers_a_file_s_study(tmp_path):
         "2",
     ]
 
-    for words in ([], ["--seeds-at-most", "4"]):
+    for words in ([], ["--max-seeds", "4"]):
         done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
-    assert "seeds_at_most 4, not 0" in done.stderr
+    assert "max_seeds 4, not 0" in done.stderr
     registration = yaml.safe_load((tmp_path / "mine.quick.registered.yaml").read_text())
     assert list(registration["stated"].values()) == ["the claim 'more steps help'"]

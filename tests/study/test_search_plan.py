@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recstudy import RunConfig, Search, Tunable
+from recstudy import Range, RunConfig, Search
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, TRM, ImageHRM, ViTRM
@@ -36,8 +36,8 @@ def search(**changes) -> Search:
 def test_ranges_stand_beside_the_fields():
     ranges = tunable(VITRM)
 
-    assert ranges["model.latent_steps"] == Tunable(1, 6)
-    assert ranges["train.learning_rate"] == Tunable(1e-5, 1e-2, log=True)
+    assert ranges["model.latent_steps"] == Range(1, 6)
+    assert ranges["train.learning_rate"] == Range(1e-5, 1e-2, log=True)
     assert {path.split(".")[0] for path in ranges} == {"model", "train"}
     assert tunable(RunConfig(data=Digits(), model=CNN())).keys() < ranges.keys()
 
@@ -45,9 +45,9 @@ def test_ranges_stand_beside_the_fields():
 @pytest.mark.parametrize(
     ("range", "inside", "outside"),
     [
-        (Tunable(1, 6), [1, 6, 3.0], [0, 7, 2.5, "3"]),
-        (Tunable(1e-5, 1e-2, log=True), [1e-5, 3e-4], [0, 0.1]),
-        (Tunable([16, 32]), [16, 32], [24]),
+        (Range(1, 6), [1, 6, 3.0], [0, 7, 2.5, "3"]),
+        (Range(1e-5, 1e-2, log=True), [1e-5, 3e-4], [0, 0.1]),
+        (Range([16, 32]), [16, 32], [24]),
     ],
 )
 def test_what_lies_in_a_range(range, inside, outside):
@@ -57,22 +57,22 @@ def test_what_lies_in_a_range(range, inside, outside):
 
 @pytest.mark.parametrize("values", [[], "adamw", 3])
 def test_a_range_without_a_list_of_values_is_refused(values):
-    with pytest.raises(ConfigError, match=r"a range is Tunable\(low, high\) or a list such as .*, but got"):
-        Tunable(values)
+    with pytest.raises(ConfigError, match=r"a range is Range\(low, high\) or a list such as .*, but got"):
+        Range(values)
 
 
 def test_levels_that_fit_only_beside_others_are_searched():
     """A width of 15 needs other heads than the preset's two."""
-    heads = {"model.width": Tunable([15, 16]), "model.heads": Tunable([1, 2])}
+    heads = {"model.width": Range([15, 16]), "model.heads": Range([1, 2])}
 
     assert make_plan(search(vary=tuple(heads), ranges=heads)).space.ranges["vitrm"] == heads
 
 
 def test_a_range_the_wrong_way_round_is_refused():
     with pytest.raises(ConfigError, match="low < high"):
-        Tunable(6, 1)
+        Range(6, 1)
     with pytest.raises(ConfigError, match="low > 0 where it is logarithmic"):
-        Tunable(0, 1, log=True)
+        Range(0, 1, log=True)
 
 
 def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
@@ -98,14 +98,14 @@ def test_the_first_family_is_the_default_and_its_own_settings_come_first():
 
 
 def test_ranges_for_every_preset_and_of_one_add_up():
-    widths, rates = Tunable([16, 32]), Tunable(1e-4, 1e-3, log=True)
+    widths, rates = Range([16, 32]), Range(1e-4, 1e-3, log=True)
     both = search(ranges={"train.batch_size": widths, "quick": {"train.learning_rate": rates}})
 
     assert dict(both.ranges["quick"]) == {"train.batch_size": widths, "train.learning_rate": rates}
 
 
 def test_a_presets_own_settings_outside_the_ranges_are_not_tried_and_named_ones_are():
-    given = search(ranges={"train.batch_size": Tunable([16, 32])}, first=({"train.batch_size": 32},))
+    given = search(ranges={"train.batch_size": Range([16, 32])}, first=({"train.batch_size": 32},))
 
     assert make_plan(given).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
 
@@ -132,7 +132,7 @@ def test_the_definition_is_what_is_searched_and_not_how():
 
     assert make_plan(search(), budget="2h", sampler="random", seeds=5).definition == plan.definition
     assert make_plan(search(), changes={"train.epochs": 2}).definition != plan.definition
-    assert make_plan(search(ranges={"model.latent_steps": Tunable(1, 2)})).definition != plan.definition
+    assert make_plan(search(ranges={"model.latent_steps": Range(1, 2)})).definition != plan.definition
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_refused_of_the_command_line(changes, words):
             "no field of that name states a range.*Did you mean 'model.latent_steps'",
         ),
         (
-            {"ranges": {"model.layers": Tunable(1, 2)}},
+            {"ranges": {"model.layers": Range(1, 2)}},
             "gives a range for 'model.layers', which it does not vary",
         ),
         (
@@ -188,7 +188,7 @@ def test_what_is_refused_of_the_command_line(changes, words):
             r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)",
         ),
         (
-            {"ranges": {"train.batch_size": Tunable([16, 32])}, "first": ({"model.latent_steps": 2},)},
+            {"ranges": {"train.batch_size": Range([16, 32])}, "first": ({"model.latent_steps": 2},)},
             r"tries train.batch_size=128 first \(the preset's own, as latent_steps=2 leaves it\), which is not in its range",
         ),
         ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': there are score, params"),
@@ -197,19 +197,19 @@ def test_what_is_refused_of_the_command_line(changes, words):
             "--stopping asha ranks runs by one objective",
         ),
         (
-            {"ranges": {"train.batch_size": Tunable([16, None])}},
+            {"ranges": {"train.batch_size": Range([16, None])}},
             "s searches train.batch_size over 16, None: .* an integer, but got",
         ),
         (
-            {"ranges": {"train.batch_size": Tunable(0, 64)}},
+            {"ranges": {"train.batch_size": Range(0, 64)}},
             "s searches train.batch_size over 0 to 64: .* or equal to 1, but got 0",
         ),
         (
-            {"ranges": {"train.batch_size": Tunable(1.0, 64.0)}},
+            {"ranges": {"train.batch_size": Range(1.0, 64.0)}},
             "over 1 to 64: 'train.batch_size' must be an integer, got a number",
         ),
         (
-            {"ranges": {"train.optimizer": Tunable(["adamw", "adam_atan"])}},
+            {"ranges": {"train.optimizer": Range(["adamw", "adam_atan"])}},
             "no optimizer 'adam_atan'.*Did you mean 'adam_atan2'",
         ),
         (
@@ -265,7 +265,7 @@ def test_the_score_is_the_familys_own():
 
 
 def test_small_spaces_can_be_counted_and_others_not():
-    plan = make_plan(search(ranges={"train.batch_size": Tunable([16, 32])}))
+    plan = make_plan(search(ranges={"train.batch_size": Range([16, 32])}))
 
     settings = list(plan.space.combinations())
 

@@ -40,12 +40,12 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
         ({"variants": ["a"]}, "the variants of s must be of Variant, but got 'a'"),
         ({"report": Table("t")}, "the report of s must be a list of Part, but got "),
         (
-            {"seeds_at_most": 2},
-            "the seeds_at_most of s must be a whole number of at least its 3 seeds, but got 2",
+            {"max_seeds": 2},
+            "the max_seeds of s must be a whole number of at least its 3 seeds, but got 2",
         ),
         (
-            {"seeds_at_most": {"quik": 5}},
-            "s has seeds_at_most for 'quik': its presets are .* Did you mean 'quick'",
+            {"max_seeds": {"quik": 5}},
+            "s has max_seeds for 'quik': its presets are .* Did you mean 'quick'",
         ),
         ({"learned": {"exact": 50}}, "no metric 'exact'"),
         (
@@ -70,7 +70,7 @@ def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, said):
         ({"presets": {"quick": 5}}, "the preset 'quick' of s must be a list of RunConfig, but got "),
         ({"objectives": 5}, "the objectives of s are {name: 'max' or 'min'}, but got 5"),
         ({"objectives": {"score": "most"}}, "the objectives of s are {name: 'max' or 'min'}, but got "),
-        ({"ranges": {"model.latent_steps": 5}}, "s gives 'model.latent_steps' a range that is no Tunable: 5"),
+        ({"ranges": {"model.latent_steps": 5}}, "s gives 'model.latent_steps' a range that is no Range: 5"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused_where_it_is_stated(fields, said):

@@ -8,7 +8,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 from test_search_plan import VITRM, search
 
-from recstudy import Tunable
+from recstudy import Range
 from recstudy.cluster.searching import PrunedBy
 from recstudy.errors import ConfigError
 from recstudy.plugins import gathering
@@ -23,7 +23,7 @@ from recstudy.study.trials import TrialLog
 
 EPOCHS = 27
 WHEN = {"train.batch_size": {"model.latent_steps": [2, 3]}}
-RANGES = {"model.latent_steps": Tunable(1, 3), "train.batch_size": Tunable([16, 32])}
+RANGES = {"model.latent_steps": Range(1, 3), "train.batch_size": Range([16, 32])}
 
 
 class Idle:

@@ -111,12 +111,12 @@ def test_batches_of_20_to_30_are_judged_at_a_batch_of_20_to_30():
         claims = [
             claim for claim in study.by_preset(study.claims, preset) if "batch sizes of 20-30" in claim.text
         ]
-        assert [claim.than.get("data") for claim in claims] == [
+        assert [claim.higher.get("data") for claim in claims] == [
             name for name in data for _ in ("smaller", "larger")
         ]
         for claim in claims:
-            assert 20 <= claim.than["train.batch_size"] <= 30
-            assert not 20 <= claim.less["train.batch_size"] <= 30
+            assert 20 <= claim.higher["train.batch_size"] <= 30
+            assert not 20 <= claim.lower["train.batch_size"] <= 30
 
 
 def test_figure_7_is_of_both_data_sets():

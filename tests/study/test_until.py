@@ -89,7 +89,7 @@ def test_a_block_that_was_begun_is_gone_on_with_as_a_whole(results):
     """So that a kill within it leaves no look at half a block; one of which nothing has begun is chosen
     anew.
     """
-    plan = make_plan(tiny.study, seeds_at_most=10)
+    plan = make_plan(tiny.study, max_seeds=10)
     longer = replace(plan, extended={1: 3, 4: 3, 2: 2})
     record_plan(longer, results)
     assert resumed(plan, results).extended == {}
@@ -103,7 +103,7 @@ def test_a_block_that_was_begun_is_gone_on_with_as_a_whole(results):
 
 
 def test_a_study_without_until_keeps_what_it_has_begun(results):
-    plan = make_plan(tiny.study, seeds_at_most=10)
+    plan = make_plan(tiny.study, max_seeds=10)
     longer = replace(plan, extended={1: 2})
     record_plan(longer, results)
     begin(results, longer, 1, 1)
@@ -118,25 +118,25 @@ def test_a_study_without_a_maximum_gets_four_times_its_seeds_until_a_verdict_is_
     with_default = with_maximum(plan, results)
     record_plan(with_default, results)
 
-    assert with_default.seeds_at_most == 8
-    assert with_maximum(plan, results).seeds_at_most == 8  # after a stop, whatever was read
+    assert with_default.max_seeds == 8
+    assert with_maximum(plan, results).max_seeds == 8  # after a stop, whatever was read
     for run in plan.runs:
         results.run(run.id).finish(make_result(80.0))
     record_plan(plan, results)
     record_look(results, "tiny", "quick")
-    with pytest.raises(ConfigError, match="its verdicts have been read: add --seeds-at-most N"):
+    with pytest.raises(ConfigError, match="its verdicts have been read: add --max-seeds N"):
         with_maximum(plan, results)
 
 
 def test_a_budget_in_runs_counts_all_that_are_planned(results):
-    plan = make_plan(tiny.study, seeds_at_most=10)
+    plan = make_plan(tiny.study, max_seeds=10)
 
     assert Until.of(plan, results).budget_left(plan) == float("inf")
     assert Until.of(plan, results, "8 runs").budget_left(plan) == 2
 
 
 def test_a_budget_in_hours_is_spent_over_all_sessions(results):
-    plan, now = make_plan(tiny.study, seeds_at_most=10), [0.0]
+    plan, now = make_plan(tiny.study, max_seeds=10), [0.0]
     log = results.root / "until.jsonl"
     for gpus, left in ((1.0, 1.5), (0.5, 1.0)):  # of a run of half an hour, then of one of an hour
         until = Until(10, Budget(2, "gpuh"), Meter(log, Budget(2, "gpuh"), clock=lambda: now[0]))

@@ -85,7 +85,7 @@ def test_a_variant_that_differed_from_its_base_in_what_is_varied_alone_is_that_b
 def test_claims_are_about_the_study_s_own_variants_and_go():
     study = with_variants(
         tiny.study.variants,
-        claims=[Claim("more is better", less={"latent_steps": 1}, than={"latent_steps": 3})],
+        claims=[Claim("more is better", lower={"latent_steps": 1}, higher={"latent_steps": 3})],
     )
 
     assert make_plan(study).claims

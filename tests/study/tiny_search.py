@@ -3,7 +3,7 @@
 A search for the tests: seconds a run on one core, nine settings in all with the default ranges.
 """
 
-from recstudy import Resources, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy import Range, Resources, RunConfig, Search, TrainConfig, main
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
@@ -24,11 +24,11 @@ study = Search(
     vary=("model.latent_steps", "train.batch_size", "train.learning_rate"),
     ranges={
         "quick": {
-            "model.latent_steps": Tunable(1, 3),
-            "train.batch_size": Tunable([16, 32, 64]),
-            "train.learning_rate": Tunable([5e-3]),
+            "model.latent_steps": Range(1, 3),
+            "train.batch_size": Range([16, 32, 64]),
+            "train.learning_rate": Range([5e-3]),
         },
-        "wild": {"train.learning_rate": Tunable(1e-3, 1e8, log=True)},
+        "wild": {"train.learning_rate": Range(1e-3, 1e8, log=True)},
     },
     budget="6 runs",
     seeds=1,

@@ -21,17 +21,17 @@ study = Study(
     },
     variants=grid({"train.epochs": [1, 30], "train.weight_decay": [0.05, 0.0501]}),
     seeds=1,
-    seeds_at_most=4,
+    max_seeds=4,
     claims=[
         Claim(
             "one epoch teaches less",
-            less={"epochs": 1, "weight_decay": 0.05},
-            than={"epochs": 30, "weight_decay": 0.05},
+            lower={"epochs": 1, "weight_decay": 0.05},
+            higher={"epochs": 30, "weight_decay": 0.05},
         ),
         Claim(
             "a hair more decay helps",
-            less={"epochs": 30, "weight_decay": 0.05},
-            than={"epochs": 30, "weight_decay": 0.0501},
+            lower={"epochs": 30, "weight_decay": 0.05},
+            higher={"epochs": 30, "weight_decay": 0.0501},
         ),
     ],
     report=[Table("scores"), Curve("curve", x="train.epochs", y="top1_accuracy", by="weight_decay")],

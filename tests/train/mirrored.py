@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from recstudy.data import DATASETS, Decoded, Reader
+from recstudy.data import DATASETS, Arrays, Reader
 from recstudy.data.puzzles import Puzzles
 from recstudy.models import TRM
 
@@ -49,11 +49,11 @@ class MirroredReader(Reader):
     def program(self):
         return ("mirrored", 1)
 
-    def decode(self, folder: Path) -> Decoded:
+    def decode(self, folder: Path) -> Arrays:
         draws, parts = np.random.default_rng(0), []
         for count in SIZES:
             grids = draws.integers(1, 5, (count, 1, 2, 3)).astype(np.uint8)
             answers = grids[:, 0, :, ::-1].reshape(count, -1).copy()
             answers[:, 0] = 0
             parts += [grids, answers]
-        return Decoded(*parts)
+        return Arrays(*parts)

@@ -43,7 +43,7 @@ def answer(images: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 class Drifts(Network):
     """y stays 1 and z where noise takes it; the answer is right, and said to be, where z is above 0.5."""
 
-    def start(self, images, told=None):
+    def start(self, images, context=None):
         return (
             torch.ones(len(images), 1),
             torch.zeros(len(images), 1),

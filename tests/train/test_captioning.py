@@ -86,7 +86,7 @@ def test_halting_by_sample_works_on_captions():
     training = trained(config("hrm", halting="sample", supervision_steps=2, epochs=2))
 
     assert training.state.slots is not None
-    assert training.state.slots.batch.told.shape == (8, 31)
+    assert training.state.slots.batch.context.shape == (8, 31)
 
 
 @pytest.mark.parametrize("tuned", [False, True])

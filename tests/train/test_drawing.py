@@ -1,4 +1,4 @@
-"""`data.drawing`: what is the same for every seed of a study, and what each seed draws for itself."""
+"""`data.resample`: what is the same for every seed of a study, and what each seed draws for itself."""
 
 import json
 from pathlib import Path
@@ -29,11 +29,11 @@ RUN = tiny_run(data=Digits(limit=64), epochs=2)
 
 
 def per_seed(config: DataConfig) -> DataConfig:
-    return config.model_copy(update={"drawing": "per seed"})
+    return config.model_copy(update={"resample": "per seed"})
 
 
 def trial(root: Path, seed: int, drawing: str) -> Trial:
-    return make_trial(root, RUN.with_changes({"data.drawing": drawing, "seed": seed}))
+    return make_trial(root, RUN.with_changes({"data.resample": drawing, "seed": seed}))
 
 
 def result_of(work: Trial) -> Result:
@@ -44,7 +44,7 @@ def result_of(work: Trial) -> Result:
 
 
 def test_fixed_is_the_run_that_there_was_and_per_seed_another():
-    fixed, anew = (RUN.with_changes({"data.drawing": drawing}) for drawing in ("fixed", "per seed"))
+    fixed, anew = (RUN.with_changes({"data.resample": drawing}) for drawing in ("fixed", "per seed"))
 
     assert fixed.run_id == RUN.run_id
     assert "drawing" not in json.dumps(fixed.deciding)
@@ -92,7 +92,7 @@ def test_a_run_that_is_left_goes_on_with_the_data_that_its_seed_drew_and_its_wei
 
 def test_a_plan_asks_no_one_checksum_of_them(tmp_path):
     """Else every finished run would be one of other data than now."""
-    plan = make_plan(tiny_study(grid({"data.drawing": ["fixed", "per seed"]}), RUN))
+    plan = make_plan(tiny_study(grid({"data.resample": ["fixed", "per seed"]}), RUN))
     results = Results(tmp_path / "r").create()
     load(RUN.data, tmp_path)
     load(plan.configs[1].data, tmp_path)

@@ -158,7 +158,7 @@ def test_a_puzzle_has_itself_and_so_many_symmetries_for_every_seed(count):
 def test_an_epoch_goes_over_the_puzzles_in_rounds_under_symmetries():
     config, cpu = Mirrored(rounds=2), torch.device("cpu")
     split = load(config, Path(), hold_out=False).train
-    batches = Batches(split, (0.0,), (1 / 255,), 5, 16, Augment(), 0, cpu, data=config, told=Grid.told)
+    batches = Batches(split, (0.0,), (1 / 255,), 5, 16, Augment(), 0, cpu, data=config, context=Grid.context)
 
     first, again, other = (list(batches.epoch(number)) for number in (0, 0, 1))
 

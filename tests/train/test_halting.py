@@ -51,8 +51,8 @@ def test_only_slots_that_halted_take_the_new_sample_and_start_anew():
 
     assert new.batch.images.flatten().tolist() == [1, 20, 3]
     assert new.batch.labels.tolist() == [1, 20, 3]
-    assert new.batch.told is not None
-    assert new.batch.told.tolist() == [101, 120, 103]
+    assert new.batch.context is not None
+    assert new.batch.context.tolist() == [101, 120, 103]
     assert new.carry[0].flatten().tolist() == [7, 0, 9]
     assert new.steps.tolist() == [4, 0, 2]
 

@@ -159,7 +159,7 @@ def test_what_a_network_adds_is_shared_by_the_workers():
     run = training()
     batch = next(run._train.epoch(0))
     network = run.state.network
-    output, _ = network(batch.images, network.start(batch.images, batch.told))
+    output, _ = network(batch.images, network.start(batch.images, batch.context))
     output = output._replace(extra=torch.tensor(2.0))
 
     loss, loss_and_extra = run._losses(output, batch._replace(total=4 * len(batch.images)))

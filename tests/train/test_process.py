@@ -193,7 +193,7 @@ def test_a_carry_outlives_the_replay_of_a_cuda_graph(monkeypatch):
     monkeypatch.setattr(loop, "has_graphs", lambda *_: True)
     training = Training(RECURSIVE, load(RECURSIVE.data, Path("data")), torch.device("cpu"))
     batch = next(training._train.epoch(0))
-    memory = training.state.network.start(batch.images, batch.told)  # of the graph's outputs
+    memory = training.state.network.start(batch.images, batch.context)  # of the graph's outputs
     output, _ = training.state.network(batch.images, memory)
     monkeypatch.setattr(training, "_forward", lambda images, carry: (output, memory))
 

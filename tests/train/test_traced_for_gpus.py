@@ -99,7 +99,7 @@ def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]
         with Watch() as watch:
             losses = training.train_slots(batch) if training._by_sample else training.train_batch(batch)
             with torch.no_grad(), autocast(CUDA, config.train):
-                output, _ = network.eval()(batch.images, network.start(batch.images, batch.told))
+                output, _ = network.eval()(batch.images, network.start(batch.images, batch.context))
             kept = _rows(training.task, output, batch, len(batch.images))
         return watch, {"loss": losses[-1], **kept}
 

@@ -1,6 +1,6 @@
 """What every network gives, recursive or not.
 
-    start(images, told) -> carry                the states before the first supervision step
+    start(images, context) -> carry                the states before the first supervision step
     forward(images, carry) -> (output, carry)   ONE supervision step
 
 Every tensor of a carry has the batch as its first dimension, so that a part of the batch can start anew.
@@ -51,8 +51,8 @@ class Network(nn.Module, ABC):
     )
 
     @abstractmethod
-    def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
-        """Return the first carry. `told`: the patient of each image (B,), for models that look patients up;
+    def start(self, images: Tensor, context: Tensor | None = None) -> Carry:
+        """Return the first carry. `context`: the patient of each image (B,), for models that look patients up;
         or the tokens of its caption (B, T), for captioners."""
 
     @abstractmethod
@@ -75,8 +75,8 @@ def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, T
     measure with.
     """
     task = TASKS[model.task or data.task]
-    told = task.told(torch.ones(count, *task.labels.sides(data), dtype=torch.int64), None, None)
-    return torch.zeros(count, *model.input_shape(data.shape)), told
+    context = task.context(torch.ones(count, *task.labels.sides(data), dtype=torch.int64), None, None)
+    return torch.zeros(count, *model.input_shape(data.shape)), context
 
 
 def on_paper(tensor: Tensor) -> bool:
@@ -92,6 +92,6 @@ def build(model: ModelConfig, data: DataConfig) -> Network:
             f"the family {model.family!r} gives a {type(network).__name__}, which is no"
             " recstudy.models.networks.contract.Network"
         )
-    check_call(network.start, "images", "told")
+    check_call(network.start, "images", "context")
     check_call(network.forward, "images", "carry")
     return network

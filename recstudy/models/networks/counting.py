@@ -40,7 +40,7 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int
     step without and with its backward pass."""
     with torch.device("meta"), within_reach(model):
         network = build(model, data)
-        images, told = example(model, data, 2)  # two, because batch norm refuses to train on one value
+        images, context = example(model, data, 2)  # two, because batch norm refuses to train on one value
     for module in network.modules():
         if isinstance(module, Block):
             module.skip_unread = False
@@ -49,8 +49,8 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int
         sum(weight.numel() for weight in network.parameters()),
         sum(weight.numel() for weight in trained),
     )
-    inputs = images, told, trained
-    check_outputs(network.eval(), model, data, images, told)
+    inputs = images, context, trained
+    check_outputs(network.eval(), model, data, images, context)
     evaluated = _flops(network.eval(), *inputs, backward=False)
     network.train()
     return (
@@ -63,13 +63,13 @@ def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int
 
 
 def check_outputs(
-    network: Network, model: ModelConfig, data: DataConfig, images: Tensor, told: Tensor | None
+    network: Network, model: ModelConfig, data: DataConfig, images: Tensor, context: Tensor | None
 ) -> None:
     """Refuse (ConfigError) a user's network that gives other than one output a class; the loss would take
     more of them.
     """
     if is_users(type(model)) and (model.task or data.task) in ("multiclass", "multilabel"):
-        output, _ = network(images, network.start(images, told))
+        output, _ = network(images, network.start(images, context))
         if output.logits.shape != (len(images), data.classes):
             outputs = "x".join(map(str, output.logits.shape[1:]))
             raise ConfigError(
@@ -79,13 +79,13 @@ def check_outputs(
 
 
 def _flops(
-    network: Network, images: Tensor, told: Tensor | None, trained: list[nn.Parameter], backward: bool
+    network: Network, images: Tensor, context: Tensor | None, trained: list[nn.Parameter], backward: bool
 ) -> int:
     for weight in trained:
         # FlopCounterMode cannot look at trained weights where gradients are off
         weight.requires_grad_(backward)
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        output, _ = network(images, network.start(images, told))
+        output, _ = network(images, network.start(images, context))
         if backward:
             (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()
     return counter.get_total_flops() // len(images)
@@ -103,7 +103,7 @@ def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: b
         return weights, _kept(network, *example(model, data, images), steps, half)
 
 
-def _kept(network: Network, images: Tensor, told: Tensor | None, steps: int, half: bool) -> int:
+def _kept(network: Network, images: Tensor, context: Tensor | None, steps: int, half: bool) -> int:
     """Return bytes of the storages that autograd keeps, apart from the network's own."""
     kept: dict[int, Tensor] = {}  # by storage; holding a tensor keeps its storage's number from another
 
@@ -116,7 +116,7 @@ def _kept(network: Network, images: Tensor, told: Tensor | None, steps: int, hal
         saved_tensors_hooks(pack, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=half),
     ):
-        carry = network.start(images, told)
+        carry = network.start(images, context)
         loss = torch.zeros(())
         for _ in range(steps):
             output, carry = network(images, carry)

@@ -187,9 +187,9 @@ class AlignerNetwork(Network):
         super().__init__()
         self.encoder = FuseLIPNetwork(config.encoder)
 
-    def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
-        assert told is not None, "an aligner is told the caption"
-        return (told,)
+    def start(self, images: Tensor, context: Tensor | None = None) -> Carry:
+        assert context is not None, "an aligner is told the caption"
+        return (context,)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry

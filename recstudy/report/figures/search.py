@@ -14,7 +14,7 @@ from recstudy.errors import ConfigError
 from recstudy.evidence import mean_of
 from recstudy.lazy import go, np, pd, px
 from recstudy.records.plans import ranges_of, short_names
-from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, Range
+from recstudy.records.study_schema import FEWEST_TRIALS, ImportanceRecord, RangeRecord
 from recstudy.report.caveats import leaky_notes, some
 from recstudy.report.look import SCREEN, SPECTRUM, clipped, escape, folded, metric_label, panels
 from recstudy.report.names import metric, plain, plural, quantity
@@ -251,7 +251,7 @@ class ParallelCoordinates(FigurePart):
         for path, title in {**short_names(ranges), score: metric(score).heading}.items():
             axis = folded(escape(title.replace("_", " ")), LETTERS)
             places[axis], ticks[axis] = _positions(
-                data[path], ranges.get(path) or [Range(low=data[score].min(), high=data[score].max())]
+                data[path], ranges.get(path) or [RangeRecord(low=data[score].min(), high=data[score].max())]
             )
         shares = places[axis] if direction == "max" else 1 - places[axis]
         lines = (
@@ -320,7 +320,7 @@ class Slices(ParallelCoordinates):
         return figure.update_xaxes(matches=None).update_layout(coloraxis_showscale=False)
 
 
-def _positions(levels: pd.Series, ranges: Sequence[Range]) -> tuple[Any, dict[str, float]]:
+def _positions(levels: pd.Series, ranges: Sequence[RangeRecord]) -> tuple[Any, dict[str, float]]:
     """Return the position (0 to 1) of each level on its axis, and the labels of the axis with their
     positions.
     """

@@ -43,7 +43,7 @@ class OfCaptions(Task):
     augments: ClassVar[str] = "captions: a mirrored image has another one, and features are kept"
 
     @staticmethod
-    def told(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
+    def context(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
         """Return a caption without its last token."""
         return labels[:, :-1]
 

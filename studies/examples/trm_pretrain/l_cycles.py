@@ -35,7 +35,12 @@ study = Study(
     variants=grid({"arch.L_cycles": [1, 2, 4, 8]}),
     seeds=2,
     claims=[
-        Claim("Eight latent steps solve more than four", less={"L_cycles": 4}, than={"L_cycles": 8}, by=0.1),
+        Claim(
+            "Eight latent steps solve more than four",
+            lower={"L_cycles": 4},
+            higher={"L_cycles": 8},
+            margin=0.1,
+        ),
     ],
     report=[
         Table("results"),
