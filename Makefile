@@ -41,9 +41,9 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hadolint Dockerfile
-	$(BIN)/python studies/index.py --check
-	$(BIN)/python studies/house.py --check
-	$(BIN)/python studies/budget.py
+	$(BIN)/python docs/tools/study_pages.py --check
+	$(BIN)/python docs/tools/layers.py --check
+	$(BIN)/python docs/tools/budget.py
 
 # The pages of docs/ into build/site; a warning is an error.
 docs: setup
@@ -70,31 +70,31 @@ test-faults: setup
 
 # The commands of docs/how-to/cluster.md on five machines of this one. By root; DATA holds cifar-10-batches-py/.
 trial: setup
-	studies/bench/trial.sh $(DATA)
+	tests/benchmarks/trial.sh $(DATA)
 
 bench: setup
-	$(BIN)/python studies/bench/overhead.py
+	$(BIN)/python tests/benchmarks/overhead.py
 
 # What one GPU does in half an hour, and goes on with the next time; its records are in build/gpu_day. DATA as for small-images.
 gpu-bench: setup
-	DATA=$(DATA) studies/bench/gpu_day.sh $(MINUTES)
+	DATA=$(DATA) tests/benchmarks/gpu_day.sh $(MINUTES)
 
 # HRM-Small-Images in full, for a GPU: MNIST and CIFAR-10, three seeds, about 20 PFLOP each; DATA: MNIST/ and cifar-10-batches-py/
 small-images: setup
 	$(BIN)/python studies/hrm_small_images.py --preset paper --only "data=MNIST*" --only "data=CIFAR-10,*" --data $(DATA)
-	$(BIN)/python studies/index.py --take hrm_small_images/paper
+	$(BIN)/python docs/tools/study_pages.py --take hrm_small_images/paper
 
 # TRM-MLP on Sudoku-Extreme as published, for a GPU: 2.1 EFLOP, two or three hours of an H100; DATA holds sudoku-extreme/.
 puzzles: setup
 	$(BIN)/python studies/sudoku_depth.py --preset paper --only "supervision_steps=16, cycles=3, latent_steps=6" --seeds 1 --data $(DATA)
-	$(BIN)/python studies/index.py --take sudoku_depth/paper
+	$(BIN)/python docs/tools/study_pages.py --take sudoku_depth/paper
 
 pictures: setup
-	$(BIN)/python studies/pictures.py
+	$(BIN)/python docs/tools/pictures.py
 
 readme: setup
-	$(BIN)/python studies/index.py
-	$(BIN)/python studies/house.py
+	$(BIN)/python docs/tools/study_pages.py
+	$(BIN)/python docs/tools/layers.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -55,7 +55,7 @@ COMMANDS = {  # name -> its class, and what `recstudy --help` says of it
         "commands:Board",
         "Show studies and runs in a browser and follow them while they run. Only reads records.",
     ),
-    "contract": (
+    "check": (
         "commands:Contract",
         "Check what a file of yours registers: tasks, model families, optimizers, losses.",
     ),

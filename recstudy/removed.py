@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from recstudy.errors import ConfigError
 
 COMMANDS = {
+    "contract": "It is `recstudy check` now.",
     "note": "Write notes in W&B or MLflow instead, which --log feeds.",
     "tag": "Set tags in W&B or MLflow instead, which --log feeds.",
     "completion": "Let tyro write it: recstudy --tyro-print-completion bash (zsh, tcsh)",

@@ -11,7 +11,7 @@ recstudy's own tests use them, and so may yours:
     def test_my_model_trains():
         assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
-`recstudy contract FILE` checks a whole family or task. What a test registers within `with gathering():` of
+`recstudy check FILE` checks a whole family or task. What a test registers within `with gathering():` of
 `recstudy.plugins` is forgotten after the block.
 """
 

@@ -1,4 +1,4 @@
-"""`studies/bench/gpu_day.sh`: its steps are commands that exist."""
+"""`tests/benchmarks/gpu_day.sh`: its steps are commands that exist."""
 
 import os
 import shlex
@@ -10,7 +10,7 @@ import pytest
 import tyro
 
 ROOT = Path(__file__).parents[1]
-BENCH = ROOT / "studies" / "bench"
+BENCH = ROOT / "tests" / "benchmarks"
 STEPS = ["contract", "resume", "trm", "fast", "hrm", "vitrm", "small-images", "sudoku"]
 
 
@@ -38,7 +38,7 @@ def test_steps_are_commands_that_exist(tmp_path, toy, monkeypatch):
 
     assert list(steps) == STEPS
     for name, (script, *words) in steps.items():
-        if script == "studies/bench/gpu.py":
+        if script == "tests/benchmarks/gpu.py":
             options = tyro.cli(gpu.Options, args=words)
             assert (options.part, options.toy) == (name, bool(toy))
         else:

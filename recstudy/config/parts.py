@@ -30,7 +30,7 @@ class ModelConfig(Config):
     halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
     outputs: ClassVar[tuple[str, ...]] = ("image",)  # kinds of answers that it can give: `Task.output`
     task: ClassVar[str] = ""  # what it learns, where that is not the task of its data
-    # A small run of it, part by part as in a run config, on which `recstudy contract` checks it: {"model":
+    # A small run of it, part by part as in a run config, on which `recstudy check` checks it: {"model":
     # {"width": 16}}.
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 

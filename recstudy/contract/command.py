@@ -1,4 +1,4 @@
-"""`recstudy contract FILE`: every check of what a file registers, a line a check."""
+"""`recstudy check FILE`: every check of what a file registers, a line a check."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -23,7 +23,7 @@ unbounded scale then cover 91 to 93 %, and 94 to 96 % as it is.
 A variant whose seeds all lie within two items of a bound says nothing of the others' spread: its weight in
 (1) to (3) grows from 0 there to 1 at 22 items, so that no single item moves another variant's interval by
 much. A variant whose seeds all lie at a bound, or split into two kinds, has no interval.
-`studies/bench/evidence.py` prints what these intervals cover.
+`tests/benchmarks/evidence.py` prints what these intervals cover.
 """
 
 from __future__ import annotations

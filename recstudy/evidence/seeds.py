@@ -16,7 +16,7 @@ at most 10 %.
 
 Seeds needed: a number for the estimate alone relies on luck, and at a true effect of half a standard
 deviation decides 45 % of studies instead of 80 %. So they are a range: for the estimate, and for the lower
-quartile of the effect given the estimate and its error. `studies/bench/evidence.py` prints how often the
+quartile of the effect given the estimate and its error. `tests/benchmarks/evidence.py` prints how often the
 upper number decides.
 """
 

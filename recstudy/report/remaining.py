@@ -3,7 +3,7 @@
 A run takes what the ended runs of its variant took. One of a variant of which none has ended takes what those
 of the others took on average, with time that grows as the square root of FLOPs: small networks wait for each
 step more than they compute. It is half as far off as time in proportion to FLOPs, or by a line
-(studies/bench/remaining.py, two studies of recorded runs). A run under way tells its own pace once a tenth of
+(tests/benchmarks/remaining.py, two studies of recorded runs). A run under way tells its own pace once a tenth of
 its epochs, and three, are done: the first one compiles, loads and warms up. Before anything has ended or
 tells its pace, nothing is said.
 """

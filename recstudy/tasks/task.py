@@ -73,7 +73,7 @@ class Task(ABC):
         registered_loss: whether its loss is the registered one that `train.loss` names.
         evaluation: the module of recstudy whose `selection_scores`, `answered` and `findings` judge a
             network.
-        example: a small run, part by part, on which `recstudy contract` checks it.
+        example: a small run, part by part, on which `recstudy check` checks it.
     """
 
     name: ClassVar[str] = ""

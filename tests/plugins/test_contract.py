@@ -1,4 +1,4 @@
-"""`recstudy contract`: what it says of families that keep their promises, and of one for each that does
+"""`recstudy check`: what it says of families that keep their promises, and of one for each that does
 not.
 """
 
@@ -50,7 +50,7 @@ class Line(ModelConfig):
 
 def contract(capsys, file: Path, *arguments: str) -> tuple[int, list[str]]:
     with pytest.raises(SystemExit, match=r"^\d+$") as ended:
-        command.main(["contract", str(file), *arguments])
+        command.main(["check", str(file), *arguments])
     out, errors = capsys.readouterr()
     return int(ended.value.code or 0), (out + errors).splitlines()
 

@@ -35,7 +35,7 @@ def home(tmp_path) -> Path:
 
 def contract(file: Path, capsys) -> tuple[int, str]:
     with pytest.raises(SystemExit, match=r"^(False|\d+)$") as left:
-        command.main(["contract", str(file), "--data", str(file.parent)])
+        command.main(["check", str(file), "--data", str(file.parent)])
     told = capsys.readouterr()
     return left.value.code or 0, told.out + told.err
 

@@ -18,15 +18,16 @@ from recstudy.report.tables.table import table_data
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 
-STUDIES = Path(__file__).parents[2] / "studies"
+ROOT = Path(__file__).parents[2]
+STUDIES, TOOLS = ROOT / "studies", ROOT / "docs" / "tools"
 
 
 def load(name: str) -> Study | Search:
-    return module(name).study
+    return module(STUDIES / f"{name}.py").study
 
 
-def module(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
+def module(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)

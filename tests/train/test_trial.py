@@ -99,7 +99,7 @@ def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
 
 def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
     """The reader of a fifo that nobody writes hangs, as a file server that does not answer makes it hang."""
-    work = trial(tmp_path, place__silent_minutes=PATIENT)
+    work = trial(tmp_path, resources__hang_timeout_minutes=PATIENT)
     folder = RunFolder(Path(work.folder))
     os.mkfifo(folder.path / "checkpoint-000001.pt")
 
@@ -191,7 +191,7 @@ def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_p
 
 def test_a_run_that_goes_on_without_its_early_epochs_says_so(tmp_path, caplog):
     """As a crash may leave a file: as long as it was, and of zeros."""
-    work = trial(tmp_path, place__checkpoint_seconds=0)
+    work = trial(tmp_path, resources__checkpoint_seconds=0)
     folder, reported = RunFolder(Path(work.folder)), []
     run_trial(work, reported.append, leave=lambda: len(reported) == 1)
     folder.epochs.write_bytes(b"\0" * folder.epochs.stat().st_size)
@@ -229,7 +229,7 @@ def test_a_disk_that_takes_no_more_fails_the_run_clean_and_it_works_again_afterw
 
 def test_a_checkpoint_without_room_costs_the_run_nothing(disk, caplog):
     """A model of which one checkpoint fits on the disk, and no second beside it."""
-    work = trial(disk.path, place__checkpoint_seconds=0, model__width=64)
+    work = trial(disk.path, resources__checkpoint_seconds=0, model__width=64)
 
     assert run_trial(work, lambda line: None)["status"] == "done"
 

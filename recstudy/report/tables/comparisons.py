@@ -88,7 +88,7 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
     it.
 
     Holm's p are taken k/2 times, because each of k values could have come out as the best. Otherwise some of
-    12 equal variants would be marked in 13 % of tables (`studies/bench/evidence.py`).
+    12 equal variants would be marked in 13 % of tables (`tests/benchmarks/evidence.py`).
     """
     best = max(cells, key=lambda candidate: metric(name).sign * (candidate.value or 0.0))
     if metric(name).computed:

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from shipped import load, module
+from shipped import TOOLS, load, module
 
 from recstudy.errors import ConfigError
 from recstudy.study.plan import make_plan
@@ -15,7 +15,7 @@ TAKEN = {
 }  # fmt: skip
 
 
-INDEX, STUDY = module("index"), load("sudoku_depth")
+INDEX, STUDY = module(TOOLS / "study_pages.py"), load("sudoku_depth")
 
 
 def judged(claim, verdict, text=""):

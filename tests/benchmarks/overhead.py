@@ -7,15 +7,15 @@ mark.
     evaluating   memory of 1,024 segments and of 423,000 puzzles at test                         about 4 minutes
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
 
-    python studies/bench/overhead.py
-    python studies/bench/overhead.py scale throughput
+    python tests/benchmarks/overhead.py
+    python tests/benchmarks/overhead.py scale throughput
 
 The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions.
 Run it on an idle machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
 
 `gpu_day.sh` is what a GPU is asked, by `gpu.py` and studies, in the minutes that there are (`make
 gpu-bench`). `evidence.py` (how well verdicts hold), `soak.py` (an hour of faults) and `trial.sh` (a cluster's
-page, typed) run by themselves. studies/LOG.md has what was measured once, too (searches, core use, board,
+page, typed) run by themselves. tests/benchmarks/LOG.md has what was measured once, too (searches, core use, board,
 recursion, experts, puzzles), whose code is in git.
 """
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What one lent GPU does in half an hour, in order of worth; by --no-ray alone, so that the machine needs no Ray.
 #
-#     DATA=DIR studies/bench/gpu_day.sh MINUTES [FOLDER]    DIR has MNIST/, cifar-10-batches-py/, cifar-100-python/ or some of them
-#     TOY=1 studies/bench/gpu_day.sh MINUTES [FOLDER]       every step in small, on a CPU
-#     studies/bench/gpu_day.sh list                         each step, its most minutes, and its command
+#     DATA=DIR tests/benchmarks/gpu_day.sh MINUTES [FOLDER]    DIR has MNIST/, cifar-10-batches-py/, cifar-100-python/ or some of them
+#     TOY=1 tests/benchmarks/gpu_day.sh MINUTES [FOLDER]       every step in small, on a CPU
+#     tests/benchmarks/gpu_day.sh list                         each step, its most minutes, and its command
 #
 # A step that is done is not done again, and one that ran out of time goes on from its records and checkpoints: the same command
 # goes on where the last one stopped. FOLDER (build/gpu_day) has done/, log/, cache/ (decoded data, compiled graphs), results/, and
-# at the end records.tar.gz: results/ without weights and checkpoints, of which `studies/index.py --results DIR --take` takes a study.
+# at the end records.tar.gz: results/ without weights and checkpoints, of which `docs/tools/study_pages.py --results DIR --take` takes a study.
 # PYTHON needs torch, torchvision, timm, numpy, scipy, scikit-learn, pandas, plotly, pydantic, tyro, rich, PyYAML and safetensors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -16,7 +16,7 @@ PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo pyth
 LEAST=45 GRACE=30 SLOWER=$([ "${TOY:-}" ] && echo 4 || echo 1) # seconds: none is begun with less; for a run to end its epoch
 export PYTHONPATH=$PWD RECSTUDY_CACHE=${RECSTUDY_CACHE:-$FOLDER/cache} RECSTUDY_DATA=${DATA:-${RECSTUDY_DATA:-data}}
 
-GPU=("$PYTHON" studies/bench/gpu.py ${TOY:+--toy} --results "$FOLDER/results")
+GPU=("$PYTHON" tests/benchmarks/gpu.py ${TOY:+--toy} --results "$FOLDER/results")
 STUDY=(--no-ray ${TOY:+--smoke} --results "$FOLDER/results")
 IMAGES=() # of the data sets that are here
 for pair in MNIST:MNIST cifar-10-batches-py:CIFAR-10 cifar-100-python:CIFAR-100; do

@@ -1,7 +1,7 @@
 """How far the time left is off, after a fifth of a study's work: recorded runs, replayed one after another or
 side by side.
 
-    python studies/bench/remaining.py RESULTS...      a results folder, such as that of `recstudy publish` unpacked
+    python tests/benchmarks/remaining.py RESULTS...      a results folder, such as that of `recstudy publish` unpacked
 
 Each study's finished runs begin in its plan's order on 1, 2 and 4 places, and again with every fifth to every
 second left out, so that one study gives several. When a fifth of their seconds are done, the estimate is held

@@ -9,8 +9,8 @@ looks        share of studies in which a claim is decided at some look, and the 
 wrong        share of studies with a wrong verdict at any look: six claims on their margin, and six exact replications
 needed       share of studies that the printed upper number of seeds decides, of those that were undecided at three seeds
 
-python studies/bench/evidence.py            # about 2 minutes on two cores
-python studies/bench/evidence.py --studies 4000
+python tests/benchmarks/evidence.py            # about 2 minutes on two cores
+python tests/benchmarks/evidence.py --studies 4000
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Draws CONTRIBUTING's picture of the house: its layers from top to bottom, what each part says of itself,
 and who imports whom.
 
-python studies/house.py            rewrite docs/pictures/house.svg (make readme)
-python studies/house.py --check    only say whether it is up to date (make check)
+python docs/tools/layers.py            rewrite docs/pictures/house.svg (make readme)
+python docs/tools/layers.py --check    only say whether it is up to date (make check)
 """
 
 import ast
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grimp
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "pictures" / "house.svg"
 BRIDGE = "programs.recursive"
 ROW, TEXT, ARCS, WIDTH = 26, 104, 768, 968  # pixels: a row's height, where words and arcs begin, the whole

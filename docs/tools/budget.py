@@ -1,6 +1,6 @@
 """Compare the size of each folder, in tokens, with its budget in pyproject.toml ([tool.recstudy.budget]).
 
-    python studies/budget.py          print every folder, fail if one exceeds its budget (make check)
+    python docs/tools/budget.py          print every folder, fail if one exceeds its budget (make check)
 
 A token is a name, an operator, a number or a string. Comments and docstrings are free, so that shorter lines
 and better documentation cost nothing.
@@ -13,7 +13,7 @@ import tokenize
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LAYOUT = {
     tokenize.NL,
     tokenize.NEWLINE,

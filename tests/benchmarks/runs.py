@@ -1,7 +1,7 @@
 """How many runs a driver keeps going: short runs of a function on a cluster of several nodes, simulated on
 this machine.
 
-    python studies/bench/runs.py --runs 100000 --nodes 50 --workers 8
+    python tests/benchmarks/runs.py --runs 100000 --nodes 50 --workers 8
 
 Each row is a tenth of the runs: runs per second, the driver's processor time per run, and its memory. The
 processor time is what bounds the rate: a driver on one core cannot end more runs per second than its inverse.

@@ -13,7 +13,7 @@ from pathlib import Path
 from figure import Figure
 from fresh import several
 
-SWEEP = Path(__file__).parents[1] / "vitrm_depth_sweep.py"
+SWEEP = Path(__file__).parents[2] / "studies" / "vitrm_depth_sweep.py"
 TIMES = 3
 
 

@@ -1,9 +1,9 @@
 """Writes docs/studies, a page a study, and the generated parts of README.md and the tour, from studies and
 results taken here.
 
-    python studies/index.py                                      rewrite the generated parts
-    python studies/index.py --take vitrm_depth_sweep/quick       first take over that study's tables from ./results
-    python studies/index.py --check                              only say whether they are up to date (make check)
+    python docs/tools/study_pages.py                                      rewrite the generated parts
+    python docs/tools/study_pages.py --take vitrm_depth_sweep/quick       first take over that study's tables from ./results
+    python docs/tools/study_pages.py --check                              only say whether they are up to date (make check)
 
 Results are taken into `studies/tables/`, with date and machine, so that a fresh clone shows them without
 running anything.
@@ -44,8 +44,9 @@ from recstudy.report.tables.question_table import verdict_words
 from recstudy.study.plan import make_plan
 from recstudy.terminal import finish
 
-HERE = Path(__file__).parent
-TABLES = HERE / "tables"
+ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "studies"
+TABLES = STUDIES / "tables"
 BLANK = "left blank"  # by a paper
 NOT_JUDGED = "not judged"
 LATER = (
@@ -74,10 +75,10 @@ presets that have the part, claim, variant or setting; the data of the paper are
 ANSWERS = ("part", "claim", "variant", "setting")  # of a study, by which an item of coverage.yaml is answered
 STATUSES = ("exact", "partial", "missing")
 SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
-PAGES = HERE.parent / "docs" / "studies"
-PUBLISHED = HERE.parent / "recstudy" / "papers"
+PAGES = ROOT / "docs" / "studies"
+PUBLISHED = ROOT / "recstudy" / "papers"
 PAPERS = yaml.safe_load((PUBLISHED / "index.yaml").read_text(encoding="utf-8"))["papers"]
-PICTURES = HERE.parent / "docs" / "pictures"
+PICTURES = ROOT / "docs" / "pictures"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def main(options: Options) -> int:
     pages[PAGES / "coverage.md"] = coverage(
         found, yaml.safe_load((PUBLISHED / "coverage.yaml").read_text(encoding="utf-8"))
     )
-    for path, table in ((HERE.parent / "README.md", True), (PAGES.parent / "tour.md", False)):
+    for path, table in ((ROOT / "README.md", True), (PAGES.parent / "tour.md", False)):
         pages[path] = quick(path.read_text(encoding="utf-8"), taken[SHOWN], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
     pages[PAGES.parent / "replications.md"] = others()
@@ -114,7 +115,7 @@ def main(options: Options) -> int:
     gone = [path for path in PAGES.glob("*.md") if path not in pages]
     if options.check:
         for path in (*stale, *gone):
-            print(f"{path.relative_to(HERE.parent)} is out of date: run `make readme`", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is out of date: run `make readme`", file=sys.stderr)
         return 1 if stale or gone else 0
     for path in stale:
         write_whole(path, pages[path])
@@ -126,7 +127,9 @@ def main(options: Options) -> int:
 def load_studies() -> list[Study | Search]:
     """Every study and search file beside this one."""
     modules = [
-        load(path) for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text(encoding="utf-8")
+        load(path)
+        for path in sorted(STUDIES.glob("*.py"))
+        if "\nstudy = " in path.read_text(encoding="utf-8")
     ]
     return [replace(module.study, question=module.__doc__) for module in modules]
 
@@ -227,7 +230,7 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
         "",
         (
             "One question a file of `studies/`; dated findings, the negative ones too, stand in"
-            " `studies/LOG.md`."
+            " `tests/benchmarks/LOG.md`."
         ),
         "[What the studies cover](coverage.md) lists the tables, figures and claims of the five papers.",
         "",

@@ -1,8 +1,8 @@
 """Measure what share of random mutants of the package the tests kill.
 
-    python studies/bench/mutants.py draw 300 build/mutants.json          # draw mutants, once
-    python studies/bench/mutants.py hits build/mutants.json tests        # run the tests once: which of them reach each mutant
-    python studies/bench/mutants.py kill build/mutants.json              # run each mutant against the tests that reach it
+    python tests/benchmarks/mutants.py draw 300 build/mutants.json          # draw mutants, once
+    python tests/benchmarks/mutants.py hits build/mutants.json tests        # run the tests once: which of them reach each mutant
+    python tests/benchmarks/mutants.py kill build/mutants.json              # run each mutant against the tests that reach it
 
 A mutant changes one operator, comparison, constant, condition or return value inside a function of evidence,
 records, config, train, study or cluster. `kill` collects the tests once, then forks a child for each mutant,

@@ -6,8 +6,8 @@ fault of FAULTS happens, drawn by the seed; the command is typed again whenever 
 more seed whenever it has finished. When the time is over, it finishes without faults, and the same study is
 run once more elsewhere, by itself. Needs root, for disks and networks.
 
-    python studies/bench/soak.py
-    python studies/bench/soak.py --minutes 5 --seed 7 --faults "the link is cut" "the disk is full"
+    python tests/benchmarks/soak.py
+    python tests/benchmarks/soak.py --minutes 5 --seed 7 --faults "the link is cut" "the disk is full"
 """
 
 import json
@@ -33,7 +33,7 @@ from figure import Figure, as_table, hardware, write_part
 from recstudy.records import read_json
 from recstudy.terminal import console
 
-TESTS = Path(__file__).parents[2] / "tests"
+TESTS = Path(__file__).parents[1]
 sys.path.append(str(TESTS))
 sys.path.append(str(TESTS / "study"))
 sys.path.append(str(TESTS / "faults"))

@@ -2,9 +2,9 @@
 # Machines of a cluster on this one: network namespaces on one bridge, each with a name, an address, and its own /tmp and home,
 # with the environment of this checkout and without the checkout; all see the folder /shared.
 #
-#     studies/bench/hosts.sh up head a b laptop      make them (root, ip, unshare): 10.78.0.1, .2, .3, .4
-#     studies/bench/hosts.sh on head ray start --head
-#     studies/bench/hosts.sh down                    end every process of theirs, and take them away
+#     tests/benchmarks/hosts.sh up head a b laptop      make them (root, ip, unshare): 10.78.0.1, .2, .3, .4
+#     tests/benchmarks/hosts.sh on head ray start --head
+#     tests/benchmarks/hosts.sh down                    end every process of theirs, and take them away
 set -euo pipefail
 CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BRIDGE=recstudy0

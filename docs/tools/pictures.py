@@ -17,9 +17,9 @@ from playwright.sync_api import Page, sync_playwright
 from recstudy.board.server import BoardServer
 from recstudy.publishing.bundle import opened
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[1] / "pictures"
 RESULTS = Path("results")
-PUBLISHED = Path(__file__).parent / "evidence" / "hrm_small_images.zip"
+PUBLISHED = Path(__file__).parents[2] / "studies" / "evidence" / "hrm_small_images.zip"
 CLAIMS = ".figure[aria-label^=Claims]"
 # the first of the report's own, not the forest plot over the claims
 FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"

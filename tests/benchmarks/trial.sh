@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The commands of docs/how-to/cluster.md, typed on machines of a cluster (hosts.sh) as they stand, and what they print; about ten
-# minutes. Needs root, ip, unshare, curl and the data sets in DATA. What they came to is in studies/LOG.md.
+# minutes. Needs root, ip, unshare, curl and the data sets in DATA. What they came to is in tests/benchmarks/LOG.md.
 #
-#     studies/bench/trial.sh DATA
+#     tests/benchmarks/trial.sh DATA
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-HOSTS=studies/bench/hosts.sh
+HOSTS=tests/benchmarks/hosts.sh
 HEAD=10.78.0.1
 STORE="s3://results/trial?scheme=http&endpoint_override=10.78.0.254%3A9000&region=us-east-1"
 PAPER="python studies/vitrm_depth_sweep.py --preset paper"

@@ -4,8 +4,8 @@
 Sudoku-Extreme's is made of drawn 9x9 puzzles under symmetries, in the official layout; a process reads it and
 does with it what a run does at its end.
 
-    python studies/bench/evaluating.py segments COUNT     bytes at the most, with so many segments
-    python studies/bench/evaluating.py puzzles FOLDER     bytes at the most, to evaluate the set in FOLDER
+    python tests/benchmarks/evaluating.py segments COUNT     bytes at the most, with so many segments
+    python tests/benchmarks/evaluating.py puzzles FOLDER     bytes at the most, to evaluate the set in FOLDER
 """
 
 import json

@@ -1,7 +1,7 @@
 """What `gpu_day.sh` asks of a GPU: whether every family computes and resumes there, and how fast HRM, TRM and
 ViTRM train.
 
-    python studies/bench/gpu.py contract | resume | trm | fast | hrm | vitrm [--results DIR] [--toy]
+    python tests/benchmarks/gpu.py contract | resume | trm | fast | hrm | vitrm [--results DIR] [--toy]
 
 contract   every family on the small example of its contract, in float32: its logits beside the CPU's, and its weights after a
            stop beside those of a run that never stopped.
@@ -74,7 +74,10 @@ TOY = {
     "vitrm": SMALL | {"model.layers": 1, "model.latent_steps": 1},
 }
 TOY["fast"] = TOY["trm"]
-SWEEP, ONE = Path(__file__).parents[1] / "vitrm_depth_sweep.py", "latent_steps=1, supervision_steps=1"
+SWEEP, ONE = (
+    Path(__file__).parents[2] / "studies" / "vitrm_depth_sweep.py",
+    "latent_steps=1, supervision_steps=1",
+)
 # families without an example of their contract
 UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}
 
